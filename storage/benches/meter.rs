@@ -48,7 +48,7 @@ fn put(table: &Table, key: u32) {
     table.put(&key.to_be_bytes(), &[7; 100]).expect("it writes");
 }
 
-/// Makes a round of requests, and returns the mean CPU time of one, in nanoseconds.
+/// Makes [`REQUESTS`] requests, and returns the mean CPU time of one request, in nanoseconds.
 fn round(table: &Table, rng: &mut ChaCha8Rng, request: Request) -> f64 {
     let keys: Vec<u32> = (0..REQUESTS)
         .map(|_| rng.random_range(0..RECORDS))

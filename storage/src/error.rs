@@ -18,39 +18,42 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 pub enum ErrorKind {
     /// The request is invalid: fix it.
     InvalidRequest,
-    /// The named thing does not exist.
+    /// The named thing does not exist, or the directory contains no database.
     NotFound,
     /// A thing of the given name exists already.
     AlreadyExists,
-    /// Another process has the directory open: close it there first.
+    /// Another process or handle has the database open: close it there first.
     Locked,
-    /// Stored bytes are damaged, or cannot be read: restore them, or read around them.
+    /// Files are damaged, unreadable, incomplete, or in a format of another build: the message says
+    /// what to do.
     Corruption,
-    /// A call to the operating system failed: look at the disk, then retry.
+    /// A call to the operating system failed: remove the cause that the message names, then retry.
     Io,
-    /// The database stopped taking writes after a failure: reopen it.
+    /// The database takes no writes, because of an earlier failure or because it was opened
+    /// read-only: reopen it.
     ReadOnly,
     /// The disk is full and nothing was written: free space, then retry.
     DiskFull,
-    /// Another commit came first: begin the transaction again.
+    /// Another commit came first, or it is no longer known whether one did: begin the transaction
+    /// again.
     Conflict,
 }
 
-/// Everything that can go wrong in the store.
+/// The errors of the storage engine.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// A call to the operating system failed.
     #[error("cannot {action} {}: {source}{}", path.display(), descriptor_advice(source))]
     Io {
-        /// The operation that failed, as a verb: "open", "write", "sync".
+        /// The operation that failed, as a verb whose object is `path`: "open", "write", "cut back".
         action: &'static str,
         /// The file or directory.
         path: PathBuf,
         /// The error of the operating system.
         source: Arc<io::Error>,
     },
-    /// A file contradicts its checksums, its order or its format.
+    /// The content of a file contradicts its checksums, the order of its entries or its format.
     #[error(
         "corrupt file {} at offset {offset}: {detail}; {}; nothing was changed",
         path.display(),
@@ -75,8 +78,8 @@ pub enum Error {
         /// The directory.
         path: PathBuf,
     },
-    /// A file was missing or could not be read when it was opened. That is no damage: it may be
-    /// read later.
+    /// A file was missing or could not be read when it was opened. This is not damage: a later
+    /// attempt to open the file may succeed.
     #[error(
         "cannot read {}, which may hold what is asked for: {source}; put this file back, take it \
          from a backup with `ebb restore`, or give it up with `ebb repair --online`",
@@ -122,25 +125,26 @@ pub enum Error {
         /// The data directory.
         path: PathBuf,
     },
-    /// The directory holds no database and none was to be created.
+    /// The directory contains no database, and the call was not to create one.
     #[error("no database in {}; check the path, or load data into it first", path.display())]
     NoDatabase {
         /// The directory.
         path: PathBuf,
     },
-    /// A named thing is not there.
+    /// No keyspace, table, snapshot or backup has the given name.
     #[error("no {what} named {name:?}")]
     NotFound {
-        /// "keyspace", "table", "snapshot", "backup", "unexpired snapshot" if one of this name has
-        /// expired, or "snapshot of the dropped table" if the last one was deleted.
+        /// The kind of the thing: "keyspace", "table", "snapshot" or "backup"; "unexpired snapshot" if
+        /// a snapshot has this name but has expired; "snapshot of the dropped table" if the last
+        /// snapshot of a dropped table was deleted.
         what: &'static str,
         /// The name that was looked up.
         name: String,
     },
-    /// A thing of the given name is there already.
+    /// A snapshot of the given name exists already.
     #[error("a {what} named {name:?} exists already")]
     AlreadyExists {
-        /// "keyspace", "table" or "snapshot".
+        /// The kind of the thing: "snapshot".
         what: &'static str,
         /// The name that is taken.
         name: String,
@@ -148,8 +152,8 @@ pub enum Error {
     /// The request is invalid; nothing was done.
     #[error("{0}")]
     InvalidRequest(String),
-    /// A write or an fsync failed earlier; what the disk holds is uncertain, so
-    /// the database takes no more writes until it is opened again.
+    /// A write or an fsync failed earlier. The content of the disk is uncertain, so the database
+    /// takes no more writes until it is opened again.
     #[error(
         "the database takes no more writes since a failure ({cause}); reads go on; reopen it to recover"
     )]
@@ -160,17 +164,17 @@ pub enum Error {
     /// A write to a database that was opened read-only; nothing was done.
     #[error("the database is opened read-only; open it by Db::open to write to it")]
     OpenedReadOnly,
-    /// The disk is full. Nothing of this write was done; reads go on, and
-    /// writing works again as soon as there is space.
+    /// The disk is full. This write had no effect. Reads continue, and writes succeed again as
+    /// soon as there is space.
     #[error("the disk is full at {}: nothing was written; free some space and retry", path.display())]
     DiskFull {
         /// The file that could not grow.
         path: PathBuf,
     },
     /// This write would leave less free space than the low-water mark
-    /// ([`Options::low_water_bytes`](crate::Options::low_water_bytes)). Nothing of it was done;
-    /// reads go on, and so do truncating and dropping tables, dropping keyspaces and deleting
-    /// snapshots. Writing works again as soon as there is space.
+    /// ([`Options::low_water_bytes`](crate::Options::low_water_bytes)), so it had no effect.
+    /// Still possible are reads, truncating and dropping tables, dropping keyspaces and deleting
+    /// snapshots. Writes succeed again as soon as there is space.
     #[error(
         "the disk is full: {free_bytes} bytes are free at {}, of which writes leave \
          {low_water_bytes}; nothing was written; free some space and retry",
@@ -184,8 +188,9 @@ pub enum Error {
         /// The low-water mark: the free bytes that a write must leave.
         low_water_bytes: u64,
     },
-    /// The process, or the machine, can open no more files, and this write needed one. Nothing of
-    /// it was done; reads go on, and writing works again as soon as other files are closed.
+    /// The process, or the machine, can open no more files, and this write needed to open one. The
+    /// write had no effect. Reads continue, and writes succeed again as soon as other files are
+    /// closed.
     #[error(
         "cannot open {}: {source}; nothing was written; retry{}",
         path.display(),
@@ -213,8 +218,8 @@ pub enum Error {
         /// The description that the merge operator gave.
         detail: String,
     },
-    /// A commit since the transaction began wrote a key that the transaction writes or
-    /// guards; nothing of the transaction was done.
+    /// A commit since the transaction began wrote a key that the transaction writes or guards. The
+    /// transaction had no effect.
     #[error(
         "key \"{}\" of table {table} was written by another commit since the transaction began; \
          begin it again",
@@ -226,8 +231,8 @@ pub enum Error {
         /// The first key that was found in conflict.
         key: Vec<u8>,
     },
-    /// The record of other commits no longer reaches back to the start of the transaction, so
-    /// conflicts cannot be ruled out; nothing of the transaction was done.
+    /// The record of the keys that other commits wrote no longer reaches back to the start of the
+    /// transaction, so conflicts cannot be ruled out. The transaction had no effect.
     #[error(
         "the transaction was open for too long: what other commits wrote since it began \
          is no longer known; begin it again, and commit sooner"
@@ -254,8 +259,8 @@ impl Error {
         }
     }
 
-    /// Returns whether the cause is that the process has no file descriptor left: a state that
-    /// passes.
+    /// Returns whether the cause is that the process, or the machine, has no file descriptor left: a
+    /// state that passes.
     pub(crate) fn is_out_of_descriptors(&self) -> bool {
         match self {
             Self::Io { source, .. } => is_out_of_descriptors(source),
@@ -264,11 +269,11 @@ impl Error {
         }
     }
 
-    /// Converts the error of a call that found no space or no file descriptor into the error of a
-    /// refused write, which had no effect.
+    /// Converts an error for lack of space or of file descriptors into the error of a refused write,
+    /// [`Error::DiskFull`] or [`Error::NoDescriptor`]. The write must have had no effect.
     ///
     /// # Errors
-    /// This error, if it is of another kind.
+    /// Returns an error that has another cause unchanged.
     pub(crate) fn into_refusal(self) -> Result<Self> {
         match self {
             Self::DiskFull { .. } => Ok(self),
@@ -279,9 +284,10 @@ impl Error {
         }
     }
 
-    /// Returns whether the cause is a file that is damaged, is missing or cannot be read. Other
-    /// causes are no fault of the file: a lack of descriptors or memory passes, a lack of permission
-    /// is a mistake in the file's modes, and a move of the whole directory damages no file in it.
+    /// Returns whether this is [`Error::Corruption`], or an [`Error::Io`] because a file is missing or
+    /// cannot be read. Returns false for causes that are no fault of the file: a lack of descriptors
+    /// or memory passes, a lack of permission is a mistake in the file's modes, and a directory that
+    /// was moved ([`io::ErrorKind::NotADirectory`]) has undamaged files.
     pub(crate) fn is_of_file(&self) -> bool {
         match self {
             Self::Corruption { .. } => true,
@@ -307,7 +313,7 @@ impl Error {
         }
     }
 
-    /// Wraps an I/O error with the failed action and the path.
+    /// Returns a function (for `map_err`) that wraps an I/O error with the failed action and the path.
     pub(crate) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_path_buf();
         move |source| Self::Io {
@@ -317,8 +323,8 @@ impl Error {
         }
     }
 
-    /// Wraps the error of a call that creates or extends a file: [`Error::DiskFull`] if space
-    /// is missing, else as [`Self::io`].
+    /// Returns a function (for `map_err`) that wraps the error of a call that creates or extends a
+    /// file: as [`Error::DiskFull`] if there is no space, and as [`Error::Io`] otherwise.
     pub(crate) fn no_space_or_io(
         action: &'static str,
         path: &Path,
@@ -330,13 +336,13 @@ impl Error {
         }
     }
 
-    /// Returns the error for a thing that is not there, by its kind and its name.
+    /// Returns [`Error::NotFound`] for a missing thing, given its kind (`what`) and its name.
     pub(crate) fn not_found(what: &'static str, name: impl Into<String>) -> Self {
         let name = name.into();
         Self::NotFound { what, name }
     }
 
-    /// Returns the error for damaged bytes.
+    /// Returns the error for damaged bytes at `offset` in the file.
     pub(crate) fn corruption(path: &Path, offset: u64, detail: impl Into<String>) -> Self {
         Self::Corruption {
             path: path.to_path_buf(),

@@ -19,20 +19,21 @@ use std::path::{Path, PathBuf};
 
 use crate::key::{FileNumber, NUMBER_MAX};
 
-/// The kind of a file of the directory, with its number.
+/// The kind of a file in a database directory, and its number if files of the kind are numbered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FileKind {
     Manifest(FileNumber),
     Wal(FileNumber),
     SsTable(FileNumber),
-    /// A temporary file, left by a crash before its rename to the name of the file that it should
-    /// replace.
+    /// A temporary file, which is renamed to its final name once it is complete. After a crash, one
+    /// may be left.
     Temporary,
 }
 
 impl FileKind {
-    /// Returns the kind of a path; `None` for files that are not the engine's, and for LOCK,
-    /// RESERVE, CHECKS and both files of CURRENT. Such files must not be deleted.
+    /// Returns the kind of the file with this path. `None` for files that the engine did not write,
+    /// and for LOCK, RESERVE, CHECKS, CURRENT and CURRENT.copy: the caller must not delete files
+    /// without a kind.
     pub(crate) fn of(path: &Path) -> Option<Self> {
         let name = path.file_name()?.to_str()?;
         // In the place of `7.sst`, the engine would open and remove `000007.sst`.
@@ -56,11 +57,11 @@ impl FileKind {
     }
 }
 
-/// The content of CURRENT while a directory is being filled: the directory opens only once
-/// the last step has replaced it by a manifest's name.
+/// The content of CURRENT while a backup or a repair fills the directory. The directory cannot be
+/// opened before the last step replaces this text by the name of a manifest.
 pub(crate) const INCOMPLETE: &[u8] = b"incomplete\n";
 
-/// The end of the name of the copy of a file that is stored twice.
+/// The suffix in the name of the second copy of a file that is stored twice (CURRENT, a manifest).
 const COPY: &str = ".copy";
 
 const CURRENTS: [&str; 2] = ["CURRENT", "CURRENT.copy"];
@@ -104,7 +105,7 @@ pub(crate) fn current_tmps(dir: &Path) -> [PathBuf; 2] {
     CURRENT_TMPS.map(|name| dir.join(name))
 }
 
-/// Returns the digits of a file's number in the name of the file: at least six.
+/// Returns the digits of a file's number in the name of the file: at least six, with leading zeros.
 fn digits_of(number: FileNumber) -> String {
     format!("{:06}", number.0)
 }
@@ -132,17 +133,17 @@ pub(crate) fn sstable(dir: &Path, number: FileNumber) -> PathBuf {
     dir.join(format!("{}.sst", digits_of(number)))
 }
 
-/// Returns the path of the temporary file that replaces an SSTable of a backup when it is renamed.
+/// Returns the path of the temporary file in a backup that replaces a damaged SSTable when it is renamed.
 pub(crate) fn sstable_tmp(dir: &Path) -> PathBuf {
     dir.join(SSTABLE_TMP)
 }
 
-/// Returns the path of the folder of links for the backup with this number.
+/// Returns the path of the folder of hard links to the files that the backup with this number copies.
 pub(crate) fn backup_links(dir: &Path, number: u64) -> PathBuf {
     dir.join(format!("{BACKUP_LINKS}{number}"))
 }
 
-/// Returns the path of the folder of damaged files that new ones have replaced.
+/// Returns the path of the folder that keeps damaged SSTables after new ones have replaced them.
 pub(crate) fn damaged_dir(dir: &Path) -> PathBuf {
     dir.join("damaged")
 }
@@ -153,7 +154,7 @@ pub(crate) fn damaged(dir: &Path, number: FileNumber) -> PathBuf {
     sstable(dir, number).with_added_extension("damaged")
 }
 
-/// Returns whether a path is that of a folder of links for a backup.
+/// Returns whether a path is that of a folder of links for a backup: see [`backup_links`].
 pub(crate) fn is_backup_links(path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str());
     let digits = name.and_then(|name| name.strip_prefix(BACKUP_LINKS));

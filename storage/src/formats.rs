@@ -14,27 +14,27 @@ use std::path::Path;
 use crate::error::{Error, Result};
 
 /// The format of a manifest: the catalog, the lists of runs, and the records of snapshots and
-/// holds.
+/// holds (a hold keeps the versions that a snapshot sees in one table).
 pub(crate) const MANIFEST: Format = Format { version: 9 };
 /// The format of a segment of the log, and of the content of its records.
 pub(crate) const WAL: Format = Format { version: 5 };
 /// The format of an SSTable.
 pub(crate) const SSTABLE: Format = Format { version: 8 };
-/// The format in which a pinned table is described to another process. (A pin keeps the files of a table, in
-/// its state at one moment, from removal.)
+/// The format of the description of a pinned table for another process. (A pin prevents the removal of the
+/// files that a table has at one moment.)
 pub(crate) const PINNED_TABLE: Format = Format { version: 7 };
 
-/// A format, in the one version that this build reads and writes.
+/// A file format: `version` is the one version of it that this build reads and writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Format {
     pub(crate) version: u32,
 }
 
 impl Format {
-    /// Checks that a file has this version.
+    /// Checks that `found`, the version of the file at `path`, is the version of this build.
     ///
     /// # Errors
-    /// `UnsupportedFormat` if it has another one.
+    /// `UnsupportedFormat` if it is another one.
     pub(crate) fn check(self, path: &Path, found: u32) -> Result<()> {
         if found == self.version {
             return Ok(());

@@ -27,17 +27,19 @@ const LATENCY_NS_POWER: u8 = 36;
 const LATENCY_NS_MAX: u64 = (1 << LATENCY_NS_POWER) - 1;
 const SHARDS: usize = 8;
 
-/// The target number of measured requests per second. One request in `rate / MEASURED_PER_S`, rounded down,
-/// is measured at random, because each measurement reads the clock twice. So all are measured below twice
-/// this rate.
+/// The least number of requests per second that are measured, if there are as many. One request in
+/// `rate / MEASURED_PER_S`, rounded down, is measured, but at least one in [`STRIDE_MAX`]. So every
+/// request is measured below twice this rate. Above it only some are, because each measurement
+/// reads the clock twice.
 const MEASURED_PER_S: f64 = 20_000.0;
-/// The shortest time, in seconds, over which the rate of requests is measured: the number of
-/// requests in a shorter time is a poor estimate of the rate.
+/// The shortest window, in seconds, over which the rate of requests is computed. A shorter window
+/// counts as this long, because the number of requests in it is a poor estimate of the rate.
 const WINDOW_S_MIN: f64 = 0.1;
-/// The largest stride, for high load: at least one in this many requests is measured.
+/// The largest stride: even under the highest load, one in this many requests is measured on
+/// average.
 const STRIDE_MAX: u32 = 16;
 
-/// The kind of a request.
+/// A kind of request; each kind has measurements of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RequestKind {
     Read,
@@ -88,8 +90,8 @@ impl fmt::Debug for Metering {
     }
 }
 
-/// The start of a measured request. The request is counted `stands_for` times, because only one request in
-/// that number is measured.
+/// The start of a measured request. If only some requests are measured, this one counts as
+/// `stands_for` requests.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Begun {
     at: Instant,
@@ -97,7 +99,8 @@ pub(crate) struct Begun {
 }
 
 impl Metering {
-    /// Begins the measurement of a request; `None` if it is not measured.
+    /// Begins the measurement of a request. Returns `None` if the request is not measured: there is
+    /// no meter, or the request was not drawn.
     #[inline]
     pub(crate) fn begin(&self) -> Option<Begun> {
         let stride = self.stride.load(Ordering::Relaxed);
@@ -107,7 +110,8 @@ impl Metering {
         })
     }
 
-    /// Ends the measurement of a request that read `bytes`.
+    /// Records the latency of a request, and the `bytes` that it read; does nothing if `begun` is
+    /// `None`. For writes, `bytes` is 0: [`Self::note_written`] counts their bytes.
     #[inline]
     pub(crate) fn end(&self, kind: RequestKind, begun: Option<Begun>, bytes: usize) {
         if let Some(begun) = begun {
@@ -213,7 +217,8 @@ fn add(a: &Histogram, b: &Histogram) -> Histogram {
     a.wrapping_add(b).expect("all have the same bounds")
 }
 
-/// The measurement of a scan that is under way.
+/// The measurement of a scan that is under way. The bytes of the scan are recorded when this value
+/// is dropped.
 #[derive(Debug)]
 pub(crate) struct Scan {
     metering: Arc<Metering>,
@@ -235,8 +240,9 @@ impl Scan {
         })
     }
 
-    /// Counts the next entry of the scan, of `bytes` bytes; 0 stands for the end of the scan. The
-    /// first call records the latency of the scan, which is thus the time until its first entry.
+    /// Counts the next entry of the scan, of `bytes` bytes; 0 stands for the end of the scan, or
+    /// for an error. The first call records the latency of the scan, which is thus the time until
+    /// its first entry.
     pub(crate) fn note(&mut self, bytes: usize) {
         if !std::mem::replace(&mut self.is_recorded, true) {
             let Begun { at, stands_for } = self.begun;
@@ -271,19 +277,21 @@ impl Default for Requests {
 }
 
 impl Requests {
-    /// Returns the number of requests that ended.
+    /// Returns the number of requests. A point read or a commit counts when it has succeeded, and a
+    /// scan when it returns its first entry, or ends without one.
     pub fn count(&self) -> u64 {
         self.latencies_ns.as_slice().iter().sum()
     }
 
-    /// Returns the bytes of keys and values that the requests read or wrote; those of a scan count
-    /// when it ends.
+    /// Returns the bytes that the requests read or wrote: the values of point reads, and the keys
+    /// and values of scans and writes. Those of a scan count when it is dropped.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Returns a quantile of the latencies, in microseconds, at most 1/32 above the true one;
-    /// `None` if there were no requests.
+    /// Returns a quantile of the latencies, in microseconds; `None` if there were no requests. The
+    /// result is at most 1/32 above the true quantile. Latencies above 69 seconds count as 69
+    /// seconds.
     ///
     /// # Panics
     /// If `quantile` is not within 0 to 1.
@@ -355,14 +363,16 @@ impl Metered {
     }
 }
 
-/// A measurement of the requests of a database, which goes on while this value lives: from
+/// Measures the requests of a database for as long as this value lives; returned by
 /// [`Db::meter`](crate::Db::meter).
 ///
-/// Reads of named snapshots are not counted: they are background work beside the load that is measured.
+/// Reads of named snapshots are not counted: they are background work beside the load that is
+/// measured.
 ///
-/// While there are fewer than 40,000 requests per second, every request is measured. Under a higher load one
-/// request in 2 to 16 is measured, drawn at random, and weighted accordingly; then all numbers except the
-/// bytes of writes are estimates. Each [`Meter::take`] adjusts this to the rate since the last call.
+/// While there are fewer than 40,000 requests per second, every request is measured. Under a higher
+/// load one request in 2 to 16 is measured, drawn at random, and weighted accordingly; then all
+/// numbers except the bytes of writes are estimates. Each [`Meter::take`] adjusts the measured part
+/// to the rate of requests since the last call.
 #[derive(Debug)]
 pub struct Meter {
     metering: Arc<Metering>,
@@ -387,8 +397,8 @@ impl Meter {
         }
     }
 
-    /// Returns the requests that ended since the last call of this method, or since the meter was
-    /// made. Other meters of the same database have no effect on the result.
+    /// Returns the requests since the last call of this method, or since the meter was made. Calls
+    /// of other meters of the same database do not shorten this period.
     pub fn take(&mut self) -> Metered {
         let total = self.metering.total();
         let length = std::mem::replace(&mut self.taken, Instant::now()).elapsed();

@@ -257,7 +257,8 @@ pub fn is(mutation: Mutation) -> bool {
     switch::active() == Some(mutation)
 }
 
-/// Carries out `step`, unless `mutation` is switched on: the deliberate fault that skips this step.
+/// Calls `step` and returns its result. If `mutation` (the deliberate fault that skips this step)
+/// is switched on, does nothing and returns `Ok`.
 #[inline(always)]
 pub(crate) fn unless<E>(mutation: Mutation, step: impl FnOnce() -> Result<(), E>) -> Result<(), E> {
     if is(mutation) { Ok(()) } else { step() }
@@ -290,10 +291,12 @@ mod switch {
     const UNKNOWN: usize = usize::MAX;
     const NONE: usize = usize::MAX - 1;
 
-    /// The position in [`Mutation::ALL`] of the active mutation.
+    /// The position in [`Mutation::ALL`] of the active mutation; [`NONE`] if none is active, and
+    /// [`UNKNOWN`] until `EBB_MUTATION` is read.
     static ACTIVE: AtomicUsize = AtomicUsize::new(UNKNOWN);
 
-    /// Turns `mutation` on for the whole process, and every other off.
+    /// Turns `mutation` on for the whole process, and every other mutation off; `None` turns all
+    /// off. From then on `EBB_MUTATION` has no effect.
     pub fn set(mutation: Option<Mutation>) {
         let at = Mutation::ALL.iter().position(|m| Some(*m) == mutation);
         ACTIVE.store(at.unwrap_or(NONE), Ordering::Relaxed);
@@ -306,10 +309,11 @@ mod switch {
         Mutation::ALL.get(ACTIVE.load(Ordering::Relaxed)).copied()
     }
 
-    /// Returns the mutation that `EBB_MUTATION` names.
+    /// Returns the mutation that `EBB_MUTATION` names; `None` if the variable is not set.
     ///
     /// # Panics
-    /// If the variable names no mutation: a run without one would prove nothing.
+    /// If there is no mutation of this name: tests that pass without a fault in the engine would
+    /// prove nothing.
     fn from_environment() -> Option<Mutation> {
         let name = std::env::var("EBB_MUTATION").ok()?;
         let named = Mutation::ALL.iter().find(|m| m.name() == name);

@@ -19,9 +19,11 @@ pub enum Durability {
     /// After an fsync. Commits that wait at the same time share one fsync. The write survives a
     /// crash of the machine.
     Sync,
-    /// As soon as the operating system has the write; an fsync follows within this time. A crash of
-    /// the process loses nothing, a crash of the machine at most the writes that were acknowledged
-    /// within this time before the crash.
+    /// As soon as the operating system has the write. A thread of the database syncs the log, waits
+    /// for this time, and so on. A crash of the process loses nothing. A crash of the machine loses
+    /// at most the writes that were acknowledged after the last complete fsync began. With
+    /// [`Maintenance::Manual`] there is no such thread: only flushes, merges and
+    /// [`Db::sync`](crate::Db::sync) sync the log.
     Interval(Duration),
     /// As soon as the operating system has the write; the operating system decides when the write
     /// reaches the disk.
@@ -41,8 +43,9 @@ pub enum Maintenance {
     #[default]
     Background,
     /// Threads of the caller, which calls [`Db::flush`](crate::Db::flush) and
-    /// [`Db::compact`](crate::Db::compact). A write that fills a memtable flushes that memtable
-    /// before the write returns. For simulations, and for hosts that have their own threads.
+    /// [`Db::compact`](crate::Db::compact). If a write fills a memtable or the log, the writing
+    /// thread flushes memtables and does all merges that are worth it before the write returns. For
+    /// simulations, and for hosts that have their own threads.
     Manual,
 }
 
@@ -52,7 +55,7 @@ pub struct Options {
     /// Whether a new database is created if the directory has none. Default: true.
     pub create_if_missing: bool,
     /// The moment at which a write is acknowledged; a single write can require more durability, by
-    /// `WriteOptions::sync`.
+    /// `WriteOptions::sync`. Default: [`Durability::Interval`] with 100 ms.
     pub durability: Durability,
     /// The size in bytes at which a memtable is flushed. Default: 64 MiB.
     pub memtable_bytes: usize,
@@ -85,8 +88,8 @@ pub struct Options {
     pub wal_segment_bytes: u64,
     /// The largest size of the WAL in bytes, apart from records under way and segments that a
     /// backup needs. From three quarters of this size on, the memtables that need the oldest
-    /// segment are flushed, however small. Writers are slowed near the bound, and wait at the
-    /// bound. Default: 512 MiB.
+    /// segment are flushed, however small. Writers are slowed from seven eighths of this size on,
+    /// and wait at the bound. Default: 512 MiB.
     pub wal_bytes_max: u64,
     /// The low-water mark: the number of bytes that writes and merges leave free on the disk of the
     /// directory. The mark is never below twice the size of the manifest and its copy. Writes that
@@ -95,18 +98,20 @@ pub struct Options {
     /// are accepted until the disk is full. Default: 64 MiB.
     pub low_water_bytes: u64,
     /// The size in bytes of the cache, which keeps uncompressed data blocks and partitions of
-    /// indexes and filters of all tables. Default: 256 MiB.
+    /// indexes and filters of all tables; 0 for no cache. Without effect if `memory_bytes` is set.
+    /// Default: 256 MiB.
     pub cache_bytes: u64,
     /// The approximate size in bytes of the files of a run: a larger run is cut into several files.
     /// Default: 64 MiB.
     pub file_bytes: u64,
-    /// The greatest number of SSTables that are open at once. SSTables that were not read for a
-    /// while are closed, and opened again when they are read. `None`, the default: half of the
-    /// files that the process may open.
+    /// The greatest number of SSTables that are open at once, apart from files that a reader holds
+    /// for a moment. SSTables that were not read for a while are closed, and opened again when they
+    /// are read. `None`, the default: half of the files that the process may open.
     pub max_open_files: Option<usize>,
-    /// The time without writes, and with hardly any reads, after which the database counts as idle:
-    /// then memtables are flushed, so that the log can be removed, and runs are merged until little
-    /// of their data is garbage. `None`: never. Only with `Maintenance::Background`. Default: 2 s.
+    /// The time without writes, and with at most 100 point reads, after which the database counts
+    /// as idle: then memtables are flushed, so that older segments of the log can be removed, and
+    /// runs are merged until little of their data is garbage. `None`: never. Only with
+    /// `Maintenance::Background`. Default: 2 s.
     pub idle_after: Option<Duration>,
     /// The options of compaction: the merge policy for runs, and the threads that merge.
     pub compaction: CompactionOptions,
@@ -119,9 +124,9 @@ pub struct Options {
     /// and manifest are always in the directory. A table store must not be shared by several
     /// databases.
     pub table_store: Option<Arc<dyn TableStore>>,
-    /// The clock for the expiry of entries and snapshots, for the checks of files, and, by
-    /// [`Clock::elapsed_ms`], for the retries of merges whose run could not be read. Default: the
-    /// clock of the machine.
+    /// The clock by which entries and snapshots expire, and files are checked. Its
+    /// [`Clock::elapsed_ms`] decides when merges try again to read a run that could not be read.
+    /// Default: the clock of the machine.
     pub clock: Arc<dyn Clock>,
     /// The merge operators that tables may name. Default: the built-in ones.
     pub merge_operators: MergeOperators,
@@ -178,8 +183,8 @@ impl Options {
         given.unwrap_or(of_one_table.max(BY_DEFAULT_AT_LEAST))
     }
 
-    /// Returns the greatest number of bytes of memory that are kept, after memtables are dropped, for the
-    /// next memtables.
+    /// Returns the most bytes of memory that dropped memtables leave to the next memtables, instead
+    /// of freeing them.
     pub(crate) fn spare_memtable_bytes(&self) -> usize {
         self.memtable_bytes.min(self.memtables_bytes() / 4)
     }
@@ -238,8 +243,8 @@ pub struct CompactionOptions {
     /// several threads, one of them is for shorter merges alone. Default: 256 MiB, a few seconds.
     pub long_merge_bytes: u64,
     /// The approximate size in bytes of the parts of a merge: a merge that writes more bytes than
-    /// this is done in several parts. A part is durable once it is done: the merge needs space for
-    /// two parts, and a restart repeats at most one. Default: 256 MiB.
+    /// this is done in several parts. A part is durable once it is done: the merge needs free space
+    /// for about two parts, and a restart repeats at most one. Default: 256 MiB.
     pub part_bytes: u64,
 }
 
@@ -266,8 +271,8 @@ impl From<TieredPicker> for CompactionOptions {
 pub struct TableOptions {
     /// The format options of the table's files.
     pub sstable: SsTableOptions,
-    /// The name of the operator that [`Table::merge`](crate::Table::merge)
-    /// applies; none by default.
+    /// The name of the operator that [`Table::merge`](crate::Table::merge) applies. `None`, the
+    /// default: the table has no operator, and refuses merges.
     pub merge_operator: Option<String>,
 }
 
@@ -286,15 +291,15 @@ pub struct SnapshotOptions {
 /// deleted: see [`Keyspace::hold_snapshot`](crate::Keyspace::hold_snapshot).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HoldOptions {
-    /// The name of the hold, which keeps a snapshot's state of one table. It has the same
-    /// characters as the name of a snapshot, and may be that of a snapshot.
+    /// The name of the hold, of the same characters as the name of a snapshot. Holds and snapshots
+    /// have separate names, so a hold may have the name of a snapshot.
     pub name: String,
     /// The table whose versions the hold keeps.
     pub table: String,
     /// A note, in any form: who keeps the hold, and for what purpose.
     pub held_for: String,
-    /// The time from the creation of the hold to its release; `None`: the hold does not expire. A
-    /// time after the year 9999 counts as the end of that year.
+    /// The time from the creation of the hold to its release, unless the hold is released earlier;
+    /// `None`: the hold does not expire. A time after the year 9999 counts as the end of that year.
     pub expires_in: Option<Duration>,
 }
 

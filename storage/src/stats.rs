@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 use crate::error::lossy;
 use crate::sstable::ReadCounters;
 
-/// A counter, or a maximum, whose atomic operations are relaxed: no other data depends on it.
+/// An atomic counter or maximum. Its operations have relaxed ordering, because no other data
+/// depends on it.
 #[derive(Debug, Default)]
 pub(crate) struct Counter(AtomicU64);
 
@@ -83,12 +84,12 @@ pub struct Stats {
     pub writes: u64,
     /// Operations in the committed batches.
     pub operations_written: u64,
-    /// Bytes of keys and values in the committed operations.
+    /// Bytes of keys and values in the committed operations. Deletions of key ranges count as 0.
     pub user_bytes_written: u64,
     /// Bytes written to WAL and SSTables per byte of `user_bytes_written`; 0 before the first
     /// write.
     pub write_amplification: f64,
-    /// Point reads.
+    /// Point reads. A read of several keys counts once for each key.
     pub reads: u64,
     /// Point reads by the number of runs that each searched: element 0 counts those that needed
     /// only memtables and filters, element 1 those that searched one run, and so on. The last
@@ -97,31 +98,37 @@ pub struct Stats {
     pub reads_by_runs: Vec<u64>,
     /// Runs that point reads searched: those whose key bounds and filters did not exclude the key.
     pub runs_touched: u64,
-    /// Blocks that point reads fetched from files.
+    /// Data blocks that point reads fetched from files.
     pub blocks_read: u64,
-    /// Blocks that point reads found in the cache.
+    /// Data blocks that point reads found in the cache.
     pub blocks_cached: u64,
     /// The mean number of runs that a point read searched; 0 without any read.
     pub runs_per_read: f64,
-    /// The mean number of blocks that a point read needed, from files or the cache.
+    /// The mean number of data blocks that a point read needed, from files or the cache; 0 without
+    /// any read.
     pub blocks_per_read: f64,
-    /// Files that point reads skipped because of filters.
+    /// Runs that point reads did not search because filters excluded the key. A run counts once for
+    /// each read.
     pub filter_skips: u64,
-    /// Runs that scans skipped because of the prefixes in filters.
+    /// Runs that scans did not search because the key prefixes in a filter excluded them. A run
+    /// counts once for each scan.
     pub prefix_skips: u64,
-    /// Blocks that any read found in the cache.
+    /// Searches of the cache, by point reads and scans, that found the data block.
     pub cache_hits: u64,
-    /// Blocks that any read did not find in the cache.
+    /// Searches of the cache, by point reads and scans, that did not find the data block. Long
+    /// scans and merges read most blocks without a search.
     pub cache_misses: u64,
-    /// The share of block reads that found the block in the cache, 0 to 1.
+    /// `cache_hits` divided by the sum of `cache_hits` and `cache_misses`; 0 without any search.
     pub cache_hit_ratio: f64,
     /// Bytes in the cache: data blocks, and partitions of indexes and filters.
     pub cache_bytes: u64,
-    /// The capacity of the cache now, in bytes.
+    /// The present capacity of the cache, in bytes. It shrinks as open tables take more memory, if
+    /// they share a budget with the cache.
     pub cache_bytes_max: u64,
     /// The part of `cache_bytes` that indexes and filters take.
     pub index_bytes: u64,
-    /// Partitions of indexes and filters that reads did not find in memory, and read from files.
+    /// Reads of a partition (a part of a table's index, with its filter) from a file into the
+    /// cache, because it was not in memory.
     pub index_reads: u64,
     /// Memory of all SSTables outside of the cache, in bytes: the top levels of their indexes,
     /// their properties, and range tombstones.
@@ -136,7 +143,7 @@ pub struct Stats {
     pub memory_bytes_max: Option<u64>,
     /// Bytes of SSTables written by flushes.
     pub flush_bytes: u64,
-    /// Merges done.
+    /// Merges done. Each part of a merge that is done in parts counts.
     pub compactions: u64,
     /// Merges and checks of files that ended because a file could not be read, and failed retries
     /// to open such a file.
@@ -148,7 +155,7 @@ pub struct Stats {
     pub compaction_bytes: u64,
     /// Bytes of the SSTables that were inputs of merges.
     pub compaction_read_bytes: u64,
-    /// The time that merges waited for writes and syncs of the log, in
+    /// The time that merges waited, to leave the disk to writes and syncs of the log, in
     /// microseconds.
     pub compaction_yield_us: u64,
     /// Merges under way.
@@ -156,45 +163,46 @@ pub struct Stats {
     /// The number of living guards of [`Db::pause_merges`](crate::Db::pause_merges): no merge
     /// begins while there is one.
     pub merge_pauses: usize,
-    /// Bytes that merges, those under way included, have yet to read until no merge is left to do,
-    /// over all tables.
+    /// Bytes that merges have yet to read until no merge is left to do, over all tables. The merges
+    /// under way are included.
     pub compaction_debt_bytes: u64,
     /// Writes that waited because the work left for flushes or merges was at its limit.
     pub stalls: u64,
     /// The time that stalled writes waited, in microseconds.
     pub stall_us: u64,
-    /// The longest wait of one stalled write, in microseconds.
+    /// The longest time that a single write waited in a stall, in microseconds.
     pub stall_us_max: u64,
     /// The approximate time that calls waited because the process had no file descriptor left, in
     /// microseconds.
     pub descriptor_wait_us: u64,
-    /// Writes that were slowed to the pace of flushes and compactions, while the work left for
-    /// these was below its limits.
+    /// Writes that were slowed to the pace of flushes and merges, because the work left for these
+    /// came near its limits.
     pub throttles: u64,
     /// The time that throttled writes waited, in microseconds.
     pub throttle_us: u64,
-    /// The longest delay of one write by throttling and stalls together, in microseconds.
+    /// The longest time that a single write waited by throttling and stalls together, in
+    /// microseconds.
     pub write_wait_us_max: u64,
     /// Calls to the disk (reads, writes and fsyncs) that have been under way for at least five seconds.
     pub disk_calls_stuck: usize,
-    /// The time since an SSTable was last checked, in milliseconds, for the SSTable with the
-    /// longest such time. A file that was not checked yet counts from about its creation, or from
-    /// the first check of any file. `None` without files, or if none was ever checked: see
+    /// The longest time for which an SSTable was not checked, in milliseconds. A file that was
+    /// never checked counts from about its creation, or from the first check of any file. `None` if
+    /// there are no files, or none was ever checked: see
     /// [`Db::next_file_check`](crate::Db::next_file_check).
     pub oldest_file_check_ms: Option<u64>,
-    /// Free bytes where the tables are stored, if that is known.
+    /// Free bytes in the file system where the tables are stored; `None` if they are not known.
     pub free_bytes: Option<u64>,
-    /// Bytes of the WAL's segments.
+    /// Bytes of the present segments of the WAL.
     pub wal_bytes: u64,
     /// The bound of `wal_bytes`: [`Options::wal_bytes_max`](crate::Options::wal_bytes_max).
     pub wal_bytes_max: u64,
     /// Bytes of the WAL that were replayed when the database was opened.
     pub wal_bytes_replayed: u64,
-    /// Bytes written to the WAL.
+    /// Bytes written to the WAL since the database was opened.
     pub wal_bytes_written: u64,
-    /// Syncs of the WAL's records: one may serve many writes.
+    /// Syncs of the WAL's records. One sync may make many writes durable.
     pub wal_syncs: u64,
-    /// Number of the WAL's segments.
+    /// Number of the WAL's present segments.
     pub wal_segments: usize,
     /// The number of open read views: see [`Db::view`](crate::Db::view).
     pub views: usize,
@@ -207,13 +215,16 @@ pub struct Stats {
     /// snapshot's state of one table, has the age of its snapshot, because it pins the same
     /// versions.
     pub snapshot_oldest_age_ms: u64,
-    /// The reason why the database accepts no writes until it is opened anew: it was opened only to
-    /// be read, or there was a failure. `None` if it accepts writes.
+    /// The reason why the database accepts no writes until it is opened anew: it was opened only
+    /// for reading, or a failure of the WAL, of the manifest or of a background thread stopped all
+    /// writes. `None` if it accepts writes.
     pub read_only_cause: Option<String>,
-    /// The failure of the last attempt to flush or merge; `None` if it succeeded. Commits are safe
-    /// in the log, and the attempt is repeated.
+    /// The failure of the last flush or, if that succeeded, of the last merge, or the reason why
+    /// merges leave out a run. `None` without any of these. Commits are safe in the log, and the
+    /// work is tried again.
     pub maintenance_failure: Option<String>,
-    /// The tables, by keyspace and name.
+    /// The statistics of each table: first the live ones, by keyspace and name, then the dropped
+    /// ones that snapshots still cover.
     pub tables: Vec<TableStats>,
 }
 
@@ -228,37 +239,39 @@ pub struct TableStats {
     pub dropped: bool,
     /// Memory of the table's memtables, in bytes.
     pub memtable_bytes: u64,
-    /// Memtables that wait for their flush.
+    /// Memtables that wait for their flush, and ingested runs that wait among them.
     pub frozen_memtables: usize,
-    /// The throttling of writers because flushes or merges are behind: from 0 (none) to 1
-    /// (writers wait until some are done).
+    /// The throttling of writers because flushes or merges are behind, or the memory or log that
+    /// all tables share runs short: from 0 (none) to 1 (writers wait until some work is done).
     pub pressure: f64,
     /// Bytes of the table's SSTables.
     pub file_bytes: u64,
     /// The approximate number of `file_bytes` that only snapshots and open read views
-    /// ([`Db::view`](crate::Db::view)) still need. Of the versions that only read views need, this
-    /// counts those that a newer version in the same run hides.
+    /// ([`Db::view`](crate::Db::view)) still need. Versions that only read views need count only if
+    /// a newer version in the same run hides them.
     pub kept_bytes: u64,
-    /// The standard error of `kept_bytes`, in bytes.
+    /// The standard error of the estimate `kept_bytes`, in bytes.
     pub kept_error_bytes: u64,
-    /// The approximate number of `file_bytes` that were kept for snapshots and read views that no
-    /// longer exist; merges free this space.
+    /// The approximate number of `file_bytes` for versions that flushes and merges kept for
+    /// snapshots and read views that no longer exist. Later merges free this space.
     pub garbage_bytes: u64,
     /// The ratio of `file_bytes` to the bytes of those versions in the files that no newer version
     /// in the same run hides; 1 if there are no such versions.
     pub space_amplification: f64,
     /// Bytes that merges have yet to read until no merge of the table is left to do.
     pub compaction_debt_bytes: u64,
-    /// The picker that chooses the merges of this table.
+    /// The picker that chooses the merges of this table, with its settings: its `Debug` text.
     pub picker: String,
     /// The number of merges that the picker proposed and the engine refused, because they were
     /// invalid or gained nothing.
     pub picks_refused: u64,
-    /// The reason why the engine refused the picker's last refused proposal.
+    /// The reason of the engine's last refusal of a merge that the picker proposed; `None` if it
+    /// refused none.
     pub pick_refused: Option<String>,
     /// Number of the table's SSTables.
     pub files: usize,
-    /// Versions in SSTables and memtables, shadowed ones included.
+    /// Versions in SSTables and memtables, including those that newer versions hide. Range
+    /// tombstones in SSTables count, too.
     pub versions: u64,
     /// The runs of the table, newest first.
     pub runs: Vec<RunStats>,
@@ -271,12 +284,12 @@ pub struct TableStats {
     /// writes work.
     pub quarantine: Vec<QuarantinedFile>,
     /// Files of the table that were missing or could not be read when they were opened. Reads that
-    /// need such a file fail. Opening the file is tried again after a while. The manifest does not
-    /// record that these files cannot be read.
+    /// need such a file fail. The engine tries again to open the file after a while. The manifest
+    /// does not record that these files cannot be read.
     #[serde(default)]
     pub unreadable: Vec<QuarantinedFile>,
-    /// The number of runs that could not be read, by their last merge or when their files were
-    /// opened. No merge takes these runs for a while.
+    /// The number of runs that merges leave out for a while, because the last attempt to read or
+    /// open their files failed.
     pub left_out_runs: usize,
 }
 
@@ -286,12 +299,13 @@ pub struct QuarantinedFile {
     /// The path of the file.
     #[serde(serialize_with = "lossy")]
     pub path: PathBuf,
-    /// The position in the file of the first damage that was found, in bytes.
+    /// The offset in the file of the first damage that was found; 0 for a file that cannot be
+    /// opened.
     pub offset: u64,
-    /// A description with the expected and the found data.
+    /// A description of the damage or of the error.
     pub detail: String,
-    /// Whether the whole file cannot be read. Then all reads fail that need a key between
-    /// `from_key` and `to_key`; otherwise only those that need a damaged block.
+    /// Whether no part of the file can be read, because it could not be opened. Then all reads fail
+    /// that need a key from `from_key` to `to_key`; otherwise only those that need a damaged block.
     pub is_whole: bool,
     /// The keys of the file are not below this one.
     pub from_key: Vec<u8>,
@@ -308,17 +322,17 @@ pub struct RunStats {
     pub bytes: u64,
     /// Number of the run's files.
     pub files: usize,
-    /// Versions in the run.
+    /// Versions and range tombstones in the run's files.
     pub versions: u64,
-    /// Different keys in the run.
+    /// Different keys in the run's files.
     pub keys: u64,
-    /// The smallest sequence number that versions in the run may have.
+    /// The smallest sequence number that a version in the run may have.
     pub smallest_seq: u64,
-    /// The largest sequence number that versions in the run may have.
+    /// The largest sequence number that a version in the run may have.
     pub largest_seq: u64,
     /// The number of different commits below `smallest_seq` at which snapshots and holds of the
-    /// table read. Runs with the same number are a stratum: the same snapshots see them. 0 is the
-    /// oldest stratum.
+    /// table read. The runs with the same number form a stratum: the same snapshots see versions in
+    /// them. 0 is the oldest stratum.
     pub stratum: usize,
 }
 
@@ -328,13 +342,13 @@ pub struct MergeStats {
     /// The ids of the merged runs, newest first.
     pub inputs: Vec<u64>,
     /// The number of versions that the current part of the merge has read, updated from time to
-    /// time, plus those that its earlier parts wrote. Rises to about `all_versions`.
+    /// time, plus the number that its earlier parts wrote. Rises to about `all_versions`.
     pub read_versions: u64,
-    /// The number of versions that the merge reads and wrote: those that the merged runs still
-    /// have, plus those in the output of its finished parts.
+    /// The number of versions in the files of the merged runs that are not replaced yet, plus the
+    /// number that the earlier parts of the merge wrote.
     pub all_versions: u64,
-    /// The bytes of the input files that the merge has not replaced yet: a merge in parts replaces
-    /// one after the other, so the number falls.
+    /// The bytes of the input files that are not replaced yet. It falls during a merge in parts, in
+    /// which each part replaces the files that it has read.
     pub all_bytes: u64,
 }
 

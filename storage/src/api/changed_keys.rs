@@ -35,10 +35,11 @@ pub enum Changes {
 /// The reason why the changes between two snapshots are not known key by key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UnknownChanges {
-    /// The older snapshot is of another table: the table was dropped and made again, or the name
-    /// belongs to another one now.
+    /// The older snapshot is of another table. For example, the table was dropped and created again
+    /// under the same name.
     OtherTable,
-    /// The table was truncated between the two snapshots, or range deletes removed all of its keys.
+    /// The table was truncated between the two snapshots, or its range deletes together cover all
+    /// possible keys.
     Truncated,
 }
 
@@ -51,7 +52,7 @@ impl Display for UnknownChanges {
     }
 }
 
-/// The keys of a table that changed between two of its snapshots, ascending, each once.
+/// The keys of a table whose values may differ between two of its snapshots, ascending, each once.
 ///
 /// An error (a damaged block, say) is yielded once; then the iterator ends. Until it is dropped,
 /// the iterator keeps the files and memtables that it reads, both snapshots, and the database open.
@@ -213,7 +214,7 @@ impl Iterator for WrittenKeys {
 #[derive(Debug)]
 struct DeletedKeys {
     open: Option<Range>,
-    /// The deleted ranges that are still to be read, ascending.
+    /// The deleted ranges whose keys are still to be read from `older`, ascending.
     ranges: vec::IntoIter<KeyRange>,
     older: SnapshotTable,
 }

@@ -190,19 +190,19 @@ impl Db {
         self.write_with(batch, WriteOptions::default())
     }
 
-    /// [`Db::write`] with options.
+    /// Commits a batch as [`Db::write`] does, with options.
     pub fn write_with(&self, batch: WriteBatch, options: WriteOptions) -> Result<()> {
         self.check_database(&batch)?;
         let (payload, tables) = batch.into_parts();
         self.inner.write(payload, &tables, options)
     }
 
-    /// [`Db::write_with`] for a small batch that frees space, or without which space cannot be
-    /// freed later. The batch is accepted below the low-water mark, too
-    /// ([`Options::low_water_bytes`]), and on a full disk it may use the space that the database
-    /// holds back (the file `RESERVE`). A table that the batch truncates, by a range delete of all
-    /// keys, is flushed soon, even if other flushes find no space. So its files are removed without
-    /// another write.
+    /// Commits a batch as [`Db::write_with`] does, even on a full disk: the batch is accepted below
+    /// the low-water mark ([`Options::low_water_bytes`]), and may use the space that the database
+    /// holds back (the file `RESERVE`). For small batches that free space, or without which space
+    /// cannot be freed later. A table that the batch truncates, by a range delete of all keys, is
+    /// flushed soon, even if other flushes find no space. So its files are removed without another
+    /// write.
     ///
     /// # Errors
     /// As [`Db::write`]; [`Error::DiskFull`] only if the space that is held back does not suffice, or
@@ -215,8 +215,8 @@ impl Db {
 
     /// Returns the low-water mark, in bytes: the free space that writes and merges leave on the
     /// disk of the database. It follows from [`Options::low_water_bytes`] and the size of the
-    /// manifest. A program that also uses this disk for work that can be given up should leave more
-    /// bytes free, so that no write is refused because of this work.
+    /// manifest. A program that also uses this disk for less important data should leave more bytes
+    /// free than the mark, so that the database refuses no write because of this data.
     pub fn low_water_bytes(&self) -> u64 {
         self.inner.low_water_bytes()
     }
@@ -243,7 +243,7 @@ impl Db {
         self.begin_with(TransactionOptions::default())
     }
 
-    /// [`Db::begin`] with options.
+    /// Begins a transaction as [`Db::begin`] does, with options.
     pub fn begin_with(&self, options: TransactionOptions) -> Transaction {
         Transaction::begin(self.inner.clone(), options)
     }
@@ -284,7 +284,8 @@ impl Db {
         self.inner.database_id().to_string()
     }
 
-    /// Returns once everything written so far survives a crash of the machine.
+    /// Syncs the log. Once this returns, everything written before the call survives a crash of the
+    /// machine.
     pub fn sync(&self) -> Result<()> {
         self.inner.wal.sync_all()
     }
@@ -312,8 +313,9 @@ impl Db {
     /// because they could not be read.
     ///
     /// # Errors
-    /// [`Error::Io`] or [`Error::Corruption`] if a run still cannot be read. Everything else is merged
-    /// then, and writes go on.
+    /// [`Error::Io`] or [`Error::Corruption`] if a run still cannot be read: all other merges are done
+    /// then, and writes go on. [`Error::DiskFull`] if no merge finds space for its output. Other errors of
+    /// merges end the call at once.
     pub fn compact(&self) -> Result<()> {
         self.inner.compact_all()
     }
@@ -355,21 +357,22 @@ impl Db {
         maintenance::list_lost(&self.inner, keyspace, table)
     }
 
-    /// Gives up the data that [`Db::list_lost`] has listed, while readers and writers go on:
-    /// replaces each damaged file of the list by new files with its readable part, or takes it out
-    /// of the table if none of that is still needed. Afterwards no read fails because of these
-    /// files, and merges no longer leave out their runs. Every readable version stays, for
-    /// snapshots too. A key whose newest version is lost shows an older value, or none; if a
-    /// deletion is lost, the deleted value shows again. Before a file is replaced, the
-    /// [holds](Keyspace::hold_snapshot) of the table are released.
+    /// Makes the loss of the data that [`Db::list_lost`] has listed permanent, so that the table works
+    /// again, while readers and writers go on. Replaces each damaged file of the list by new files with
+    /// the readable part of its data, or removes the file from the table if nothing in this part is
+    /// needed. Afterwards no read fails because of these files, and merges no longer leave out their
+    /// runs. Every readable version stays, for snapshots too. A key whose newest version is lost shows
+    /// an older value, or none; if a deletion is lost, the deleted value shows again. Before a file is
+    /// replaced, the [holds](Keyspace::hold_snapshot) of the table are released.
     ///
     /// A damaged file is kept in the folder `damaged` of the database's directory, if it can be
     /// linked there. Nothing reads the files of this folder; remove them at any time.
     ///
-    /// `accepted` is the [`LossReport::token`] of the list. Returns `None`, and gives up nothing,
-    /// if the list would differ now. If the list would be empty now, the report is empty, whatever
-    /// was accepted. Each file is read once more to be rewritten. If the lost keys are then not
-    /// those of the list, the file stays unchanged ([`FileLoss::is_rewritten`]).
+    /// `accepted` is the [`LossReport::token`] of the list. Returns `None`, and changes nothing, if
+    /// [`Db::list_lost`] would return another list now. If it would return an empty list now, the
+    /// returned report is empty, whatever `accepted` is. Each file is read once more to be rewritten.
+    /// If the lost keys are then not those of the list, the file stays unchanged
+    /// ([`FileLoss::is_rewritten`]).
     ///
     /// [`FileLoss::is_rewritten`]: crate::FileLoss::is_rewritten
     ///
@@ -393,7 +396,7 @@ impl Db {
     /// held up. An interrupted backup does not open as a database.
     ///
     /// The directory may have an older backup of this database. Its SSTables are verified, and those
-    /// that are whole stay; the rest and the log are linked or copied. The older backup is whole until
+    /// that are whole stay; all others and the log are linked or copied. The older backup is whole until
     /// the new one takes its place in one step, and only then are files removed. A backup with damage
     /// replaces no older one ([`BackupInfo::older_stays`]). Opening a backup for writing makes it a
     /// database of its own, which no other backup replaces.
@@ -411,7 +414,7 @@ impl Db {
         self.backup_with_progress(dir, &mut |_| ())
     }
 
-    /// [`Db::backup`] that reports its progress after each piece of a file.
+    /// Makes a backup as [`Db::backup`] does, and calls `progress` after each piece of a file.
     ///
     /// # Errors
     /// As [`Db::backup`].
@@ -449,7 +452,8 @@ impl Db {
     }
 
     /// Returns a check of the SSTable whose last check is the longest ago; `None` if no file is due,
-    /// or another check is under way. The caller calls [`FileCheck::read`], then [`FileCheck::finish`].
+    /// another check is under way, or the database accepts no writes after a failed one. The caller
+    /// calls [`FileCheck::read`], then [`FileCheck::finish`].
     /// Each file is due once in the time `every`, and the checks are spread over that time. So a
     /// caller looks for the next one every minute or so, and at once after a check.
     ///
@@ -477,10 +481,10 @@ impl Db {
         self.inner.next_file_check(every)
     }
 
-    /// Counts the bytes that the snapshots of a keyspace, or of all keyspaces, pin: those that each
-    /// snapshot pins alone, and those that all of them pin together. Reads all versions of each
-    /// table once, without filling the block cache, so the bytes of keys and values are exact. The
-    /// files of a table cannot be removed while the pass reads it.
+    /// Counts the bytes that the snapshots and holds of a keyspace, or of all keyspaces, pin (keep
+    /// merges from freeing): those that each of them pins alone, and those that all of them pin
+    /// together. Reads all versions of each table once, without filling the block cache, so the bytes
+    /// of keys and values are exact. The files of a table cannot be removed while the pass reads it.
     ///
     /// `step` is called every few blocks with the bytes that were read. It may wait, to slow the
     /// pass down. It ends the pass by [`ControlFlow::Break`], and then the result is `None`.
@@ -500,7 +504,7 @@ impl Db {
 
     /// Returns the structure of the database, and counters since it was opened. The cost grows with
     /// the number of tables, runs and snapshots together. [`Table::stats`](crate::Table::stats) and
-    /// [`Db::file_bytes`] return parts of it for less.
+    /// [`Db::file_bytes`] return parts of these statistics at a lower cost.
     pub fn stats(&self) -> Stats {
         self.inner.stats()
     }
@@ -518,7 +522,8 @@ impl Db {
     }
 
     /// Returns a meter. While the meter lives, it measures requests: their number, latencies and bytes.
-    /// Each measured request reads the clock twice.
+    /// Each measured request reads the clock twice. So at a high rate (some 40,000 requests per second
+    /// or more) only a random sample is measured, and the results are scaled up.
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
@@ -554,9 +559,9 @@ impl Db {
 
     /// Verifies every file of the database as it is now, past every cache, and goes on after
     /// damage: each SSTable's checksums, order, bounds and filter; the runs of SSTables; the
-    /// snapshots; the log; both copies of the manifest and of `CURRENT`. Reads every file once, while
-    /// the database goes on working. Ends the quarantine of a file that turns out to be whole.
-    /// Meanwhile no file and no segment of the log is removed.
+    /// snapshots; the log; both copies of the manifest and of `CURRENT`. First reads the files in
+    /// quarantine, and ends the quarantine of each that is whole. Then reads every file once, while the
+    /// database goes on working; during this reading, no file and no segment of the log is removed.
     ///
     /// Calls `progress` before the manifest is read, and then after each block of an SSTable, each
     /// piece of the log and each file. Drops `progress` before the release of the files and the log,

@@ -37,7 +37,7 @@ use crate::version::{Lookup, TableVersion};
 #[serde(deny_unknown_fields)]
 struct Description {
     format_version: u32,
-    /// The database of the files: their numbers mean nothing in another database.
+    /// The database to which the files belong: file numbers are unique only within a database.
     database: DatabaseId,
     /// The location of the files: [`TableStore::locator`].
     store: String,
@@ -50,7 +50,7 @@ struct Description {
     runs: Vec<RunMeta>,
 }
 
-/// The first part of a [`Description`] to be decoded: every version of the format has this field.
+/// The part of a [`Description`] that is decoded first. Every version of the format has this field.
 #[derive(Debug, Deserialize)]
 struct Versioned {
     format_version: u32,
@@ -160,12 +160,12 @@ pub struct DetachedOptions {
     /// The store of the tables, if they are not in the database's directory: the same as the
     /// database's [`Options::table_store`](crate::Options::table_store).
     pub table_store: Option<Arc<dyn TableStore>>,
-    /// The merge operators, among them that of the table, if it has one.
+    /// The known merge operators. The operator of the table, if it has one, must be among them.
     pub merge_operators: MergeOperators,
 }
 
 impl Default for DetachedOptions {
-    /// Returns options with no cache, the real disk and no merge operators.
+    /// Returns options with no cache, the disk of this machine and no merge operators.
     fn default() -> Self {
         Self {
             cache_bytes: 0,

@@ -116,14 +116,16 @@ impl Keyspace {
     /// until it is deleted, over restarts.
     ///
     /// # Errors
-    /// [`AlreadyExists`](crate::Error::AlreadyExists) for a name in use.
+    /// [`AlreadyExists`](crate::Error::AlreadyExists) for a name in use;
+    /// [`InvalidRequest`](crate::Error::InvalidRequest) for an invalid name; errors of the write.
     pub fn create_snapshot(&self, name: &str) -> Result<()> {
         let created = self.create_snapshot_with(name, SnapshotOptions::default());
         created.map(drop)
     }
 
-    /// [`Keyspace::create_snapshot`] with options. Returns the commit whose state the snapshot
-    /// shows. A program that may crash before it deletes a snapshot can let it expire.
+    /// Creates a snapshot as [`Keyspace::create_snapshot`] does, with options. Returns the commit
+    /// whose state the snapshot shows. A program that may crash before it deletes a snapshot can let
+    /// the snapshot expire.
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
@@ -149,8 +151,8 @@ impl Keyspace {
         self.db.create_snapshot(&self.name, name, &options)
     }
 
-    /// Sets the time until a snapshot expires, counted from now; `None` for never. As durable as
-    /// the creation of a snapshot.
+    /// Sets the time until a snapshot expires, counted from now; `None` for never. The change is as
+    /// durable as the creation of a snapshot.
     ///
     /// # Errors
     /// [`NotFound`](crate::Error::NotFound) when there is none of this name, or
@@ -174,9 +176,9 @@ impl Keyspace {
     ///
     /// A hold is released when it expires, when its table is dropped, when the free space comes
     /// near to [`Options::low_water_bytes`](crate::Options::low_water_bytes), and before
-    /// [`Db::rewrite_damaged`](crate::Db::rewrite_damaged) gives up data of its table. So a holder
-    /// must be able to go on without its hold. Until its release, the hold shows the state that the
-    /// snapshot showed when the hold was made. A hold can be made of another hold, too, by the name
+    /// [`Db::rewrite_damaged`](crate::Db::rewrite_damaged) replaces damaged files of its table. So the
+    /// owner of a hold must be able to go on without it. Until its release, the hold shows the state
+    /// that the snapshot showed when the hold was made. `snapshot` may also be the name of a hold, as
     /// in [`Keyspace::holds`].
     ///
     /// ```
@@ -200,8 +202,9 @@ impl Keyspace {
     ///
     /// # Errors
     /// [`NotFound`](crate::Error::NotFound) when there is no such snapshot, it does not cover the
-    /// table, or the table was dropped. After an error of the disk the earlier hold of the name may be
-    /// gone.
+    /// table, or the table was dropped; [`InvalidRequest`](crate::Error::InvalidRequest) for an invalid
+    /// name of the hold, or if `snapshot` is the hold to be replaced. After an error of the disk the
+    /// earlier hold of the name may be gone.
     pub fn hold_snapshot(&self, snapshot: &str, hold: &HoldOptions) -> Result<()> {
         self.db.hold_snapshot(&self.name, snapshot, hold)
     }
@@ -230,8 +233,8 @@ impl Keyspace {
         self.db.delete_snapshot(&self.name, &hold_name(name), None)
     }
 
-    /// Returns the snapshots, oldest first, without reading a file. The cost grows with the number
-    /// of their tables, and with the number of tables of each snapshot.
+    /// Returns the snapshots, oldest first, without reading a file. The cost grows with the number of
+    /// tables that are in any snapshot, and with the sum of the numbers of tables of all snapshots.
     pub fn snapshots(&self) -> Vec<SnapshotInfo> {
         SnapshotInfo::list(&self.db, self.db.snapshots_of(&self.name))
     }

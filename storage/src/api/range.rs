@@ -31,8 +31,8 @@ pub enum Search {
 /// The use of the block cache by a range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cache {
-    /// The range reads through the cache. After many misses it uses the cache no more, so that a
-    /// long scan does not displace the blocks of other requests.
+    /// The range reads through the cache. After many misses in one file, it reads the rest of this
+    /// file past the cache, so that a long scan does not displace the blocks that other requests need.
     Fill,
     /// The range reads no block from the cache and puts none into it: for scans that must not
     /// displace the blocks that other requests need.
@@ -72,8 +72,8 @@ pub struct Range {
     done: bool,
     /// The measurement of the range as a request; `None` while no meter measures requests.
     scan: Option<Scan>,
-    /// Counts the dead keys that the range passes upwards; `None` if dead keys request no flush of
-    /// the table's memtable.
+    /// Counts the dead keys that searches upwards pass, and requests a flush of the table's memtable
+    /// after many; `None` if the range requests no flush.
     dead_keys: Option<DeadKeys>,
     // The last field: the files are released before the database. `None` for a detached table,
     // whose database another process may have open.
@@ -134,8 +134,9 @@ impl Range {
     }
 
     /// Searches for the next entry upwards, in at most `keys_max` keys (at least one); `None` at the
-    /// end. For callers that must not spend long on one call: between two entries there may be any
-    /// number of deleted keys, until merges drop them, and of versions that are newer than the range.
+    /// end. A version that is newer than the instant of the range counts as a key of its own. For
+    /// callers that must not spend long on one call: between two entries there may be any number of
+    /// deleted keys, until merges drop them, and of newer versions.
     pub fn next_within(&mut self, keys_max: u32) -> Option<Result<Search>> {
         if self.done {
             return None;
@@ -153,8 +154,9 @@ impl Range {
     }
 
     /// Returns a key behind which a new range could go on: searches upwards have read all keys up to
-    /// it, or passed them with all their versions. `None` as long as there is no such key, which may
-    /// last while one key has very many versions that are newer than the range.
+    /// it, or passed them with all their versions. `None` as long as there is no such key. If the first
+    /// key has very many versions that are newer than the range's instant, this may last for many
+    /// searches.
     pub fn passed_key(&self) -> Option<&[u8]> {
         match &self.lower {
             Bound::Excluded(key) => Some(key),
@@ -368,9 +370,10 @@ impl Range {
     }
 
     /// Returns the next live entry downwards. The versions of a key come oldest first: they are
-    /// gathered, and all that are older than a put or a delete are dropped. If they exceed
-    /// [`UNFOLDED_BYTES_MAX`], they are dropped, too, and read upwards: only newest first can they be
-    /// folded as they come, because a newer version may delete them. Stops after `keys_max` keys.
+    /// gathered, and each put or delete drops the gathered older ones. If the gathered versions exceed
+    /// [`UNFOLDED_BYTES_MAX`], they are dropped, and a range upwards over this key reads them again,
+    /// newest first. (Versions that come newest first can be folded one by one, but versions that come
+    /// oldest first cannot, because a newer one may delete them.) Stops after `keys_max` keys.
     fn step_back(
         &mut self,
         merge: &mut Merge<Source, true>,

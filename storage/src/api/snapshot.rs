@@ -308,9 +308,9 @@ impl SnapshotTable {
     /// deletes content of other keys, as the head of a [group](crate::MergeOperator::group) can,
     /// only the key of that value is returned, and the caller has to read the whole group.
     ///
-    /// The snapshots are compared as they are read now. Data that
-    /// [`Db::rewrite_damaged`](crate::Db::rewrite_damaged) gave up is missing in both, so it is no
-    /// change.
+    /// The snapshots are compared as they are read now. Data whose loss
+    /// [`Db::rewrite_damaged`](crate::Db::rewrite_damaged) made permanent is missing in both snapshots,
+    /// so its loss is no change.
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
@@ -345,8 +345,9 @@ impl SnapshotTable {
     }
 
     /// Returns keys that cut a range into at most `parts` pieces of about equal size on disk,
-    /// ascending; fewer if the range has too few blocks on disk. Piece `i` goes from key `i - 1`
-    /// (included; or the start of the range) to key `i`.
+    /// ascending; fewer if the range has too few blocks on disk. Each piece goes from one of these
+    /// keys (included) to the next one (excluded). The first piece begins where the range does, and the
+    /// last piece ends where the range does.
     pub fn split_keys<K, R>(&self, range: R, parts: usize) -> Vec<Bytes>
     where
         K: AsRef<[u8]>,

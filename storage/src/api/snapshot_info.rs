@@ -12,7 +12,7 @@ use crate::runs::Run;
 use crate::snapshots::{Bookmark, SnapshotRecord};
 use crate::version::TableVersion;
 
-/// The tables that a snapshot was taken of.
+/// The tables that a snapshot was created to cover.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SnapshotScope {
     /// All tables that the keyspace had when the snapshot was created.
@@ -34,20 +34,21 @@ pub struct SnapshotInfo {
     pub scope: SnapshotScope,
     /// The time of creation, by the clock of the database.
     pub created: SystemTime,
-    /// The time at which the snapshot will be deleted, unless a user deletes it before.
+    /// The time at which the snapshot expires and is deleted, unless a user deletes it before; `None`
+    /// if it never expires.
     pub expires: Option<SystemTime>,
-    /// The number of runs on disk that a read of the whole snapshot touches. Other snapshots and
-    /// the present may share some of them.
+    /// The number of runs on disk that a read of the whole snapshot touches. Other snapshots, and
+    /// reads of the current data, may need some of these runs, too.
     pub runs: usize,
-    /// The number of files of the `runs`.
+    /// The number of files in these runs.
     pub files: usize,
-    /// The bytes of the `runs`: at least as many as a read of the whole snapshot takes.
+    /// The bytes of these runs. A read of the whole snapshot reads at most as many.
     pub approximate_bytes: u64,
     /// About how many bytes of the files are kept for this snapshot alone, estimated without
     /// reading. [`Db::snapshot_pins`](crate::Db::snapshot_pins) counts them.
     pub pinned_bytes: u64,
-    /// The likely error of `pinned_bytes`. If it is about as large as `pinned_bytes`, little is
-    /// known.
+    /// The likely error of the estimate `pinned_bytes`. If the error is about as large as
+    /// `pinned_bytes`, the estimate means little.
     pub pinned_error_bytes: u64,
     /// The note of the holder of a [hold](crate::Keyspace::hold_snapshot); `None` for a snapshot.
     pub held_for: Option<String>,

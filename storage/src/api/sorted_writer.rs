@@ -14,9 +14,9 @@ use crate::sstable::{NO_NUMBER, SsTableOptions, SsTableWriter};
 /// Options of a [`SortedWriter`].
 #[derive(Debug, Clone)]
 pub struct SortedWriterOptions {
-    /// The file system. Default: the real one.
+    /// The file system to which the files are written. Default: that of this machine.
     pub disk: Arc<dyn FileSystem>,
-    /// The form of the files.
+    /// The options of the files' format, such as compression and filters.
     pub sstable: SsTableOptions,
     /// The approximate size of a file, after which the next one begins. Default: 64 MiB.
     pub file_bytes: u64,
@@ -77,7 +77,7 @@ pub struct SortedWriter {
     dir: PathBuf,
     name: String,
     writer: Option<SsTableWriter>,
-    /// The bounds of the timestamps and expiries of the values in the open file.
+    /// The bounds of the timestamps and expiries of the values in the file that is being written.
     bounds: ValueBounds,
     last_key: Option<Vec<u8>>,
     files: Vec<PathBuf>,
@@ -117,14 +117,15 @@ impl SortedWriter {
     /// Sets a key.
     ///
     /// # Errors
-    /// [`Error::InvalidRequest`] when the key is not above the one before
-    /// (naming it; nothing is written then), or an entry is too large;
+    /// [`Error::InvalidRequest`] when the key is not above the key of the entry before (the message
+    /// names both keys), or when the entry is too large: this entry is not written;
     /// [`Error::DiskFull`]; [`Error::Io`].
     pub fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
         self.add(key, Kind::Put, value)
     }
 
-    /// Removes a key that the table may have. Errors: see [`SortedWriter::put`].
+    /// Writes a deletion: ingesting the files removes the key from the table, if the table has it.
+    /// Errors: see [`SortedWriter::put`].
     pub fn delete(&mut self, key: &[u8]) -> Result<()> {
         self.add(key, Kind::Delete, &[])
     }

@@ -104,8 +104,8 @@ impl Table {
     /// [`MergeOperator`](crate::MergeOperator).
     ///
     /// # Errors
-    /// [`InvalidRequest`](crate::Error::InvalidRequest) when the table was
-    /// created without an operator.
+    /// [`InvalidRequest`](crate::Error::InvalidRequest) when the table was created without an operator;
+    /// otherwise as [`Db::write`](crate::Db::write).
     pub fn merge(&self, key: &[u8], operand: &[u8]) -> Result<()> {
         let mut batch = WriteBatch::new();
         batch.merge(self, key, operand);
@@ -139,8 +139,8 @@ impl Table {
         self.write(batch)
     }
 
-    /// Removes all keys. Versions that snapshots and views see stay; the rest of the space is freed
-    /// without reading any file, also on a full disk and without another write. Errors: see
+    /// Removes all keys. Versions that snapshots and views see stay. The space of all other versions is
+    /// freed without reading a file, and without further writes, also on a full disk. Errors: see
     /// [`Db::write_freeing`](crate::Db::write_freeing).
     pub fn truncate(&self) -> Result<()> {
         let mut batch = WriteBatch::new();

@@ -170,9 +170,10 @@ pub enum Entries<'r> {
     Stored(Box<Range>),
     /// Entries of a transaction.
     Transaction(Box<TransactionRange<'r>>),
-    /// Entries in memory, in the order of their keys. A caller that also computes entries, of
-    /// virtual tables for example, can return them in this same iterator type. An enum of its own
-    /// around this one would cost a second match per entry.
+    /// Entries in memory, in the order of their keys. No [`TableReader`] of this crate returns them.
+    /// They are for callers that also compute entries, of virtual tables for example, and return both
+    /// kinds of entries as one type. An enum of the caller around this one would cost a second match
+    /// per entry.
     Memory(slice::Iter<'r, Entry>),
 }
 

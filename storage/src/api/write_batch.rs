@@ -9,8 +9,8 @@ use crate::commit::Payload;
 use crate::db::TableCore;
 use crate::key::KeyRange;
 
-/// Writes to any tables of one database that become visible, and survive a
-/// crash, all or none. Of two writes to one key the later one counts.
+/// Writes to any tables of one database that become visible, and survive a crash, all or none.
+/// They apply in the order in which they were added to the batch.
 ///
 /// ```
 /// # let dir = tempfile::tempdir().unwrap();
@@ -52,7 +52,8 @@ impl WriteBatch {
         }
     }
 
-    /// Changes a key's value by an operand of the table's merge operator.
+    /// Changes a key's value by an operand of the table's merge operator. If the table has none,
+    /// [`Db::write`](crate::Db::write) refuses the batch.
     pub fn merge(&mut self, table: &Table, key: &[u8], operand: &[u8]) {
         if let Err(e) = table.core.check_merges() {
             self.payload.refuse(e.to_string());

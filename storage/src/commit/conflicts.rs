@@ -22,7 +22,8 @@ use crate::key::SeqNo;
 use crate::mutation::{self, Mutation};
 use crate::sync::{AtomicU64, Mutex, Ordering};
 
-/// Memory that the index may take, estimated: about four million short keys.
+/// The maximal size of the index in memory, in bytes by an estimate: enough for about four million short
+/// keys.
 const BYTES_MAX: usize = 512 << 20;
 /// The estimated memory of a key beside its bytes: the reference counts, and its places in the
 /// write set and in the map.
@@ -49,8 +50,8 @@ struct Index {
     living: BTreeMap<SeqNo, usize>,
     /// The recent commits whose writes the index has, oldest first.
     commits: VecDeque<Arc<Commit>>,
-    /// The sequence numbers of the last writes of each key. Those of the commits in `wide`, which
-    /// have too many keys or deleted ranges, are left out.
+    /// The sequence numbers of the last writes of each key. Writes of the commits in `wide` are not
+    /// in this map.
     map: BTreeMap<TableKey, Writes>,
     /// The recent commits with too many keys for `map`, or with deleted ranges. A conflict check
     /// searches each of them.
@@ -130,9 +131,10 @@ impl Conflicts {
         }
     }
 
-    /// Returns whether a commit has to record its keys. Under the order lock, false is certain,
-    /// because transactions begin under it only; true may be out of date, because they end at any
-    /// time, and then [`record`](Self::record) does nothing. Without the lock, both are a guess.
+    /// Returns whether a commit has to record its keys, because a transaction lives. If the caller
+    /// has the order lock, it can rely on false: transactions begin only under this lock. True may
+    /// be out of date, because a transaction may end at any time; [`record`](Self::record) then does
+    /// nothing. Without the lock, either result may be out of date.
     pub(crate) fn is_needed(&self) -> bool {
         self.living.load(Ordering::Relaxed) > 0
     }
@@ -166,8 +168,8 @@ impl Conflicts {
         Ok(())
     }
 
-    /// Records the keys of the commit that starts at `seq`. Called under the order lock. Returns the
-    /// commits that it removes from the index, to be freed without the lock.
+    /// Records the keys of the commit whose first operation has the number `seq`. Called under the
+    /// order lock. Returns the commits that it removes from the index, to be freed without the lock.
     pub(crate) fn record(&self, seq: SeqNo, write_set: WriteSet) -> Pruned {
         let mut index = self.index.lock().unwrap();
         // The last transaction may have ended a moment ago.

@@ -14,8 +14,9 @@ const SYNC_TIME_MIN: Duration = Duration::from_micros(200);
 /// A group waits at most for the time of a sync divided by this, so that a wait in vain costs less
 /// time than a successful one saves.
 const SYNC_TIME_FRACTION: u32 = 2;
-/// After a wait that brought too few further commits, the next group does not wait. Each further
-/// such wait doubles the number of groups that do not wait, up to this number.
+/// After a wait in vain, which brought fewer than half of the commits that the group waited for, the
+/// next group does not wait. Each further wait in vain doubles the number of groups that do not wait,
+/// up to this number.
 const SKIPPED_MAX: u32 = 256;
 
 /// Decides how long a group of commits waits for more of them, from measurements of the disk and of
@@ -27,10 +28,10 @@ pub(super) struct GroupCommitDelay {
     /// The number of commits in the last group, plus those that were in the next group when the
     /// sync of the last one ended.
     writers: usize,
-    /// How many of the next groups do not wait, because the last wait brought too few commits.
+    /// The number of next groups that do not wait, because the last wait was in vain.
     skipped: u32,
-    /// The value of `skipped` after the last wait: 0 if that brought enough commits, otherwise 1,
-    /// then twice as many after each further wait in vain.
+    /// The value that `skipped` got after the last wait: 0 if the wait was worth it, 1 after the first
+    /// wait in vain, and twice as many after each further one, up to [`SKIPPED_MAX`].
     skipped_next: u32,
 }
 
@@ -54,8 +55,8 @@ impl GroupCommitDelay {
         self.writers = members + behind;
     }
 
-    /// Returns how a group of `members` commits waits for more of them before its sync; `None` if
-    /// it should not wait.
+    /// Returns the conditions that end the wait of a group of `members` commits for more commits
+    /// before its sync; `None` if the group should not wait.
     pub(super) fn hold(&mut self, members: usize) -> Option<Hold> {
         if self.sync_time < SYNC_TIME_MIN || members >= self.writers {
             return None;
@@ -112,8 +113,8 @@ mod tests {
         assert_eq!(after(32, 32, Duration::from_micros(50)).hold(32), None);
     }
 
-    /// Groups wait ever more seldom if writers that were woken do not come back at once, and often
-    /// again as soon as the writers do.
+    /// If writers that were woken do not write again at once, groups wait ever more seldom. As soon as
+    /// such writers write again at once, groups wait often again.
     #[test]
     fn waits_in_vain_grow_rare() {
         let mut delay = after(2, 2, SYNC);

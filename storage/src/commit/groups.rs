@@ -35,8 +35,8 @@ struct State<T> {
     /// The commits in the open group, in the order in which they joined.
     members: Vec<T>,
     open: Arc<Group>,
-    /// Whether a group is being written and synced. The open group, which collects members, has to
-    /// wait for that.
+    /// Whether a group is being written and synced. The open group, which collects members, waits
+    /// until this ends.
     is_busy: bool,
     is_leader_waiting: bool,
     delay: GroupCommitDelay,
@@ -86,8 +86,8 @@ impl<T> Groups<T> {
         }
     }
 
-    /// Adds a commit to the open group, the one that is synced next. If it is the first of the
-    /// group, the caller's [`Groups::wait`] does the work for all.
+    /// Adds a commit to the open group, which is the next to be synced. The call of
+    /// [`Groups::wait`] for the first commit of a group does the work for the whole group.
     pub(crate) fn join(&self, member: T) -> Seat {
         let mut state = self.state.lock().unwrap();
         state.members.push(member);

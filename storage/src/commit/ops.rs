@@ -57,7 +57,7 @@ fn put_json(out: &mut Vec<u8>, value: &impl serde::Serialize) {
     out.extend_from_slice(&json);
 }
 
-/// One operation of a commit.
+/// An operation of a commit, as [`OpReader`] decodes it.
 #[derive(Debug)]
 pub(crate) enum Op<'a> {
     Write {
@@ -68,7 +68,7 @@ pub(crate) enum Op<'a> {
     },
     RangeDelete {
         table: TableId,
-        /// The deleted keys; never empty.
+        /// The range of the deleted keys; never an empty range.
         range: KeyRange,
     },
     /// Adds an ingested run. The versions in it have no sequence number yet: they get the number of
@@ -82,8 +82,8 @@ pub(crate) enum Op<'a> {
     SnapshotExpiry(SnapshotExpiry),
 }
 
-/// Reads the operations of a payload, each with its sequence number. An error describes the damage; the
-/// caller adds the position of the payload.
+/// Reads the operations of a payload, each with its sequence number. An error ends the iteration. It
+/// describes the damage; the caller adds the position of the payload.
 #[derive(Debug)]
 pub(crate) struct OpReader<'a> {
     payload: &'a [u8],

@@ -10,7 +10,9 @@ use crate::key::expiry::{self, EXPIRY_BYTES};
 use crate::key::{KeyRange, Kind, MAX_KEY_BYTES, TableId, check_lengths};
 use crate::varint;
 
-/// The largest batch, in bytes: 1 GiB. A WAL record's length is 32 bits.
+/// The largest encoded batch, in bytes: 1 GiB. (The overhead of the last operation is not checked, so a batch
+/// may have a few bytes more.) The WAL stores the length of a payload in 32 bits, so the limit must stay well
+/// below 4 GiB.
 const MAX_BATCH_BYTES: usize = 1 << 30;
 
 /// The largest size of a put, a delete or a merge without its key and value, in bytes: its kind, a table's id
@@ -23,10 +25,11 @@ const OP_OVERHEAD_BYTES_MAX: usize = 1 + 3 * 5;
 pub(crate) struct Payload {
     bytes: Vec<u8>,
     count: u32,
-    /// The positions in `bytes` of the expiries. Until the commit, each of them holds a time to
-    /// live instead of an expiry.
+    /// The positions in `bytes` of the expiries. Until [`Payload::finish`], a time to live in milliseconds is
+    /// at each of them instead of an expiry.
     expiries: Vec<usize>,
-    /// The reason why the first invalid operation is refused; the write reports it.
+    /// The reason why the commit must fail: the fault of the first invalid operation, or the reason that the
+    /// first call of [`Payload::refuse`] passed, whichever came first. `None` if the commit need not fail.
     refused: Option<String>,
 }
 
@@ -43,8 +46,9 @@ impl Payload {
         true
     }
 
-    /// Adds an operation that sets a key until `ttl` (in milliseconds, rounded up) after the commit. Returns
-    /// whether the operation was added. If it is invalid, it is not added, and the commit fails.
+    /// Adds an operation that sets a key. The value expires `ttl`, rounded up to whole milliseconds, after
+    /// the commit. Returns whether the operation was added. If it is invalid, it is not added, and the commit
+    /// fails.
     pub(crate) fn put_with_ttl(
         &mut self,
         table: TableId,
@@ -99,7 +103,8 @@ impl Payload {
         true
     }
 
-    /// Makes the write of the whole batch fail with this reason, unless it already has another one.
+    /// Makes the commit of the whole batch fail with this reason. If the commit must fail anyway, the earlier
+    /// reason stays.
     pub(crate) fn refuse(&mut self, reason: String) {
         self.refused.get_or_insert(reason);
     }
@@ -108,11 +113,11 @@ impl Payload {
         self.count as usize
     }
 
-    /// Returns the operations in the form of the WAL, and their number. Times to live count from
-    /// `now_ms`, the time of the commit.
+    /// Returns the operations in the form of the WAL, and their number. Times to live count from `now_ms`,
+    /// the time of the commit.
     ///
     /// # Errors
-    /// `InvalidRequest` if one of them is invalid.
+    /// `InvalidRequest` if an operation was invalid, or [`Payload::refuse`] was called.
     pub(crate) fn finish(mut self, now_ms: u64) -> Result<(Bytes, u32)> {
         if let Some(reason) = self.refused {
             return Err(Error::InvalidRequest(reason));
@@ -152,7 +157,7 @@ impl Payload {
         false
     }
 
-    /// Makes room for an operation with this many bytes of key and value, by one allocation.
+    /// Makes room for an operation with this many bytes of key and value, by one allocation at most.
     fn reserve(&mut self, bytes: usize) {
         self.bytes.reserve(bytes + OP_OVERHEAD_BYTES_MAX);
     }

@@ -35,8 +35,8 @@ struct Order {
     next: SeqNo,
     /// Commits that entered and are not visible yet, oldest first.
     pending: VecDeque<Pending>,
-    /// The number of commits that have left `pending` since the start. It is also the [`Place`] of
-    /// the first commit in `pending`.
+    /// The number of commits that have left `pending` since the queue was created. It is also the
+    /// [`Place`] of the first commit in `pending`.
     popped: u64,
     /// The number of threads that wait for `advanced`. Without this number, every commit would make
     /// a system call to wake no thread.
@@ -49,13 +49,15 @@ struct Pending {
     finished: bool,
 }
 
-/// The place of a commit in the order of commits: the number of commits before it since the start.
+/// The place of a commit in the order of commits: the number of commits that entered the queue
+/// before it since the queue was created.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Place(u64);
 
-/// The obligation to end a commit that has got its sequence numbers. If it is dropped without
-/// [`Ticket::publish`] (a failed commit, a panic), no write has these numbers, and later commits do
-/// not wait for them.
+/// The obligation to end a commit that has got its sequence numbers, with [`Ticket::publish`] or
+/// [`Ticket::was_finished`]. A ticket that is dropped otherwise (a failed commit, a panic) marks
+/// the commit as finished, so that later commits do not wait for it. No operation in a memtable has
+/// its numbers then.
 #[derive(Debug)]
 pub(crate) struct Ticket<'a> {
     queue: &'a CommitQueue,
@@ -79,9 +81,10 @@ impl CommitQueue {
         }
     }
 
-    /// Takes `count >= 1` numbers and a place in the order. `log` runs under the order lock with
-    /// the first number: its effects (pushing the WAL record, pinning memtables, registering a
-    /// bookmark) happen in commit order.
+    /// Takes `count` sequence numbers (at least 1) and a place in the order of commits. Returns the
+    /// ticket for them and the result of `log`. `log` runs under the order lock with the first
+    /// number: its effects (pushing the WAL record, pinning memtables, registering a snapshot)
+    /// happen in commit order.
     pub(crate) fn enter<R>(&self, count: u64, log: impl FnOnce(SeqNo) -> R) -> (Ticket<'_>, R) {
         let entered = self.try_enter(count, |first| Ok::<_, Infallible>(log(first)));
         entered.unwrap_or_else(|never| match never {})
@@ -118,7 +121,8 @@ impl CommitQueue {
     }
 
     /// Calls `f` with the number that the next commit will take, under the order lock: no commit
-    /// enters meanwhile. For switching memtables.
+    /// enters meanwhile. For steps that must lie between two commits, such as a switch of
+    /// memtables.
     pub(crate) fn pause<R>(&self, f: impl FnOnce(SeqNo) -> R) -> R {
         let order = self.order.lock().unwrap();
         f(order.next)

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use super::{Op, OpReader};
 use crate::key::{KeyRange, Kind, SeqNo, TableId};
 
-/// A key with its table in front, so that all tables share one order.
+/// A key with the id of its table in front (8 bytes, big-endian), so that the keys of all tables
+/// have one order.
 pub(crate) type TableKey = Arc<[u8]>;
 
 const TABLE_BYTES: usize = 8;
@@ -49,14 +50,16 @@ impl TableRange {
         self.start <= *key && *key < self.end
     }
 
-    /// Returns the first key that is in both ranges.
+    /// Returns the first key that is in both ranges; `None` if the ranges do not overlap.
     pub(crate) fn overlap(&self, other: &Self) -> Option<TableKey> {
         let start = (&self.start).max(&other.start);
         (start < (&self.end).min(&other.end)).then(|| start.clone())
     }
 }
 
-/// The keys that a commit writes, or that a transaction guards as if it wrote them.
+/// The keys that a commit writes, or the keys that a transaction guards: a commit that wrote one of
+/// them after the transaction began makes the transaction fail, as if the transaction wrote the
+/// key, too.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(crate) struct WriteSet {
     /// The single keys, ascending, each once.
@@ -89,9 +92,9 @@ impl WriteSet {
         write_set
     }
 
-    /// Returns a write set in which these keys and ranges count as put or deleted. They
-    /// may be the guards of a transaction: keys that no other transaction may change
-    /// before its commit.
+    /// Returns a write set in which these keys and ranges count as put or deleted. Transactions
+    /// call this for their guards: keys that no other commit may change between the begin and the
+    /// commit of the transaction.
     pub(crate) fn of_keys_and_ranges(
         keys: impl IntoIterator<Item = TableKey>,
         ranges: impl IntoIterator<Item = TableRange>,
@@ -105,7 +108,7 @@ impl WriteSet {
         write_set
     }
 
-    /// Returns the keys of a table from `first` to `last`, both included.
+    /// Returns the write set of all keys of a table from `first` to `last`, both included.
     pub(crate) fn of_range(table: TableId, first: &[u8], last: &[u8]) -> Self {
         Self {
             points: Vec::new(),
@@ -139,7 +142,8 @@ impl WriteSet {
         }
     }
 
-    /// Sorts the points (single keys), and combines those of the same key.
+    /// Sorts the points (single keys), and replaces all points of a key by one point. The `merges`
+    /// of that point is true only if the `merges` of all replaced points are.
     fn settle(&mut self) {
         self.points.sort_unstable_by(|a, b| a.key.cmp(&b.key));
         self.points.dedup_by(|later, first| {

@@ -8,9 +8,9 @@ use crate::key::RunId;
 use crate::mutation::{self, Mutation};
 use crate::sync::{Condvar, Mutex};
 
-/// The merges under way. A merge claims its runs before it begins, and holds them until the version
-/// of the table no longer has them. So a run is free if, while `state` is locked, the version of
-/// its table has the run and no merge has claimed it.
+/// The merges under way. A merge claims its runs before it begins. It releases them after the
+/// version of the table no longer has them, or after the merge has failed. So a run is free if,
+/// while `state` is locked, the version of its table has the run and no merge has claimed it.
 #[derive(Debug)]
 pub(crate) struct Claims {
     lanes: Lanes,
@@ -49,9 +49,9 @@ pub(crate) enum Claiming<'a, T> {
 }
 
 impl Claims {
-    /// Returns the claims for at most `merges_max` merges at once. A merge is long if it reads
-    /// `long_bytes` or more. Both are at least 1: a merge that drops runs unread, and reads 0
-    /// bytes, is short.
+    /// Returns a list of claims, empty as yet, that allows at most `merges_max` merges at once. A
+    /// merge is long if it reads `long_bytes` or more. If one of the limits is 0, it is raised to
+    /// 1: a merge that drops runs unread reads 0 bytes, and must count as short.
     pub(crate) fn new(merges_max: usize, long_bytes: u64) -> Self {
         Self {
             lanes: Lanes {
@@ -63,9 +63,10 @@ impl Claims {
         }
     }
 
-    /// Claims runs for a merge that reads and writes these numbers of bytes. Calls `current` while
-    /// no other thread can claim or release runs. `current` returns `None` if the table no longer
-    /// has the runs, or else the data of its present version that the caller needs.
+    /// Claims `runs` for a merge that reads `reads_bytes`, and reserves `writes_bytes` of disk
+    /// space for its output. Calls `current` while no other thread can claim or release runs.
+    /// `current` returns `None` if the table no longer has the runs, or else the data of the
+    /// table's present version that the caller needs; the result has this data, too.
     pub(crate) fn claim<T>(
         &self,
         runs: &[RunId],
@@ -99,8 +100,9 @@ impl Claims {
         Claiming::Yours(claim, current)
     }
 
-    /// Returns the runs that are claimed now. Merges are chosen without the lock, because a picker
-    /// may take long; [`Claims::claim`] checks again.
+    /// Returns the runs that are claimed now. Another thread may claim runs right afterwards:
+    /// merges are chosen without a lock on the claims, because a picker may take long. So
+    /// [`Claims::claim`] checks again.
     pub(crate) fn busy(&self) -> HashSet<RunId> {
         let none = mutation::is(Mutation::ClaimNothing);
         let state = self.state.lock().unwrap();
@@ -111,8 +113,8 @@ impl Claims {
         }
     }
 
-    /// Returns the limit below which the input of the next merge must stay, in bytes; `None` if no
-    /// merge may begin.
+    /// Returns the limit below which the input of the next merge must stay, in bytes: see
+    /// [`Lanes::bytes_below`]. `None` if no merge may begin.
     pub(crate) fn bytes_below(&self) -> Option<u64> {
         let under_way = self.state.lock().unwrap().under_way;
         self.lanes.bytes_below(under_way)
@@ -133,8 +135,8 @@ impl Claims {
         self.state.lock().unwrap().ended
     }
 
-    /// Waits until more than `seen` merges have ended; returns false if no merge is under way
-    /// that could end.
+    /// Waits until more than `seen` merges have ended, and returns true. Returns false if no merge
+    /// is under way that could end.
     pub(crate) fn wait_for_another_end(&self, seen: u64) -> bool {
         let mut state = self.state.lock().unwrap();
         while state.ended == seen && state.under_way.merges > 0 {
@@ -146,7 +148,7 @@ impl Claims {
 
 impl Claim<'_> {
     /// Reduces the disk space that is reserved for the merge, after it has written `bytes` in all:
-    /// the disk no longer reports these bytes as free, so they would count twice.
+    /// the disk no longer reports these bytes as free, so they must not be reserved as well.
     pub(crate) fn note_written(&self, bytes: u64) {
         let reserved_bytes = self.writes_bytes.saturating_sub(bytes);
         let before = self.reserved_bytes.replace(reserved_bytes);

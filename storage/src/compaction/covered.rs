@@ -8,7 +8,8 @@ use crate::mutation::{self, Mutation};
 use crate::runs::Run;
 
 /// Returns the position, in `runs` (newest first), of a run whose content no reader needs; `None`
-/// if there is none. Such a run fulfils one of two conditions:
+/// if there is none. Runs for which `is_busy` returns true are passed over. The returned run
+/// fulfils one of two conditions:
 ///
 /// - each of its keys lies under range tombstones of one newer run, and no reader reads at a commit
 ///   between the run's first commit and these tombstones; or
@@ -25,9 +26,10 @@ pub(crate) fn covered_run(
     (0..runs.len()).find(|&at| !is_busy(runs[at].id()) && is_covered(runs, at, &boundaries))
 }
 
-/// Returns whether no reader needs the content of the run at the position `at`. If so, no later
-/// reader will need it either: later readers also read above the tombstones that cover the run, and
-/// a run of tombstones with nothing older below them hides nothing from any reader.
+/// Returns whether no reader needs the content of the run at the position `at` of `runs`. If so, no
+/// later reader will need it either. If newer tombstones cover the run, every later reader sees
+/// them. If the run has tombstones only, and nothing older below them, it hides nothing from any
+/// reader.
 fn is_covered(runs: &[Arc<Run>], at: usize, boundaries: &Boundaries) -> bool {
     let (newer, run, older) = (&runs[..at], &runs[at], &runs[at + 1..]);
     let stripe = boundaries.stripe(run.meta().smallest_seq);
@@ -39,7 +41,7 @@ fn is_covered(runs: &[Arc<Run>], at: usize, boundaries: &Boundaries) -> bool {
     newer.any(|t| t.cover(&bounds, same_stripe)) || hides_nothing(run, older)
 }
 
-/// Returns whether a run has range tombstones only, and no `older` run has anything below them.
+/// Returns whether a run has range tombstones only, and no `older` run has keys in their ranges.
 fn hides_nothing(run: &Run, older: &[Arc<Run>]) -> bool {
     let tombstones = run.range_tombstones().filter(|_| !run.holds_versions());
     tombstones.is_some_and(|tombstones| {

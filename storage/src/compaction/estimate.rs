@@ -78,10 +78,10 @@ pub(super) struct Overwritten {
     all: KeySketch,
 }
 
-/// Estimates the versions that a merge of `runs` would drop: those that newer runs overwrite and,
-/// if `is_bottom` (no run lies below), the tombstones of all runs but the oldest. (Tombstones in the
-/// oldest run were kept for snapshots or views when it was written.) `None` if a run does not list
-/// the keys that it overwrites.
+/// Estimates the versions that a merge of `runs` (newest first) would drop: those that newer ones of
+/// these runs overwrite and, if `is_bottom` (the table has no older run), the tombstones of all runs
+/// but the oldest. (Tombstones in the oldest run were kept for snapshots or views when it was
+/// written.) `None` if the keys that a run overwrites are unknown: see [`RunShape::overwrites`].
 pub(super) fn overwritten(runs: &[RunShape], is_bottom: bool) -> Option<Overwritten> {
     let mut all = KeySketch::default();
     let (mut bytes, mut entries, mut keys, mut distinct) = (0_u64, 0_u64, 0_u64, 0_u64);

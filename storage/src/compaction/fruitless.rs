@@ -14,12 +14,13 @@ pub(crate) struct Rewriting {
     pub(crate) run: RunId,
     /// The bytes of the run that no reader needs any more, approximately.
     pub(crate) garbage_bytes: u64,
-    /// The runs below the run to be rewritten.
+    /// The runs of the table that are older than the run to be rewritten.
     pub(crate) older: Vec<RunId>,
     /// The time at which the merge decides which values have expired, in milliseconds since
     /// the Unix epoch.
     pub(crate) now_ms: u64,
-    /// Whether any value in the run can expire.
+    /// Whether content of the run may become garbage by the passage of time alone: because a value
+    /// in it expires, or has timestamps of its own, so that the merge operator may purge it.
     pub(crate) expires: bool,
 }
 
@@ -34,8 +35,8 @@ pub(crate) struct Fruitless {
 struct Tried {
     rewriting: Rewriting,
     /// The time after which the rewriting may be tried again though nothing else has changed,
-    /// because values may have expired by then, in milliseconds since the Unix epoch. Of use only
-    /// if values in the run expire.
+    /// because values may have expired by then, in milliseconds since the Unix epoch. Ignored
+    /// unless [`Rewriting::expires`].
     again_ms: u64,
     wait_ms: u64,
 }
@@ -46,8 +47,8 @@ const WAIT_MS_MIN: u64 = 60_000;
 
 impl Fruitless {
     /// Returns whether the rewriting of this run gained nothing before, and would gain nothing now:
-    /// the run has as much garbage as then, and the older runs are the same. Where values in the
-    /// run can expire, this holds only until the time of the next try: see [`WAIT_MS_MIN`].
+    /// the run has as much garbage as then, and the older runs are the same. If values in the run
+    /// can expire, returns false from the time of the next try on: see [`WAIT_MS_MIN`].
     pub(crate) fn has(&self, rewriting: &Rewriting) -> bool {
         let is_same = |tried: &Tried| {
             tried.rewriting.run == rewriting.run

@@ -8,7 +8,7 @@
 /// long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Lanes {
-    /// Merges that may go on at once; at least 1.
+    /// The largest number of merges that may go on at once; at least 1.
     pub(crate) merges_max: usize,
     /// A merge that reads at least this many bytes is long.
     pub(crate) long_bytes: u64,
@@ -23,8 +23,9 @@ pub(crate) struct UnderWay {
 }
 
 impl Lanes {
-    /// Returns the limit below which the input of the next merge must stay, in bytes; `None` if no
-    /// merge may begin. If long merges take all threads but one, the next merge must be short.
+    /// Returns the limit below which the input of the next merge must stay, in bytes: [`u64::MAX`]
+    /// if the next merge may be long; `None` if no merge may begin. If long merges take all threads
+    /// but one, the next merge must be short.
     pub(crate) fn bytes_below(self, under_way: UnderWay) -> Option<u64> {
         let long_max = (self.merges_max - 1).max(1);
         if under_way.merges >= self.merges_max {

@@ -10,14 +10,15 @@ use crate::key::RunId;
 
 /// Decides what to merge. A picker has to return the same decision for the same shape.
 ///
-/// The content of a table does not depend on its picks: each is checked, and an invalid one
-/// is not carried out ([`TableStats::picks_refused`](crate::TableStats)). A picker decides
-/// the costs of reads, writes and space.
+/// The content of a table does not depend on the picks: the engine checks each pick, and does not
+/// carry out an invalid one ([`TableStats::picks_refused`](crate::TableStats)). The picks decide
+/// only how much reads, writes and space cost.
 ///
 /// The engine calls the picker after each flush, each merge and each deletion of a snapshot, until
-/// it returns `None`, from several threads, none of which holds a lock meanwhile. If no data is
-/// written, a picker should return `None` after some merges. If it never does, the engine at least
-/// does not repeat the rewriting of a single run that gained nothing.
+/// it returns `None`, from several threads, none of which holds a lock meanwhile. To estimate how
+/// much there is to merge, the engine also calls it with the runs that earlier picks would leave.
+/// If no data is written, a picker should return `None` after some merges. If it never does, the
+/// engine at least does not repeat the rewriting of a single run that gained nothing.
 pub trait CompactionPicker: Send + Sync + Debug {
     /// Returns the next merge of a table, if any is worth it.
     fn pick(&self, table: &TableShape<'_>) -> Option<Pick>;

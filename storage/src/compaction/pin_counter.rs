@@ -17,13 +17,13 @@ use crate::key::{Boundaries, Kind, SeqNo, Version};
 use crate::read::Merger;
 use crate::runs::plain_bytes;
 
-/// Bytes that snapshots pin.
+/// The size of the versions that only snapshots keep from being dropped (pin).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct PinnedBytes {
-    /// About how many bytes of SSTables are pinned. Versions in memory count as if they were
+    /// About how many bytes the versions take in SSTables. Versions in memory count as if they were
     /// flushed.
     pub file_bytes: u64,
-    /// Bytes of keys and values, before compression.
+    /// The bytes of the versions' keys and values, before compression.
     pub plain_bytes: u64,
 }
 
@@ -48,7 +48,8 @@ pub(crate) struct PinCounter<'a> {
     /// boundaries beside it, and the bytes that it pins alone. A snapshot is lone if no view and no
     /// other snapshot has the same boundary.
     alone: BTreeMap<usize, (Boundaries, PinnedBytes)>,
-    /// The bytes that merges would drop without any snapshot.
+    /// The bytes that merges would drop in addition if the table had no snapshots: those that all
+    /// of its snapshots together pin.
     together: PinnedBytes,
 }
 
@@ -79,8 +80,9 @@ impl<'a> PinCounter<'a> {
         (alone.collect(), self.together)
     }
 
-    /// Counts all versions of a key, newest first. `weights` has, for each version, the ratio of
-    /// file size to uncompressed size in its run. `covering` is as in [`Retain::versions`].
+    /// Adds the bytes of one key that snapshots pin. `versions` are all versions of the key, newest
+    /// first. `weights` has, for each version, the ratio of file size to uncompressed size in its
+    /// run. `covering` are the numbers of the range tombstones over the key, newest first.
     pub(crate) fn add(
         &mut self,
         key: &[u8],
@@ -142,10 +144,10 @@ impl<'a> PinCounter<'a> {
     }
 }
 
-/// Returns how many bytes fewer a key takes with the versions `after` than with the versions
-/// `before`, uncompressed and in files. `weight` returns, for a version, the ratio of file size to
-/// uncompressed size. It is applied to the versions that are gone, and to those that changed
-/// because operands were folded into them.
+/// Returns the bytes that a key saves if its versions `before` are reduced to the versions `after`:
+/// uncompressed, and in files. `weight` returns, for a version, the ratio of file size to
+/// uncompressed size. The saving in files is estimated by the weights of the versions that are
+/// gone, and of those whose size changed because operands were folded into them.
 fn gone(
     key: &[u8],
     before: &[Version],

@@ -40,8 +40,8 @@ impl AddAssign for PinEstimate {
 /// The estimated bytes of a table that its snapshots pin.
 #[derive(Debug, Default)]
 pub(crate) struct PinEstimates {
-    /// For each bookmark (a commit at which snapshots read), the bytes that no other bookmark
-    /// needs.
+    /// For each bookmark (a commit at which snapshots read), the bytes that are kept for this
+    /// bookmark alone. A bookmark without such bytes may be missing.
     pub(crate) alone: BTreeMap<SeqNo, PinEstimate>,
     pub(crate) together: PinEstimate,
 }
@@ -53,12 +53,14 @@ struct Stripe {
     keys: KeySketch,
     /// The sum, over the runs, of the number of different keys in each run.
     distinct: u64,
-    /// The bytes of the runs, without versions that something newer in the same run hides.
+    /// The bytes of the runs, without the versions that a newer version or a range tombstone of the
+    /// same run hides.
     bytes: u64,
 }
 
-/// Estimates how many bytes of `runs` (newest first) are kept only for snapshots. `bookmarks` are
-/// the sequence numbers at which the snapshots read, ascending.
+/// Estimates how many bytes of `runs` (newest first) are kept only for snapshots, because newer
+/// runs hide them from all other readers. Versions that are hidden in their own run do not count
+/// here. `bookmarks` are the sequence numbers at which the snapshots read, ascending.
 pub(crate) fn pin_estimates(runs: &[&Run], bookmarks: &[SeqNo]) -> PinEstimates {
     let mut estimates = PinEstimates::default();
     if runs.len() < 2 || bookmarks.is_empty() {

@@ -45,8 +45,9 @@ impl OtherParts {
     }
 
     /// Returns a lower bound of the timestamps in these parts for keys from `start` on; [`i64::MAX`]
-    /// if there are none. Files that begin at a key for which `has` returns false are left out. All
-    /// timestamps in memtables count, because memtables have one bound for all keys.
+    /// if there are none, [`i64::MIN`] if some are unknown. Files that begin at a key for which
+    /// `has` returns false are left out. All timestamps in memtables count, because memtables have
+    /// one bound for all keys.
     fn least(&self, start: &[u8], has: impl Fn(&[u8]) -> bool) -> i64 {
         let runs = self.runs.iter();
         let runs = runs.map(|run| run.least_timestamp(start, &has));
@@ -232,8 +233,10 @@ impl<'a> Purger<'a> {
         of_stripe.map(|(_, value)| &value[..])
     }
 
-    /// Returns, for each version, the least timestamp in the values of the other versions. A
-    /// deletion may be dropped only if its own timestamp is below this timestamp.
+    /// Returns, for each version, the least timestamp in the values of the other versions:
+    /// [`i64::MAX`] if there are no other versions, [`i64::MIN`] if the timestamps of one of them
+    /// are unknown. A deletion may be dropped only if its own timestamp is below this least
+    /// timestamp.
     fn least_beside(&self, key: &[u8], versions: &[Version]) -> Vec<i64> {
         if versions.len() == 1 || mutation::is(Mutation::PurgeBesideOtherStripes) {
             return vec![i64::MAX; versions.len()];

@@ -36,7 +36,8 @@ pub(crate) struct Retain<'a> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct KeptVersion {
     pub(crate) version: Version,
-    /// The index of the run that the version is written to; the oldest is 0.
+    /// The index, among the output runs, of the run that the version is written to; the oldest is
+    /// 0.
     pub(crate) part: usize,
     /// The first and the last of the boundaries (commits at which readers read) that need the
     /// version. Later readers see a newer version or a range tombstone of the same run instead, so
@@ -83,12 +84,14 @@ impl<'a> Retain<'a> {
 
     /// Reduces one key's `versions` (newest first) to those that a reader at some boundary, or
     /// above all boundaries, can see. `covering` are the numbers of the range tombstones over the
-    /// key, newest first; the run stores these tombstones apart from its versions. `bottom` is true
-    /// if no older version of the key is anywhere else. Then the oldest versions are dropped if
-    /// they are tombstones, because they hide nothing, and an oldest version that is an operand
-    /// becomes a put, because there is no base for it to be merged with.
+    /// key, newest first; the run stores these tombstones apart from its versions.
     ///
-    /// Operands that cannot be folded stay as they are.
+    /// `bottom` is true if no older version of the key is anywhere else. Then the oldest versions
+    /// are dropped if they are tombstones, because they hide nothing. If the oldest version left is
+    /// an operand, it becomes a put, because there is no base to merge it with (unless this process
+    /// lacks the table's merge operator).
+    ///
+    /// All other operands that cannot be folded stay as they are.
     pub(crate) fn versions(
         self,
         key: &[u8],

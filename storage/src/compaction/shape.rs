@@ -28,7 +28,7 @@ pub struct RunShape {
     pub id: RunId,
     /// The number of bytes of the run's files.
     pub bytes: u64,
-    /// Bytes of the run's largest file, files with range tombstones alone left out.
+    /// The bytes of the run's largest file. Files that have range tombstones only do not count.
     pub largest_file_bytes: u64,
     /// The number of versions and range tombstones in the run's files.
     pub entries: u64,

@@ -35,16 +35,19 @@ pub struct TieredPicker {
     /// merge together; above 0. A larger ratio makes merges more eager: reads become faster, and
     /// more is written. Default: 1.2.
     pub size_ratio: f64,
-    /// The newest stratum (neighbouring runs that the same snapshots see) is merged for the sake of
-    /// reads when it has this many runs. The merge then takes at least half of this number of runs
-    /// (rounded down), and at least two. A higher number means less writing, and slower reads of
-    /// recent writes. Default: 8.
+    /// The number of runs from which on the newest stratum (neighbouring runs that the same
+    /// snapshots see) is merged for the sake of reads. Such a merge takes neighbours of similar
+    /// size (see `size_ratio`): at least half of this number (rounded down), and at least two.
+    /// Until enough runs have similar sizes, no such merge begins. Older strata are merged from 4
+    /// runs on, or earlier if `runs_before_merge` is smaller. A higher number means less writing,
+    /// and slower reads of recent writes. Default: 8.
     pub runs_before_merge: usize,
     /// A stratum (neighbouring runs that the same snapshots see) is merged when the size of its
     /// runs is at least this multiple of their estimated size as one run; above 1. A smaller factor
-    /// means less space and more writing. Default: 2.
+    /// means less space and more writing. Default: 2. In an idle database
+    /// ([`TableShape::is_idle`]), the picker uses 1.125 instead if that is less.
     pub space_amplification_max: f64,
-    /// Whether merges join runs that different snapshots see.
+    /// Whether merges join runs that different snapshots see. Default: [`Bounding::Preferred`].
     pub bounding: Bounding,
 }
 
@@ -59,8 +62,8 @@ impl Default for TieredPicker {
     }
 }
 
-/// A stratum (neighbouring runs that the same snapshots see), other than the newest, is merged for
-/// the sake of reads when it has this many runs, or [`TieredPicker::runs_before_merge`] if that is
+/// The number of runs from which on a stratum (neighbouring runs that the same snapshots see) other
+/// than the newest is merged for the sake of reads; [`TieredPicker::runs_before_merge`] if that is
 /// less. The number is small, because no new runs come into such a stratum.
 const OLD_RUNS_BEFORE_MERGE: usize = 4;
 /// In an idle database, a stratum (neighbouring runs that the same snapshots see) is merged when
@@ -84,7 +87,7 @@ impl CompactionPicker for TieredPicker {
 }
 
 impl TieredPicker {
-    /// Returns the positions of the runs to merge.
+    /// Returns the positions of the runs to merge; `None` if no merge is worth it.
     fn choose(&self, table: &TableShape<'_>) -> Option<Range<usize>> {
         let runs = table.runs;
         let boundaries = match self.bounding {
@@ -138,10 +141,10 @@ struct Limits {
 }
 
 impl TieredPicker {
-    /// Returns the next merge in a stratum (neighbouring runs that the same snapshots see), which
-    /// begins at position `start`. Busy runs (those of merges under way) divide the stratum into
-    /// stretches of idle runs. Each stretch is considered by itself, because a merge takes
-    /// neighbouring runs only.
+    /// Returns the next merge in a stratum (neighbouring runs that the same snapshots see), whose
+    /// `runs` begin at position `start` of the table's list; `None` if no merge is worth it. Busy
+    /// runs ([`RunShape::is_busy`]) divide the stratum into stretches of other runs. Each stretch
+    /// is considered by itself, because a merge takes neighbouring runs only.
     fn pick_in_stratum(
         &self,
         start: usize,
@@ -204,9 +207,9 @@ fn ladder(runs: &[RunShape], size_ratio: f64) -> usize {
     len
 }
 
-/// Returns the cheapest merge after which, once the merges under way have ended too, at most
-/// `runs_max` runs are left; `None` if none is needed or possible. `runs` begin at position `start`
-/// of the table's list.
+/// Returns the merge that reads the fewest bytes of those after which at most `runs_max` runs are
+/// left, once the merges under way have ended, too; `None` if no merge is needed or possible.
+/// `runs` begin at position `start` of the table's list.
 fn thin_out(start: usize, runs: &[RunShape], runs_max: usize) -> Option<Range<usize>> {
     let stretches = runs.chunk_by(|a, b| a.is_busy && b.is_busy);
     let len = (stretches.count() + 1).checked_sub(runs_max)?;

@@ -26,7 +26,8 @@ pub(crate) struct Unfinished {
     /// Whether the merge has output so far: the run that follows the inputs in the table's list of
     /// runs (the next older one).
     pub(crate) has_output: bool,
-    /// Whether the merge waits for a damaged file to be restored, or for a run that is left out.
+    /// Whether the merge cannot go on for now, because one of the runs that are still to be merged
+    /// is damaged, or is left out of merges for a while after it could not be read.
     pub(crate) is_stuck: bool,
 }
 

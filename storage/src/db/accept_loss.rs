@@ -9,8 +9,8 @@ use crate::key::{FileNumber, RunId};
 use crate::manifest::{Edit, State};
 use crate::runs::Run;
 
-/// The new files that have the readable part of a damaged file, and replace it; `None` if no
-/// readable part of it is still needed.
+/// The new files that replace a damaged file, with the content of its readable part; `None` if no
+/// reader needs any of that content.
 pub(crate) struct Rest(pub(crate) Option<Arc<Run>>);
 
 impl Engine {
@@ -27,10 +27,11 @@ impl Engine {
 
     /// Replaces a damaged file by other files, in one edit of the manifest. `write_rest` gets the
     /// run of the damaged file, and writes and returns the new files. If it returns `Rest(None)`,
-    /// the damaged file is taken out of its run, and a run without files out of the table. If it
-    /// returns `None`, the damaged file stays. Returns whether the file was replaced or taken out:
-    /// false also if the table no longer has the file; new files are removed then. The holds of the
-    /// table are released before the edit. The damaged file is removed once no reader needs it.
+    /// the damaged file is taken out of its run, and the run out of the table if it has no other
+    /// file. If `write_rest` returns `None`, the damaged file stays. Returns whether the file was
+    /// replaced or taken out: false also if the table no longer has the file; new files are removed
+    /// then. The holds of the table are released before the edit. The damaged file is removed once
+    /// no reader needs it.
     ///
     /// To be called within [`Self::while_none_reopens`]: otherwise the file could become whole
     /// meanwhile.
@@ -85,8 +86,9 @@ impl Engine {
         Ok(replaced)
     }
 
-    /// Waits until no merge has claimed the run of a file, then claims it, and returns the claim
-    /// with the run; `None` if the run no longer has the file.
+    /// Waits until no merge has claimed the run of a file, and the limit on merges at once permits
+    /// one more claim. Then claims the run, and returns the claim with the run; `None` if the run
+    /// no longer has the file.
     fn claim_file(
         &self,
         table: &TableCore,

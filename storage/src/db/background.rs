@@ -21,12 +21,12 @@ const RELEASE_EVERY: Duration = Duration::from_millis(100);
 /// The shortest pause before the next deletion of expired snapshots. A snapshot that could not be
 /// deleted is tried again after this pause.
 const EXPIRY_WAIT_MIN: Duration = Duration::from_millis(100);
-/// The threads read the wall clock at least this often while a snapshot is to expire. Their waits
+/// The flush thread reads the wall clock at least this often while a snapshot is to expire. Its waits
 /// end by another clock, which does not show that the wall clock was set, or that the machine slept.
 const CLOCK_WAIT_MAX: Duration = Duration::from_secs(60);
 
-/// The first pause before a retry of work that found no space, or no file descriptor. It doubles
-/// with each failure, up to [`RETRY_MAX`]. Any other request ends it at once.
+/// The first pause before a retry of work that found no space, or no file descriptor. It doubles with
+/// each failure, up to [`RETRY_MAX`]. A new request for this work ends the pause at once.
 const RETRY_MIN: Duration = Duration::from_millis(50);
 const RETRY_MAX: Duration = Duration::from_secs(3);
 
@@ -37,7 +37,8 @@ pub(crate) enum Work {
     Compaction,
 }
 
-/// The error of the last try of each kind of [`Work`]; `None` if it succeeded.
+/// The error of the last try of each kind of [`Work`]; `None` if it succeeded, or there was no try
+/// yet.
 #[derive(Debug, Default)]
 pub(crate) struct Failures([Option<Error>; 2]);
 
@@ -51,9 +52,9 @@ impl Failures {
     }
 }
 
-/// The pause before the next attempt of work that found no space, or no file descriptor. Flushes have
-/// a pause also while writes are refused below the low-water mark, because each flush looks whether
-/// there is space again. `None` if no attempt is due.
+/// The pause before the next attempt of work that found no space, or no file descriptor. After
+/// flushes there is a pause also while writes are refused below the low-water mark, because each
+/// flush looks whether there is space again.
 #[derive(Debug, Default)]
 struct Retry {
     after: Option<Duration>,
@@ -66,8 +67,8 @@ impl Retry {
     }
 }
 
-/// Requests to the background threads. Flags, not a channel: requests of one kind become one, and a
-/// wait has a timeout. Tested with loom.
+/// Requests to the background threads. The requests are flags, not messages in a channel: several
+/// requests of a kind become one, and a thread can wait with a timeout. Tested with loom.
 #[derive(Debug, Default)]
 pub(crate) struct Signal {
     requests: Mutex<Requests>,
@@ -106,8 +107,8 @@ impl Signal {
         self.request(|requests| requests.compact = true);
     }
 
-    /// Returns the number of requests to look for merges. While the number stays the same, a table
-    /// that needed no merge still needs none.
+    /// Returns the number of requests to look for merges so far. While the number stays the same, the
+    /// engine assumes that a table that needed no merge still needs none.
     pub(super) fn merges_asked(&self) -> u64 {
         self.merges_asked.load(Ordering::Acquire)
     }
@@ -125,8 +126,8 @@ impl Signal {
         self.changed.notify_all();
     }
 
-    /// Waits until `take` finds a request, at most for `time` (`None`: without limit). Returns
-    /// false if the thread is to stop.
+    /// Waits until `take` finds a request, at most for `time` (`None`: without limit). Returns false
+    /// if the thread is to stop; otherwise true, also if no request came in time.
     fn wait(&self, take: impl Fn(&mut Requests) -> bool, time: Option<Duration>) -> bool {
         let mut requests = self.requests.lock().unwrap();
         let nothing = |requests: &mut Requests| !requests.stop && !take(requests);
@@ -291,8 +292,9 @@ fn compact_loop(engine: &Engine) {
     }
 }
 
-/// Returns the time until merges may read a left-out run again; `None` if no run is left out.
-/// Ignores runs whose time had come at `looked_ms`, because merges were looked for then.
+/// Returns the time until merges may read a run again that they leave out because it could not be
+/// read; `None` if there is no such run. Ignores runs whose time had come at `looked_ms` (by
+/// [`Engine::elapsed_ms`]), because merges were looked for then.
 fn time_to_retry(engine: &Engine, looked_ms: u64) -> Option<Duration> {
     let retry_ms = engine.next_retry_ms(looked_ms)?;
     let wait_ms = retry_ms.saturating_sub(engine.elapsed_ms());
@@ -316,9 +318,10 @@ fn watch_disk_loop(engine: &Engine) {
     }
 }
 
-/// Runs background work. Returns true if it found no space, or no file descriptor, and is to be
-/// tried again. Any other failure stops writes (memtables could grow without bound, and the content
-/// of the disk is uncertain), never reads.
+/// Runs background work; `what` names it in errors. Returns true if the work found no space, or no
+/// file descriptor, and is to be tried again. Any other failure, and a panic, stops writes (memtables
+/// could grow without bound, and the content of the disk is uncertain), but never reads. Such a
+/// failure is ignored while the engine closes.
 fn guard(engine: &Engine, what: &str, work: impl FnOnce() -> Result<()>) -> bool {
     struct Panicked<'a>(&'a Engine, &'a str);
     impl Drop for Panicked<'_> {

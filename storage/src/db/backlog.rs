@@ -22,11 +22,11 @@ use crate::version::TableVersion;
 /// for the bytes that they write, and each flushed or merged byte brings one token.
 pub(super) const TOKENS_MAX_FRACTION: usize = 8;
 
-/// The longest time that a merge waits, after each chunk, for writes and syncs of the log: a merge
-/// that reads from memory needs about as long for a chunk.
+/// The longest time that a merge waits, after each chunk, for writes and syncs of the log. A merge
+/// that reads from memory needs about as long for a chunk, so the waits at most double its time.
 const YIELD_MAX: Duration = Duration::from_millis(2);
 
-/// A write of `bytes` to these tables.
+/// A write of `bytes` to these tables, which may have to wait for background work.
 struct Write<'a> {
     engine: &'a Engine,
     tables: &'a [Arc<TableCore>],
@@ -46,6 +46,9 @@ impl Backlog for Write<'_> {
     /// backlog whose flush or merge finds no space on the disk does not throttle the write: a
     /// throttled write waits for tokens, which only flushes and merges bring. At its hard limit
     /// such a backlog makes the write fail, because the write might wait for ever.
+    ///
+    /// # Errors
+    /// `DiskFull` from such a backlog; `ReadOnly` if there is any backlog and the log has failed.
     fn look(&self) -> Result<Admission> {
         let mut worst = 0.0_f64;
         let mut behind = Behind::default();
@@ -112,10 +115,14 @@ impl Backlog for Write<'_> {
 
 impl Engine {
     /// Holds up a write of `bytes` to these tables while too much background work is unfinished: on
-    /// one of these tables, or on the memtables and the log of all tables.
+    /// one of these tables, or on the memtables and the log of all tables. Under
+    /// [`Maintenance::Manual`], which has no background threads, the write does not wait: if the
+    /// last flush found no space and the memtables are at a limit, the write flushes them itself.
     ///
     /// # Errors
-    /// `DiskFull` if that work finds no space, `LowSpace` if the write would leave too little.
+    /// `DiskFull` if that work finds no space, `LowSpace` if the write would leave too little free
+    /// space, `ReadOnly` if writes have stopped; the error of the flush under
+    /// [`Maintenance::Manual`].
     pub(super) fn admit_write(&self, tables: &[Arc<TableCore>], bytes: usize) -> Result<()> {
         self.check_space(bytes)?;
         if self.options.maintenance == Maintenance::Manual {
@@ -242,8 +249,8 @@ impl Engine {
 }
 
 /// Returns the pressure of the memtables of a table on its writers: 0 does not slow them, and at 1
-/// they wait. `memtable_bytes` is the size of a full open memtable; with 0 the open memtable does
-/// not count.
+/// they wait. It is 0 without frozen memtables. `memtable_bytes` is the size of a full open
+/// memtable; with 0 the open memtable does not count.
 fn memtable_pressure(frozen_max: usize, version: &TableVersion, memtable_bytes: usize) -> f64 {
     let frozen = version.frozen.len();
     if frozen == 0 {

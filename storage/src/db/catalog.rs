@@ -20,7 +20,7 @@ pub(crate) struct Catalog {
     last_table_id: TableId,
 }
 
-/// The longest name of a keyspace, a table or a snapshot, in bytes.
+/// The largest length of the name of a keyspace, a table or a snapshot, in bytes.
 pub const NAME_BYTES_MAX: usize = 128;
 
 impl Catalog {
@@ -82,7 +82,7 @@ impl Catalog {
         &self.forgotten
     }
 
-    /// Returns the dropped tables that are there for snapshots.
+    /// Returns the dropped tables that are kept for snapshots.
     pub(super) fn dropped(&self) -> impl Iterator<Item = &Arc<TableCore>> {
         self.dropped.values()
     }
@@ -106,7 +106,8 @@ impl Catalog {
         self.keyspaces.keys().cloned().collect()
     }
 
-    /// Returns the tables of a keyspace, by name.
+    /// Returns the tables of a keyspace in the order of their names, without dropped ones. The list
+    /// is empty if there is no such keyspace.
     pub(crate) fn tables_of(&self, keyspace: &str) -> Vec<Arc<TableCore>> {
         self.keyspaces
             .get(keyspace)
@@ -118,7 +119,8 @@ impl Catalog {
         self.keyspaces.get(keyspace)?.get(name).cloned()
     }
 
-    /// Returns all tables, those included that are there for snapshots only.
+    /// Returns all tables, including the dropped ones that are kept for snapshots, but not those
+    /// that only readers still use ([`Self::forgotten`]).
     pub(crate) fn tables(&self) -> impl Iterator<Item = &Arc<TableCore>> {
         let live = self.keyspaces.values().flat_map(BTreeMap::values);
         live.chain(self.dropped.values())
@@ -131,7 +133,9 @@ impl Catalog {
     }
 }
 
-/// Returns an error for names that cannot be written as `KEYSPACE.TABLE` on a command line.
+/// Returns an error unless `name` has 1 to [`NAME_BYTES_MAX`] bytes of letters, digits, '_' and
+/// '-', so that names can be written as `KEYSPACE.TABLE` on a command line. `what` is the kind of
+/// the named object, for the error.
 pub(crate) fn check_name(what: &'static str, name: &str) -> Result<()> {
     let legal = |c: char| c.is_alphanumeric() || c == '_' || c == '-';
     if name.is_empty() || name.len() > NAME_BYTES_MAX || !name.chars().all(legal) {

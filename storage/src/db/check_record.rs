@@ -27,7 +27,7 @@ pub(super) struct CheckRecord {
     /// The time at which the files of the database were last listed. A file that is not in `files`
     /// was written after this time, or before this record was created.
     looked_ms: u64,
-    /// The time of the last check of any file.
+    /// The time of the last check of any file; before the first check, the creation of this record.
     checked_ms: u64,
     /// For each file the time of its last check. For a file that was not checked yet, a time before
     /// it was written, or the creation of this record if the file is older: the age of the file is
@@ -53,8 +53,9 @@ impl CheckRecord {
         }
     }
 
-    /// Returns, in milliseconds since the Unix epoch, the time of the last check of a file or, if
-    /// the file was not checked yet, a time before which it did not exist.
+    /// Returns, in milliseconds since the Unix epoch, the time of the last check of a file. If the
+    /// file was not checked yet, returns the time from which its age is counted: a time before it
+    /// was written, or the creation of this record if the file is older.
     pub(super) fn since_ms(&self, file: FileId) -> u64 {
         self.files.get(&file).copied().unwrap_or(self.looked_ms)
     }
@@ -76,10 +77,12 @@ impl CheckRecord {
         self.checked_ms = now_ms;
     }
 
-    /// Returns the file to be checked next, and the time from which on it may be checked. Each file
-    /// is checked once in `every_ms`, and the checks are spread over that time: the pause after a
-    /// check is to `every_ms` as the bytes of the next file are to those of all files. A file that
-    /// was not checked for all of `every_ms` has no pause, as after the server was down.
+    /// Returns the file to be checked next, and the time from which on it may be checked, in
+    /// milliseconds since the Unix epoch; `None` if there are no files. Each file is checked once
+    /// in `every_ms`, and the checks are spread over that time: the pause after a check is to
+    /// `every_ms` as the bytes of the next file are to those of all files. There is no pause before
+    /// the check of a file that is overdue (not checked for `every_ms` or longer), as after the
+    /// server was down.
     pub(super) fn next(&self, files: &[Candidate], every_ms: u64) -> Option<(Candidate, u64)> {
         let next = files.iter().min_by_key(|file| self.since_ms(file.id))?;
         let all_bytes: u128 = files.iter().map(|file| u128::from(file.bytes)).sum();

@@ -24,8 +24,8 @@ use crate::version::TableVersion;
 pub(super) struct Chosen<'a> {
     version: Arc<TableVersion>,
     work: TableWork,
-    /// The claim of the runs. The last field, so that the version is released before a thread that
-    /// waits for the end of the merge goes on.
+    /// The claim of the runs. It is the last field, so that the version is released before a thread
+    /// that waits for the end of the merge goes on.
     claim: Claim<'a>,
 }
 
@@ -42,9 +42,9 @@ impl Chosen<'_> {
         self.version.runs.get(end).filter(|_| has_output)
     }
 
-    /// Returns the runs below the inputs, first the output of the earlier parts of the merge
-    /// ([`Self::onto`]), if there is one. These runs may be merged with each other meanwhile, but
-    /// no version of a key is added to them.
+    /// Returns the runs of the table that are older than the inputs, first the output of the
+    /// earlier parts of the merge ([`Self::onto`]), if there is one. These runs may be merged with
+    /// each other meanwhile, but no version of a key is added to them.
     pub(super) fn older(&self) -> &[Arc<Run>] {
         &self.version.runs[self.work.runs.end..]
     }
@@ -59,8 +59,10 @@ impl Chosen<'_> {
     }
 }
 
-/// Returns the next merge of a table, with its runs claimed. `None` if no further merge is worth
-/// it, or none of its size may run beside the merges under way.
+/// Returns the next merge of a table, with its runs claimed. Returns `None` if no further merge is
+/// worth it, if each merge that is worth it reads too much to run beside the merges under way,
+/// while merges are paused, or if the picker's answer is refused (this is counted in the
+/// statistics).
 ///
 /// # Errors
 /// `DiskFull` if a merge is worth it and none fits on the disk.
@@ -137,8 +139,8 @@ fn room(engine: &Engine, left_bytes: u64) -> Option<u64> {
     Some(room_bytes(free_bytes, engine.claims.reserved_bytes()))
 }
 
-/// Returns the free space that an ordinary merge must leave to the log and the manifest, in bytes:
-/// none if the tables are in a store of their own.
+/// Returns the free space, in bytes, that a merge must leave to the log and the manifest unless it
+/// gives space back: the low-water mark, or 0 if the tables are in a store of their own.
 fn left_bytes(engine: &Engine) -> u64 {
     match &engine.options.table_store {
         Some(_) => 0,
@@ -146,7 +148,8 @@ fn left_bytes(engine: &Engine) -> u64 {
     }
 }
 
-/// Returns whether the disk has too little space to merge the largest of these tables as a whole.
+/// Returns whether the disk has too little space to merge the largest of these tables as a whole;
+/// false if the disk does not report its free space.
 pub(super) fn is_short_of_space(engine: &Engine, tables: &[Arc<TableCore>]) -> bool {
     let bytes = |table: &Arc<TableCore>| -> u64 {
         let version = table.peek();
@@ -199,7 +202,8 @@ pub(super) fn has_merge(engine: &Engine, table: &TableCore) -> bool {
     matches!(next, Ok(Some(_)))
 }
 
-/// Returns the bytes that merges of the table must read until no merge is left to do.
+/// Estimates the bytes that merges of the table, those under way included, will read until no merge
+/// is worth it. Merges that cannot go on because a run cannot be read are left out.
 pub(super) fn table_debt_bytes(
     engine: &Engine,
     table: &TableCore,
@@ -324,7 +328,9 @@ fn room_for(engine: &Engine, runs: &[RunShape]) -> u64 {
     part_room_bytes(runs, engine.options.compaction.part_bytes)
 }
 
-/// Returns whether a merge of these runs may write `bytes`.
+/// Returns whether a merge of these runs, which needs `bytes` on the disk, fits there. A merge that
+/// gives much space back may use the space below the low-water mark, too. Returns true if the disk
+/// does not report its free space.
 fn fits(engine: &Engine, runs: &[RunShape], bytes: u64) -> bool {
     let left_bytes = if gives_space_back(runs) {
         0
@@ -335,7 +341,11 @@ fn fits(engine: &Engine, runs: &[RunShape], bytes: u64) -> bool {
 }
 
 /// Returns the next work on a table in this version, within the limits, with the bytes that it
-/// needs on the disk. `None` while merges are paused.
+/// needs on the disk. `None` if no work is worth it, or while merges are paused.
+///
+/// # Errors
+/// [`Refusal::NoSpace`] if there is work, but none that fits on the disk; another refusal if the
+/// picker's answer is refused, and no unfinished merge can go on.
 fn next(
     engine: &Engine,
     table: &TableCore,

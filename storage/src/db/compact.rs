@@ -21,8 +21,10 @@ use crate::runs::{Run, RunMeta, plain_bytes};
 /// values: some 2 ms of work if the merge reads from memory.
 const CHUNK_BYTES: u64 = 256 << 10;
 
-/// Does the next merge of a table. Returns false if no further merge is worth it, or the table is
-/// gone.
+/// Does the next merge of a table. Returns false if no merge is to begin now (see [`choose`]), or
+/// the table was dropped meanwhile. Returns true if there may be more to merge: also if the output
+/// was discarded because it gained nothing, or if the merge failed at a damaged or unreadable
+/// input, which [`Engine::meet_failure`] has handled.
 ///
 /// Merges of one table may go on beside each other, and beside flushes. That is safe because no
 /// version of a key is added to older runs, even if they are merged meanwhile, and because runs are
@@ -178,15 +180,15 @@ fn note_rewritten(engine: &Engine, table: &TableCore, run: RunId) {
 /// The output of a merge, or of a part of it.
 #[derive(Default)]
 struct Written {
-    /// The run that was written; `None` if no version was needed.
+    /// The run that was written; `None` if readers need nothing of the merged content.
     output: Option<Arc<Run>>,
     /// The key at which the next part of a merge in several parts begins; `None` if this part was
     /// the last.
     rest: Option<Bytes>,
 }
 
-/// Returns whether a run that was rewritten alone has become better: it is smaller, or has less
-/// known garbage. Neither the size nor the garbage can shrink for ever, so no run is rewritten for
+/// Returns whether a run that was rewritten alone has become better: it has fewer entries or bytes,
+/// or less known garbage. None of these numbers can shrink for ever, so no run is rewritten for
 /// ever.
 fn gains(input: &RunMeta, output: &RunMeta, boundaries: &Boundaries) -> bool {
     mutation::is(Mutation::RepeatFruitlessMerges)

@@ -7,8 +7,9 @@ use super::events::Event;
 use crate::disk::StuckChange;
 
 impl Engine {
-    /// Reports the calls to the disk that hang, and those that hung and have returned. `now` is the
-    /// time since a moment that is the same in all calls.
+    /// Reports, as events, the calls to the disk that are found to hang since the last look, and
+    /// those that hung and have returned since then. `now` is the time since a moment that is the
+    /// same in all calls.
     pub(super) fn look_at_disk_calls(&self, now: Duration) {
         for change in self.disk_watch.look(now) {
             self.events.tell(match &change {

@@ -80,10 +80,10 @@ pub(crate) struct Engine {
     /// held.
     pub(super) disk_watch: DiskWatch,
     pub(super) memtable_memory: MemtableMemory,
-    /// Memory for the next memtables.
+    /// Free chunks of memory for the next memtables.
     pub(super) chunks: Arc<ChunkPool>,
     pub(crate) queue: CommitQueue,
-    /// Writes that wait for an fsync.
+    /// The groups of commits that wait for a sync of the log.
     pub(super) groups: Groups<Member>,
     pub(crate) conflicts: Conflicts,
     pub(crate) wal: Wal,
@@ -126,7 +126,7 @@ pub(crate) struct Engine {
     pub(super) idle: AtomicBool,
     pub(super) stopping: AtomicBool,
     pub(super) access: Access,
-    /// Space for operations that free space on a full disk.
+    /// The file `RESERVE`: disk space that is held back for operations that free space on a full disk.
     pub(super) reserve: Reserve,
     /// The low-water mark: the free space on the disk that writes and merges must leave.
     pub(super) low_water: LowWater,
@@ -135,8 +135,8 @@ pub(crate) struct Engine {
     pub(super) check_record: Mutex<Option<CheckRecord>>,
     /// The lock that is held during a check of a file. No thread waits for it.
     pub(super) checking_file: Mutex<()>,
-    /// The last number that a backup has tried, since the opening, for the name of its folder of
-    /// hard links.
+    /// The number in the last name that a backup tried for its folder of hard links; 0 at the opening.
+    /// Each try takes the next number.
     pub(crate) backups: AtomicU64,
     /// The lock of the directory, released with the engine. `None` if the caller holds it, or if a
     /// database that was opened for reading could not be locked.
@@ -206,7 +206,8 @@ impl Engine {
         }
     }
 
-    /// Requests another thread to merge beside this one, if there is something to merge.
+    /// Requests another thread to merge beside this one, if there are several threads for merges and
+    /// `is_wanted` returns true: there is something to merge.
     pub(crate) fn wake_compaction(&self, is_wanted: impl FnOnce() -> bool) {
         if self.options.compaction.threads > 1 && is_wanted() {
             self.signal.compact();
@@ -220,7 +221,8 @@ impl Engine {
         }
     }
 
-    /// Returns the time by which expiry is judged, in milliseconds since 1970.
+    /// Returns the time by which expiry is judged, in milliseconds since 1970. It never goes back, even
+    /// when the clock is set back.
     pub(crate) fn now_ms(&self) -> u64 {
         self.clock.now_ms()
     }
@@ -250,8 +252,9 @@ impl Engine {
         ReadTime::Now(&self.clock)
     }
 
-    /// Returns the boundaries of a table (the commits at which its readers read), for flushes and
-    /// compactions whose input is fixed.
+    /// Returns the boundaries of a table: the commits and times at which its readers read. A flush or a
+    /// merge calls this once its input is fixed: readers that begin afterwards need no version of the
+    /// input that these boundaries do not need.
     pub(crate) fn boundaries(&self, table: &TableCore) -> Boundaries {
         let now_ms = self.now_ms();
         self.snapshots.boundaries(table.span(), now_ms)
@@ -286,11 +289,11 @@ impl Engine {
         self.manifest.lock().unwrap().inspect()
     }
 
-    /// Makes an edit of the manifest durable, and then its effect visible to readers, by `show`.
-    /// `edit` returns the edit for the current state, or `None` if the tables were dropped
-    /// meanwhile or a merge replaced the run: then nothing is done, and the result is false. Other
-    /// threads see no state in between, because the manifest is locked. Removes the files of the
-    /// `fresh` runs unless the manifest names them, or may name them after a failure.
+    /// Makes an edit of the manifest durable, and then its effect visible to readers, by `show`. Other
+    /// threads see no state in between, because the manifest is locked. Returns true once that is done.
+    /// `edit` returns the edit for the current state, or `None` if there is nothing to install any more,
+    /// for example because the table was dropped: then nothing is done, and the result is false. Removes
+    /// the files of the `fresh` runs unless the manifest names them, or may name them after a failure.
     pub(crate) fn install(
         &self,
         fresh: &[Arc<Run>],
@@ -356,13 +359,13 @@ impl Engine {
         })
     }
 
-    /// Refuses writes from now on; reads go on.
+    /// Refuses writes from now on, with errors that name `cause`; reads go on.
     pub(super) fn stop_writes(&self, cause: &str) {
         self.wal.poison(cause);
         self.write_stall.work_ended();
     }
 
-    /// Returns the operations on snapshots that the manifest does not have yet; `None` without any.
+    /// Returns the operations on snapshots that the manifest does not have yet; `None` if it has all.
     /// The WAL has to be synced before they are recorded.
     pub(crate) fn unrecorded_snapshots(&self) -> Option<SnapshotChanges> {
         let as_of = self.snapshots.as_of();
@@ -375,7 +378,10 @@ impl Engine {
         Some(self.snapshots.changes(recorded, as_of))
     }
 
-    /// Records the outcome of a piece of work, for writers that wait for it.
+    /// Records the outcome of flushes or merges. [`Self::maintenance_failure`] returns the error. If
+    /// there was no disk space, writers that wait for this work may fail. Notifies the event listeners
+    /// when the work runs out of disk space or finds space again. A failure while the engine stops is
+    /// not recorded.
     pub(super) fn note_outcome(&self, work: Work, outcome: &Result<()>) {
         let failed = outcome.as_ref().err();
         if failed.is_some() && self.stopping.load(Ordering::Relaxed) {
@@ -406,7 +412,8 @@ impl Engine {
         failure.filter(|e| e.kind() == ErrorKind::DiskFull)
     }
 
-    /// Returns the error of the last flush or merge, if it failed.
+    /// Returns the error of the last flushes if they failed, else that of the last merges if they
+    /// failed, else the error of a run that merges leave out; `None` if there is no such error.
     pub(crate) fn maintenance_failure(&self) -> Option<Error> {
         let failures = self.failures.lock().unwrap();
         let of = |work| failures.of(work).cloned();
@@ -509,8 +516,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Frees replaced versions of tables, and forgotten tables, that no reader holds. Returns the
-    /// number of versions and tables that readers still hold.
+    /// Frees the versions of tables that were replaced, and the forgotten tables (dropped ones that no
+    /// snapshot shows), unless a reader holds them. Returns the number of those that readers still hold.
     pub(crate) fn release_retired(&self) -> usize {
         let tables = self.tables().into_iter();
         let held: usize = tables.map(|table| table.release_retired()).sum();

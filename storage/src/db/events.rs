@@ -8,15 +8,16 @@ use std::time::Duration;
 use crate::disk::DiskCall;
 use crate::sync::Mutex;
 
-/// An action that the database took by itself, in the background, or for an operator.
+/// An event that the database reports to its listeners: an action that it took by itself or for an
+/// operator, or a problem with the disk that began or ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Event<'a> {
     /// A memtable was written to files, and is gone.
     Flushed {
-        /// The table's keyspace.
+        /// The name of the table's keyspace.
         keyspace: &'a str,
-        /// The table of the memtable.
+        /// The name of the memtable's table within its keyspace.
         table: &'a str,
         /// Bytes of the new files; 0 if no reader needs any version of the memtable.
         bytes: u64,
@@ -24,30 +25,31 @@ pub enum Event<'a> {
     /// Runs of a table were merged: all of their keys or, in one part of a long merge, a range of
     /// the keys.
     Merged {
-        /// The table's keyspace.
+        /// The name of the table's keyspace.
         keyspace: &'a str,
-        /// The table.
+        /// The name of the table within its keyspace.
         table: &'a str,
-        /// Number of the merged runs.
+        /// The number of runs that were merged.
         runs: usize,
         /// Bytes of the replaced files. In a merge in parts a file is replaced once no part needs
         /// it any more.
         replaced_bytes: u64,
         /// Bytes of the new files.
         written_bytes: u64,
-        /// The duration of the merge.
+        /// The duration of the merge, or of this part of it.
         took: Duration,
-        /// Whether only a range of the keys was merged. The rest of the runs is merged next.
+        /// Whether more parts of the merge must follow. False for a merge in one part, and for the
+        /// last part of a merge in several parts.
         is_part: bool,
     },
     /// A file was found damaged. Reads that need it fail, all others go on. Files that were found
     /// damaged when the database was opened are only in the statistics.
     Quarantined {
-        /// The table's keyspace.
+        /// The name of the table's keyspace.
         keyspace: &'a str,
-        /// The table.
+        /// The name of the table within its keyspace.
         table: &'a str,
-        /// The file.
+        /// The path of the file.
         path: &'a Path,
         /// The position of the damage in the file, in bytes.
         offset: u64,
@@ -57,9 +59,9 @@ pub enum Event<'a> {
     /// A file was rewritten without what cannot be read of it, because an operator accepted that loss:
     /// see [`Db::rewrite_damaged`](crate::Db::rewrite_damaged).
     LossAccepted {
-        /// The table's keyspace.
+        /// The name of the table's keyspace.
         keyspace: &'a str,
-        /// The table.
+        /// The name of the table within its keyspace.
         table: &'a str,
         /// The path of the damaged or missing file. Whatever could be read of it is in new files.
         /// The damaged file is removed once no reader needs it.
@@ -86,7 +88,7 @@ pub enum Event<'a> {
     /// A call to the disk has not returned for five seconds. Work that waits for this call keeps
     /// waiting; other work goes on. Reported only with `Maintenance::Background`.
     DiskCallStuck {
-        /// The file or directory.
+        /// The path of the file or directory.
         path: &'a Path,
         /// The kind of the call.
         call: DiskCall,
@@ -95,7 +97,7 @@ pub enum Event<'a> {
     },
     /// A disk call that was reported as stuck has returned.
     DiskCallReturned {
-        /// The file or directory.
+        /// The path of the file or directory.
         path: &'a Path,
         /// The kind of the call.
         call: DiskCall,
@@ -107,9 +109,9 @@ pub enum Event<'a> {
     /// file that is whole on the disk, or after a file could not be opened again. A file that could
     /// not be opened with the database causes no event, and is only in the statistics.
     LeftOut {
-        /// The table's keyspace.
+        /// The name of the table's keyspace.
         keyspace: &'a str,
-        /// The table.
+        /// The name of the table within its keyspace.
         table: &'a str,
         /// The error, which names the file.
         cause: &'a str,
@@ -124,7 +126,7 @@ pub enum Event<'a> {
     },
     /// A snapshot was deleted because it had expired.
     SnapshotExpired {
-        /// The snapshot's keyspace.
+        /// The name of the snapshot's keyspace.
         keyspace: &'a str,
         /// The snapshot's name.
         name: &'a str,
@@ -152,7 +154,7 @@ pub(super) enum Shortage {
     LowWater,
     /// A flush found no space.
     Flushes,
-    /// The picker proposes merges, and the disk has no space for the output of any.
+    /// A merge found no space, or the disk has no space for the output of any merge that is worth it.
     Merges,
 }
 

@@ -53,8 +53,8 @@ impl FileCheck<'_> {
     }
 
     /// Reads every block of the file past the block cache, without a lock of the database, and
-    /// compares its checksum. Calls `step` after each piece of some blocks with its length; `step` may
-    /// wait. If it breaks, the file counts as not checked.
+    /// compares its checksum. Reads pieces of some blocks, and calls `step` after each piece with its
+    /// length in bytes; `step` may wait. If `step` breaks, the file counts as not checked.
     pub fn read(&mut self, step: &mut dyn FnMut(u64) -> ControlFlow<()>) {
         self.outcome = match self.sstable().check_blocks(step) {
             Ok(ControlFlow::Break(())) => None,

@@ -33,7 +33,7 @@ const SPLIT_FRACTION: usize = 8;
 /// each time they reach this number.
 const CREDIT_BYTES: u64 = 64 << 10;
 
-/// A memtable that was written as runs, which no reader sees yet.
+/// A memtable that was written as runs. Readers see the runs only after [`install`].
 #[derive(Debug)]
 pub(super) struct Written {
     table: Arc<TableCore>,
@@ -58,7 +58,8 @@ impl Written {
         !frozen.any(|memtable| Arc::ptr_eq(memtable, &self.memtable))
     }
 
-    /// Returns the bytes of the files that were written.
+    /// Returns the bytes of the files that the flush wrote; 0 for an ingested run, whose files
+    /// existed before.
     pub(super) fn bytes(&self) -> u64 {
         self.fresh().iter().map(|run| run.meta().bytes()).sum()
     }
@@ -73,8 +74,9 @@ impl Written {
     }
 }
 
-/// Writes the oldest frozen memtable of `table` as runs; `None` if there is none. Until they are
-/// installed, no other flush of the table may begin: newer memtables rely on these runs.
+/// Writes the oldest frozen memtable of `table` as runs, and returns them; `None` if no memtable is
+/// frozen. Until the runs are installed, no other flush of the table may begin: newer memtables
+/// rely on these runs.
 pub(super) fn write_oldest(engine: &Engine, table: &Arc<TableCore>) -> Result<Option<Written>> {
     let (memtable, end) = loop {
         let Some(memtable) = next_to_flush(&table.version()) else {
@@ -258,7 +260,7 @@ fn write_runs(
 }
 
 /// Returns the bookmarks (commits of snapshots) at which the flush splits the memtable into runs,
-/// ascending: as many as leave each run large enough.
+/// ascending: as many as leave each run large enough (see [`SPLIT_FRACTION`]).
 fn splits(memtable: &Memtable, bookmarks: &[SeqNo], memtable_bytes: usize) -> Vec<SeqNo> {
     if bookmarks.is_empty() {
         return Vec::new();

@@ -32,7 +32,7 @@ impl Engine {
         self.flush_frozen()
     }
 
-    /// Flushes everything that was written until now.
+    /// Deletes expired snapshots, then flushes everything that was written until now.
     pub(crate) fn flush_all(&self) -> Result<()> {
         self.check_access()?;
         self.delete_expired_snapshots()?;
@@ -42,7 +42,8 @@ impl Engine {
         self.flush_frozen()
     }
 
-    /// Flushes everything that is frozen, of all tables, and trims the WAL.
+    /// Flushes everything that is frozen, of all tables, and trims the WAL. If the WAL is still too
+    /// large then, freezes the memtables that need its oldest segment, and goes on.
     pub(super) fn flush_frozen(&self) -> Result<()> {
         let _one = self.flushing.lock().unwrap();
         let outcome = self.flush_and_trim();
@@ -73,8 +74,8 @@ impl Engine {
         }
     }
 
-    /// Requests a flush of the memtable of a table and merges of the table, or does both under
-    /// [`Maintenance::Manual`]. May lock `flushing`.
+    /// Freezes the memtable of a table and requests a flush. Under [`Maintenance::Manual`], flushes
+    /// all frozen memtables and merges all tables before it returns. May lock `flushing`.
     pub(crate) fn flush_soon(&self, table: &TableCore) {
         self.rotate(table, 0);
         self.maintain();

@@ -21,9 +21,9 @@ use crate::error::{Error, Result};
 use crate::key::TableId;
 use crate::sync::{Condvar, Mutex};
 
-/// A round of flushes installs its runs once they come from this many memtables, or have
-/// [`INSTALL_BYTES`], or no memtable waits to be written. All runs of an installation share its
-/// syncs.
+/// A round of flushes (of several tables) installs its runs once they come from this many
+/// memtables, or have [`INSTALL_BYTES`] together, or no memtable waits to be written. The runs that
+/// are installed together share the syncs of the installation.
 const INSTALL_TABLES: usize = 64;
 /// A round of flushes (of several tables) installs its runs once they have this many bytes
 /// together: see [`INSTALL_TABLES`].
@@ -54,7 +54,11 @@ struct Inside {
 struct Worker<'a>(&'a Engine);
 
 impl Engine {
-    /// Flushes all frozen memtables. The caller holds the lock `flushing`.
+    /// Flushes all frozen memtables, also those that are frozen meanwhile. The caller holds the
+    /// lock `flushing`.
+    ///
+    /// # Errors
+    /// The first failure of any thread that worked on the round of flushes.
     pub(super) fn flush_round(&self) -> Result<()> {
         let round = &self.flush_round;
         {
@@ -90,7 +94,7 @@ impl Engine {
 
 impl Worker<'_> {
     /// Writes and installs memtables until none is left for this thread, or the round of flushes
-    /// has failed.
+    /// has failed. At the end installs whatever is written and not installed yet.
     fn work(self) {
         while let Some(table) = self.next() {
             let outcome = write_oldest(self.0, &table);
@@ -105,7 +109,8 @@ impl Worker<'_> {
         self.0.flush_round.inside.lock().unwrap()
     }
 
-    /// Returns the next table with a memtable to write.
+    /// Returns the next table with a memtable to write; `None` if there is none, or the round of
+    /// flushes has failed. Requests another thread if more tables wait.
     fn next(&self) -> Option<Arc<TableCore>> {
         let mut inside = self.lock();
         if inside.failed.is_some() {

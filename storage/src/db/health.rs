@@ -27,7 +27,8 @@ pub struct Health {
     /// The tables with damaged or unreadable files, as `keyspace.table`: reads that need those files
     /// fail.
     pub damaged_tables: Vec<String>,
-    /// The tables of which merges leave out runs for a while, because they could not be read.
+    /// The tables, as `keyspace.table`, with runs that merges leave out for a while, because the
+    /// runs could not be read.
     pub left_out_tables: Vec<String>,
 }
 

@@ -29,7 +29,8 @@ use crate::table_store::Imported;
 /// The result of an ingest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IngestInfo {
-    /// The commit: reads at it or after it see the ingested entries.
+    /// The sequence number of the ingest's commit: reads at this number or above see the ingested
+    /// entries.
     pub seq: SeqNo,
     /// Number of ingested files.
     pub files: usize,
@@ -42,7 +43,13 @@ pub struct IngestInfo {
 }
 
 impl Engine {
-    /// Adds the files to a table by one commit.
+    /// Adds SSTables that were written outside of the database to a table by one commit, and
+    /// returns once the commit is durable and visible.
+    ///
+    /// # Errors
+    /// `InvalidRequest` if there is no file, if a file was not written for ingesting, or if two
+    /// files have keys in the same range; the errors of a write; the damage of a file;
+    /// [`Error::Io`].
     pub(crate) fn ingest(&self, table: &Arc<TableCore>, paths: &[&Path]) -> Result<IngestInfo> {
         self.check_access()?;
         table.check_writable()?;
@@ -135,6 +142,10 @@ impl Engine {
     }
 
     /// Opens and verifies the files, and returns them ascending by key.
+    ///
+    /// # Errors
+    /// The error of a file that does not open or is damaged; `InvalidRequest` if a file was not
+    /// written for ingesting, or if two files have keys in the same range.
     fn check_sources(&self, paths: &[&Path]) -> Result<Vec<Arc<SsTable>>> {
         let mut sources = Vec::new();
         for path in paths {
@@ -214,7 +225,7 @@ impl<'a> AdoptedFiles<'a> {
         Ok(opened.into_iter().unzip())
     }
 
-    /// Keeps the files in the directory when this is dropped.
+    /// Lets the files stay in the store of the tables when `self` is dropped.
     fn keep(&mut self) {
         self.kept = true;
     }

@@ -18,7 +18,7 @@ pub(crate) struct DbInner {
 }
 
 impl DbInner {
-    /// Opens the database of a directory, and starts its threads.
+    /// Opens the database of a directory for reading and writing, and starts its threads.
     pub(crate) fn open(dir: &Path, options: Options) -> Result<Arc<Self>> {
         Self::start(Engine::open(dir, options)?)
     }

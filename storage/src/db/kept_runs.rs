@@ -16,14 +16,16 @@ use crate::key::{KeyRange, Kind, RangeTombstones, SeqNo, Version, stripe};
 use crate::runs::{Run, RunBuilder, plain_bytes};
 use crate::sstable::SsTableOptions;
 
-/// Runs being written. Dropped without [`KeptRuns::finish`], their files are removed.
+/// The runs that a flush or a merge is writing. If a `KeptRuns` is dropped without
+/// [`KeptRuns::finish`], the files of the runs are removed.
 pub(super) struct KeptRuns<'a> {
     engine: &'a Engine,
     retain: Retain<'a>,
     splits: &'a [SeqNo],
     purger: Option<Purger<'a>>,
     /// The sizes of groups (keys with a common prefix, such as the rows of a partition), to report
-    /// large ones; `None` if there is no listener for the reports, or the table has no groups.
+    /// large ones; `None` if there is no listener for the reports, or this process has no merge
+    /// operator for the table.
     groups: Option<GroupSizes<'a>>,
     /// The exclusive upper bound of the keys of the runs; `None` for no bound.
     end: Option<Bytes>,
@@ -48,10 +50,10 @@ impl Part<'_> {
 }
 
 impl<'a> KeptRuns<'a> {
-    /// Returns the output of a flush or a merge, to be written in this form. The ascending sequence
-    /// numbers `splits` cut the output into runs. `origins` has two sequence numbers for each run,
-    /// oldest first: of the numbers from the first to the second, the run has all versions that are
-    /// still needed.
+    /// Returns the output of a flush or a merge, empty as yet; `form` is the form of its files. The
+    /// ascending sequence numbers `splits` cut the output into runs. `origins` has two sequence
+    /// numbers for each run, the oldest run first: of the numbers from the first to the second, the
+    /// run has all versions that are still needed.
     pub(super) fn new(
         engine: &'a Engine,
         table: &'a TableCore,
@@ -103,7 +105,8 @@ impl<'a> KeptRuns<'a> {
         Self { end, ..self }
     }
 
-    /// Returns these runs, with garbage purged from the versions that are kept.
+    /// Returns these runs, with garbage purged by `purger` from the versions that are kept. With
+    /// `None` nothing is purged.
     pub(super) fn with_purger(self, purger: Option<Purger<'a>>) -> Self {
         Self { purger, ..self }
     }
@@ -114,13 +117,14 @@ impl<'a> KeptRuns<'a> {
         self.purger.as_ref().is_some_and(Purger::has_failed)
     }
 
-    /// Returns whether the output may end before a key: [`Purger::may_end_before`].
+    /// Returns whether the output may end before a key: see [`Purger::may_end_before`]. Without a
+    /// purger it may end before any key.
     pub(super) fn may_end_before(&self, key: &[u8]) -> bool {
         let purger = self.purger.as_ref();
         purger.is_none_or(|purger| purger.may_end_before(key))
     }
 
-    /// Returns the bytes that were written so far.
+    /// Returns the bytes that were written to the files of the runs so far.
     pub(super) fn written_bytes(&self) -> u64 {
         self.parts
             .iter()

@@ -9,12 +9,13 @@ use crate::read::MergeOperator;
 use crate::sync::Mutex;
 
 /// A group of keys ([`MergeOperator::group`](crate::MergeOperator::group)) of which a flush or a
-/// merge has written many bytes. Other runs may have further keys of the group.
+/// merge has written more bytes than the limit of the listener. Other runs may have further keys of
+/// the group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LargeGroup<'a> {
-    /// The table's keyspace.
+    /// The name of the table's keyspace.
     pub keyspace: &'a str,
-    /// The table that has the keys of the group.
+    /// The name, within its keyspace, of the table that has the keys of the group.
     pub table: &'a str,
     /// The prefix of the keys in the group.
     pub prefix: &'a [u8],
@@ -49,7 +50,8 @@ impl GroupListeners {
     }
 
     /// Returns a measurement of the groups of a table (keys with a common prefix, such as the rows
-    /// of a partition); `None` if there is no listener, or the table has no groups.
+    /// of a partition); `None` if there is no listener, or this process has no merge operator for
+    /// the table, because only an operator defines groups.
     pub(super) fn measure<'a>(&self, table: &'a TableCore) -> Option<GroupSizes<'a>> {
         let operator = table.merger.operator()?;
         let listeners = self.0.lock().unwrap().clone();

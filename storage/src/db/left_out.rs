@@ -60,7 +60,7 @@ impl Runs {
 /// The suspicious merges and checks of a run in a row: see [`SUSPICIONS_MAX`].
 #[derive(Debug, Default)]
 struct Suspicions {
-    /// The count that [`SUSPICIONS_MAX`] limits.
+    /// The number of merges and checks of the run that were suspicious in a row.
     count: u64,
     /// The file that the last of the counted merges and checks read wrong; `None` if it is unknown.
     file: Option<PathBuf>,
@@ -119,8 +119,9 @@ impl LeftOut {
         }
     }
 
-    /// Called when `file`, a file of the run, was found whole. Forgets the failure of the run if
-    /// this file could not be read, and the suspicions of the run if this is the suspect file.
+    /// Called when a check found `file`, a file of the run, whole. Forgets the last failure to read
+    /// the run if its error is of this file, and the suspicions of the run if this is the suspect
+    /// file.
     pub(super) fn forget_failures_of(&self, run: RunId, file: &Path) {
         let mut all = self.0.lock().unwrap();
         let is_of_file = |failure: &Failure| match &failure.error {
@@ -171,8 +172,9 @@ impl LeftOut {
         }
     }
 
-    /// Returns the first time after `after_ms` at which merges may try again to read a run of
-    /// the table that they leave out.
+    /// Returns the first time after `after_ms` at which merges may try again to read a run of the
+    /// table that they leave out; `None` if there is no such time. Both times are values of
+    /// [`Clock::elapsed_ms`](crate::Clock::elapsed_ms).
     fn next_retry_ms(&self, after_ms: u64) -> Option<u64> {
         let all = self.0.lock().unwrap();
         let times = all.failures.values().map(|failure| failure.retry_ms);
@@ -190,7 +192,8 @@ impl LeftOut {
 }
 
 impl Engine {
-    /// Leaves runs out of merges for a while, because they could not be read.
+    /// Leaves runs out of merges for a while, because a merge or a check failed with `error`, or a
+    /// file did not open. Notifies the event listeners.
     pub(super) fn leave_out(
         &self,
         table: &TableCore,
@@ -213,8 +216,9 @@ impl Engine {
         });
     }
 
-    /// Returns the first time after `after_ms` at which merges may try again to read a
-    /// run that they leave out, over all tables.
+    /// Returns the first time after `after_ms` at which merges may try again to read a run that
+    /// they leave out, over all tables; `None` if there is no such time. Both times are values of
+    /// [`Clock::elapsed_ms`](crate::Clock::elapsed_ms).
     pub(super) fn next_retry_ms(&self, after_ms: u64) -> Option<u64> {
         let tables = self.tables().into_iter();
         let times = tables.filter_map(|table| table.left_out.next_retry_ms(after_ms));

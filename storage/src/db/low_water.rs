@@ -36,9 +36,10 @@ pub(super) struct LowWater {
     /// The length that the log must reach, counted since the opening, for a write to look at the
     /// free space again.
     look_at: AtomicU64,
-    /// The bytes of the write that was refused last, until a look at the free space finds enough
-    /// for it. When flushes look for space, they look for this much. Otherwise small writes would
-    /// be accepted, the large write would be refused again, and so on.
+    /// The bytes of the write that was refused last; 0 once a write was accepted after a look at the
+    /// free space, or a flush has found enough space for the refused write. (Flushes look for this
+    /// much. Otherwise writes would be accepted again, the large write would be refused again, and so
+    /// on.)
     refused_bytes: AtomicU64,
     /// Whether the last look at the free space found less than twice the low-water mark.
     is_near: AtomicBool,
@@ -88,9 +89,10 @@ impl LowWater {
 }
 
 /// Returns the low-water mark (the free space that writes must leave): `least_bytes`, or twice the
-/// size of the manifest with its copy if that is more. Any edit, also one that drops a table, may
-/// begin a new manifest, with its copy, beside the old one. The file `RESERVE` holds back twice the
-/// size of the manifest once more, or 1 MiB if that is more, while enough space is free.
+/// size of the manifest with its copy if that is more; 0, which means no mark, if `least_bytes` is 0.
+/// Any edit, also one that drops a table, may begin a new manifest, with its copy, beside the old
+/// one. The file `RESERVE` holds back twice the size of the manifest once more, or 1 MiB if that is
+/// more, while enough space is free.
 fn mark_bytes(least_bytes: u64, manifest_bytes: u64) -> u64 {
     match least_bytes {
         0 => 0,

@@ -109,8 +109,9 @@ impl MemtableMemory {
         limit.pressure(self.pressing_bytes.load(Ordering::Relaxed) as f64)
     }
 
-    /// Returns the positions of the tables whose open memtables are to be frozen, the largest
-    /// first.
+    /// Returns the positions in `tables` of those whose open memtables are to be frozen, the
+    /// largest first: none while the open memtables take at most half of the budget, and otherwise,
+    /// of those that are worth it, as many as bring them down to 3/8 of it.
     fn to_freeze(&self, tables: &[Sizes]) -> Vec<usize> {
         let open_bytes = Sizes::sum(tables).open_bytes;
         if open_bytes <= self.budget_bytes / 2 || mutation::is(Mutation::FreezeOnlyFullMemtables) {
@@ -152,9 +153,10 @@ impl MemtableMemory {
     }
 
     /// Adds up the sizes that `look` returns, if enough has been written to the log since the last
-    /// sum; `log_bytes` is the present size of the log. If another thread is adding up, this leaves
-    /// the work to that thread, or waits for it if the sum is overdue. Returns `None` if no sum is
-    /// due, if the work was left to the other thread, or if `look` returns `None`.
+    /// sum, and returns what `look` returned; `log_bytes` is the present size of the log. If
+    /// another thread is adding up, this leaves the work to that thread, or waits for it if the sum
+    /// is overdue. Returns `None` if no sum is due, if the work was left to the other thread, or if
+    /// `look` returns `None`.
     fn add_up_if_due<T>(
         &self,
         log_bytes: u64,
@@ -217,7 +219,8 @@ impl Engine {
         }
     }
 
-    /// Wakes writers that wait for memory, because some was freed.
+    /// Adds up the memory of all memtables after some was freed, and makes waiting writers look
+    /// again.
     pub(super) fn note_freed_memory(&self) {
         self.add_up_memtables();
         self.write_stall.look_again();

@@ -55,7 +55,9 @@ const WAL_SEGMENTS_MIN: u64 = 8;
 static DATABASES_OPENED: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
 
 impl Engine {
-    /// Opens the database of `dir`, and recovers it from a crash.
+    /// Opens the database of `dir` for reading and writing, with no other user beside it, and
+    /// recovers it from a crash. If there is no database, creates one if
+    /// [`Options::create_if_missing`] is set.
     pub(super) fn open(dir: &Path, options: Options) -> Result<Arc<Self>> {
         let (options, patient, disk_calls) = options.for_engine();
         let disk = options.disk.clone();
@@ -104,7 +106,8 @@ impl Engine {
     }
 
     /// Returns an engine with the state of `manifest` and of the log in `dir`. The options are
-    /// those of [`Options::for_engine`].
+    /// those of [`Options::for_engine`]. With [`Access::Write`], first makes the state durable,
+    /// records damaged files, and removes what a crash left on the disk.
     pub(crate) fn recover(
         dir: &Path,
         (options, patient, disk_calls): (Options, PatientDisk, Arc<DiskCalls>),
@@ -265,8 +268,9 @@ fn last_seq(in_wal: SeqNo, in_manifest: SeqNo) -> SeqNo {
     mutation::replace(last, Mutation::SequenceFromManifestAlone, in_manifest)
 }
 
-/// Refuses a directory with data and without CURRENT, which is a damaged database. A new database
-/// in this directory would remove the data as orphans.
+/// Refuses a directory that has segments of the log or SSTables. The caller has found no CURRENT in
+/// it, so it is a damaged database: a new database in this directory would remove the data as
+/// orphans.
 fn refuse_headless(disk: &dyn Disk, dir: &Path, tables: &dyn TableStore) -> Result<()> {
     let paths = match disk.list(dir) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -432,8 +436,8 @@ fn waiting_runs(catalog: &Catalog) -> Vec<RunMeta> {
     catalog.tables().flat_map(runs).collect()
 }
 
-/// Removes the files that a crash left: those that neither the manifest nor `waiting` names, and
-/// the links of a backup.
+/// Removes the files that a crash left: SSTables that neither the manifest nor `waiting` names, log
+/// segments and manifests that are no longer needed, temporary files, and the links of a backup.
 fn remove_orphans(
     disk: &dyn Disk,
     dir: &Path,

@@ -5,8 +5,8 @@ use crate::key::RunId;
 use crate::mutation::{self, Mutation};
 use crate::sync::Mutex;
 
-/// The merges that the picker of one table proposed since the database was opened, and that were
-/// refused or gained nothing.
+/// The failures of one table's picker since the database was opened: the number of proposals that
+/// were refused, the last refusal, and the rewritings that gained nothing.
 #[derive(Debug, Default)]
 pub(crate) struct Picks(Mutex<Inside>);
 
@@ -25,14 +25,15 @@ impl Picks {
         inside.last_refusal = Some(refusal);
     }
 
-    /// Returns the number of proposals that were not carried out, and the reason for refusing the
-    /// last of them.
+    /// Returns the number of proposals that were refused, and the reason for the last refusal;
+    /// `None` if no proposal was refused.
     pub(super) fn refused(&self) -> (u64, Option<Refusal>) {
         let inside = self.0.lock().unwrap();
         (inside.refused, inside.last_refusal)
     }
 
-    /// Remembers a rewriting of a run that gained nothing.
+    /// Remembers a rewriting of a run that gained nothing, and forgets those of runs for which
+    /// `is_there` returns false: the table no longer has them.
     pub(super) fn note_fruitless(&self, rewriting: Rewriting, is_there: impl Fn(RunId) -> bool) {
         self.0.lock().unwrap().fruitless.note(rewriting, is_there);
     }

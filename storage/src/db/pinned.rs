@@ -32,8 +32,9 @@ pub struct SnapshotPins {
 const STEP_BYTES: u64 = 64 << 10;
 
 impl Engine {
-    /// Counts the bytes that the snapshots of a keyspace, or of all keyspaces, pin. `None` if `step`
-    /// ends the pass.
+    /// Counts the bytes that the snapshots and holds of a keyspace, or of all keyspaces, pin. Calls
+    /// `step` after each [`STEP_BYTES`] of keys and values with the bytes read since the last call.
+    /// `None` if `step` ends the pass.
     pub(crate) fn snapshot_pins(
         &self,
         keyspace: Option<&str>,
@@ -115,7 +116,7 @@ fn estimate(table: &TableCore, version: &TableVersion, bookmarks: &[SeqNo]) -> P
 
 /// Counts the bytes that each lone snapshot of a table pins, and those that all snapshots pin
 /// together, by a pass that does not fill the block cache. A snapshot is lone if no view and no
-/// other snapshot reads at its commit.
+/// other snapshot reads at its commit. `None` if `step` ends the pass.
 fn count(
     table: &TableCore,
     points: &PinPoints,

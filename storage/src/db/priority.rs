@@ -7,7 +7,8 @@
 #[cfg(target_os = "linux")]
 const NICE: i32 = 5;
 
-/// Lowers the priority of the calling thread, on systems where a thread has a priority.
+/// Lowers the priority of the calling thread by `NICE` steps on Linux, where each thread has a
+/// priority of its own. Does nothing on other systems.
 pub(super) fn lower() {
     #[cfg(target_os = "linux")]
     {

@@ -99,7 +99,10 @@ impl Engine {
         table.left_out.remove(inputs.iter().map(|run| run.id()));
     }
 
-    /// Puts a file into quarantine. No other thread may replace its run meanwhile.
+    /// Puts a file into quarantine: records in the manifest that it is damaged, so that reads that need
+    /// it fail and merges leave it alone, and notifies the event listeners. Does nothing if the table
+    /// no longer has the file. The caller keeps other threads from replacing the run of the file
+    /// meanwhile.
     pub(super) fn quarantine(
         &self,
         table: &TableCore,
@@ -134,8 +137,8 @@ impl Engine {
     }
 
     /// Ends the quarantine of each file in which a reading of all blocks, past all caches, finds no
-    /// damage. Returns the paths of these files; `None` if `goes_on`, which is called before each
-    /// file, returned false.
+    /// damage. Returns the paths of these files, none if the database accepts no writes; `None` if
+    /// `goes_on`, which is called before each file, returned false.
     ///
     /// # Errors
     /// The failure to record that a quarantine ended. A full disk is no error here.
@@ -230,7 +233,8 @@ impl Engine {
     }
 }
 
-/// Returns the file of these runs that errors name by `path`, with its run and its number.
+/// Returns the open file of these runs that has this path, with its run and its number; `None` if there
+/// is none.
 fn file_of<'a>(runs: &'a [Arc<Run>], path: &Path) -> Option<(RunId, FileNumber, &'a Arc<SsTable>)> {
     runs.iter().find_map(|run| {
         let mut files = run.open_files();

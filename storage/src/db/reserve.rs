@@ -103,8 +103,9 @@ impl Reserve {
         Ok(Some(bytes))
     }
 
-    /// Writes the file `RESERVE` for manifests of `manifest_bytes` if it is missing or too short,
-    /// and much space is free. The next flush repeats a failed attempt.
+    /// Writes the file `RESERVE` for manifests of `manifest_bytes` (both copies together) if it is
+    /// missing or too short, and it would take at most 1 / [`FREE_FRACTION`] of the free space. The
+    /// next flush repeats a failed attempt.
     fn hold(&self, disk: &dyn Disk, dir: &Path, manifest_bytes: u64) {
         let mut held_bytes = self.held_bytes.lock().unwrap();
         let held = *held_bytes.get_or_insert_with(|| self.found_bytes(disk));
@@ -170,7 +171,8 @@ impl Engine {
         outcome
     }
 
-    /// Holds space back again, if much space is free.
+    /// Sets the low-water mark for the present size of the manifest, and holds space back again if
+    /// much space is free.
     pub(super) fn hold_reserve(&self) {
         let manifest_bytes = self.manifest.lock().unwrap().bytes();
         self.low_water.set_manifest_bytes(manifest_bytes);

@@ -27,9 +27,13 @@ pub(crate) fn hold_name(name: &str) -> String {
 }
 
 impl Engine {
-    /// Creates a snapshot of a keyspace, or of one table of it, by a commit like any other: nothing
-    /// is flushed, and other commits wait for it no longer than for any commit before them. Returns
-    /// that commit.
+    /// Creates a snapshot of a keyspace, or of one table of it, by a commit like any other: nothing is
+    /// flushed, and other commits wait for it no longer than for any commit before them. Returns the
+    /// sequence number of that commit.
+    ///
+    /// # Errors
+    /// [`Error::AlreadyExists`] if a snapshot of this name has not expired; [`Error::NotFound`] if the
+    /// keyspace or the table does not exist; the errors of a write.
     pub(crate) fn create_snapshot(
         &self,
         keyspace: &str,
@@ -169,8 +173,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Commits the creation of a snapshot or a hold, and returns that commit. The caller holds the
-    /// lock `snapshot_ops`.
+    /// Commits the creation of a snapshot or a hold, and returns the sequence number of that commit.
+    /// The caller holds the lock `snapshot_ops`.
     fn commit_bookmark(&self, record: SnapshotRecord) -> Result<SeqNo> {
         let (id, payload) = (record.id, encode_snapshot_create(&record));
         self.commit_record(
@@ -182,6 +186,10 @@ impl Engine {
     }
 
     /// Sets the time until a snapshot expires, counted from now; `None` for never.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] if there is no snapshot of this name, or it has expired; the errors of a
+    /// write.
     pub(crate) fn set_snapshot_expiry(
         &self,
         keyspace: &str,

@@ -12,10 +12,10 @@ use crate::stats::{Counter, MergeStats, QuarantinedFile, RunStats, Stats, TableS
 use crate::version::TableVersion;
 
 impl Engine {
-    /// Returns the structure of the database, and counters since it was opened. The cost grows with
-    /// the sum of tables, runs and snapshots. The tables of a keyspace share its list of snapshots,
-    /// and only a table with snapshots of its own needs a copy. Operations that are under way may
-    /// count in some figures and not in others, because no lock is held over all of them.
+    /// Returns the structure of the database, and counters since it was opened. This takes time in
+    /// proportion to the sum of the numbers of tables, runs and snapshots, and not to their
+    /// product: tables of a keyspace share one list of snapshots. No lock is held over all figures,
+    /// so operations under way may count in some of them and not in others.
     pub(crate) fn stats(&self) -> Stats {
         let counters = &self.counters;
         // Each read counts in one of them, so the sum is the number of reads.

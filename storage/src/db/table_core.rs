@@ -32,15 +32,15 @@ pub(crate) struct TableCore {
     version: Published<TableVersion>,
     /// The last commit before the table was created.
     created_after: SeqNo,
-    /// The last commit before the drop; [`NOT_DROPPED`] before one. Changes under the order lock: no
-    /// commit that enters after a drop writes to the table.
+    /// The last commit before the drop of the table; [`NOT_DROPPED`] if the table is not dropped.
+    /// Changes under the order lock: no commit that enters after a drop writes to the table.
     dropped_after: AtomicU64,
     /// The number of requests to look for merges (`Signal::merges_asked`) when this table was last
     /// searched for a merge and none was found. The table is searched again once there were more
     /// requests.
     merged_as_of: AtomicU64,
-    /// The proposals of the picker that were refused or gained nothing, so that they are not
-    /// repeated.
+    /// The number of the picker's proposals that were refused, for the statistics, and the rewritings
+    /// that gained nothing, so that they are not repeated.
     pub(super) picks: Picks,
     /// The runs that merges leave out for a while, because they could not be read.
     pub(super) left_out: LeftOut,
@@ -138,7 +138,8 @@ impl TableCore {
         self.version.load()
     }
 
-    /// Returns whether the table was dropped. Its content stays readable through handles on it.
+    /// Returns whether the table was dropped. Users who have opened a table before its drop can go on
+    /// reading it.
     pub(crate) fn is_dropped(&self) -> bool {
         self.dropped_after.load(Ordering::Relaxed) != NOT_DROPPED
     }
@@ -173,8 +174,11 @@ impl TableCore {
         self.merged_as_of.store(asked, Ordering::Relaxed);
     }
 
-    /// Returns an error if the table was dropped. If the caller holds the order lock, the table
-    /// cannot be dropped before the commit has its sequence number.
+    /// Checks that the table was not dropped. If the caller holds the order lock, the table cannot be
+    /// dropped before the caller's commit has its sequence number.
+    ///
+    /// # Errors
+    /// `NotFound` if the table was dropped.
     pub(crate) fn check_writable(&self) -> Result<()> {
         if self.is_dropped() {
             let name = format!("{}.{}, which was dropped", self.keyspace, self.name);

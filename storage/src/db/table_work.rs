@@ -8,7 +8,7 @@ use crate::version::TableVersion;
 /// needs.
 #[derive(Debug)]
 pub(super) struct TableWork {
-    /// The positions of the runs in the list; at least one.
+    /// The positions, in the table's list, of the runs to merge or to drop; at least one.
     pub(super) runs: Range<usize>,
     /// Whether the runs are dropped unread, because no reader needs them. Otherwise they become one
     /// run.
@@ -34,7 +34,7 @@ impl TableWork {
         self.runs.start..self.runs.end + usize::from(self.has_output)
     }
 
-    /// Returns the number of bytes that the work reads.
+    /// Returns the number of bytes that the work reads; 0 if the runs are dropped unread.
     pub(super) fn bytes_read(&self, version: &TableVersion) -> u64 {
         if self.drops {
             return 0;

@@ -44,6 +44,11 @@ impl Engine {
     }
 
     /// Returns the table of this name; creates it if it is absent.
+    ///
+    /// # Errors
+    /// `InvalidRequest` if the table exists with other options, if the name or an option is
+    /// invalid, or if this process lacks the merge operator of a new table; `NotFound` if there is
+    /// no such keyspace; the errors of a change of the manifest.
     pub(crate) fn open_or_create_table(
         &self,
         keyspace: &str,
@@ -114,6 +119,10 @@ impl Engine {
     }
 
     /// Sets the options of the SSTables that are written for a table from now on.
+    ///
+    /// # Errors
+    /// `NotFound` if there is no such table; `InvalidRequest` if the options are invalid, or change
+    /// the filter prefix; the errors of a change of the manifest.
     #[expect(
         clippy::readonly_write_lock,
         reason = "nobody drops or alters the table meanwhile"

@@ -26,8 +26,13 @@ use crate::options::WriteOptions;
 const FROZEN_MAX: usize = 64;
 
 impl Engine {
-    /// Commits writes that free space, or without which space cannot be freed later, even on a full
-    /// disk. Tables that they truncate are flushed soon.
+    /// Commits writes even on a full disk, where other writes are refused: truncations, and writes
+    /// without which space cannot be freed later. Tables that these writes truncate are flushed
+    /// soon.
+    ///
+    /// # Errors
+    /// `DiskFull` if there is no space even so, or if flushes or merges find no space and one of
+    /// the tables has [`FROZEN_MAX`] frozen memtables; the other errors of a write.
     pub(crate) fn write_freeing(
         &self,
         payload: Payload,
@@ -118,7 +123,8 @@ pub(super) fn first_truncation<'a>(
     memtables.into_iter().filter_map(first_of).min()
 }
 
-/// Returns whether encoded operations truncate a table.
+/// Returns whether encoded operations truncate a table: one of them is a range delete over all
+/// keys.
 fn truncates(payload: &[u8], table: TableId) -> bool {
     OpReader::new(payload, SeqNo::ZERO).any(|item| match item {
         Ok((_, Op::RangeDelete { table: of, range })) => of == table && range == KeyRange::all(),

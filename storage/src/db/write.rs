@@ -72,8 +72,9 @@ impl Engine {
         Ok(last)
     }
 
-    /// Commits `count` encoded operations, unless `check` returns an error. The caller has called
-    /// `admit_write`. After a [`DiskFull`](crate::Error::DiskFull) nothing is committed.
+    /// Commits `count` encoded operations, unless `check` (see [`Self::write_if`]) returns an
+    /// error. The caller has called `admit_write`. Returns the sequence number of the last
+    /// operation. After a [`DiskFull`](crate::Error::DiskFull) nothing is committed.
     pub(super) fn commit(
         &self,
         (payload, count): (Bytes, u32),
@@ -260,9 +261,9 @@ impl Engine {
         at
     }
 
-    /// Commits an operation on the list of snapshots. Calls `register` under the order lock,
-    /// `apply` once the operation is in the log and before it is visible, and `undo` if the commit
-    /// fails after `register`.
+    /// Commits an operation on the list of snapshots, and returns its sequence number. Calls
+    /// `register` under the order lock, `apply` once the operation is in the log and before it is
+    /// visible, and `undo` if the commit fails after `register`.
     pub(super) fn commit_record(
         &self,
         payload: &[u8],

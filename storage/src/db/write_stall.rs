@@ -30,8 +30,9 @@ pub(super) trait Backlog {
     /// When waiting is no use: the background work finds no space, or writes have been stopped.
     fn look(&self) -> Result<Admission>;
 
-    /// Requests the background work that holds up the writer. Called with the lock held, before
-    /// the first wait, and again whenever a piece of work has ended.
+    /// Requests the background work that holds up the writer. Called before the first wait, and
+    /// before a further wait if [`WriteStall::work_ended`] was called meanwhile; each time with the
+    /// lock of the stall held.
     fn ask(&self);
 
     /// Returns the time after which the writer goes on without tokens.
@@ -71,7 +72,7 @@ pub(crate) struct WriteStall {
 #[derive(Debug)]
 struct Inside {
     tokens: Tokens,
-    /// The number of pieces of background work that ended.
+    /// The number of calls of [`WriteStall::work_ended`] so far.
     works_ended: u64,
     /// The number of changes so far after which [`Backlog::look`] may return another result.
     changes: u64,
@@ -89,8 +90,9 @@ impl WriteStall {
         }
     }
 
-    /// Wakes waiting writers, because a flush or a merge has ended, successfully or not. Writers
-    /// that still have to wait request work again.
+    /// Wakes waiting writers, because a flush or a merge has ended, successfully or not, or because
+    /// no work will come any more: writes have stopped, or a table was dropped. Writers that still
+    /// have to wait request work again.
     pub(super) fn work_ended(&self) {
         // Under the lock: a writer that looked before the change and is about to
         // wait would miss it otherwise.
@@ -100,7 +102,8 @@ impl WriteStall {
         self.changed.notify_all();
     }
 
-    /// Makes waiting writers look again at their backlogs.
+    /// Makes waiting writers look again at their backlogs. Unlike [`Self::work_ended`], this does
+    /// not make them request work again.
     pub(super) fn look_again(&self) {
         let mut inside = self.inside.lock().unwrap();
         inside.changes += 1;
@@ -114,9 +117,13 @@ impl WriteStall {
         self.changed.notify_all();
     }
 
-    /// Waits until the backlog admits the write. A writer that has waited for tokens as long as it
-    /// may goes on without them: the background work may bring none for a while (during the fsync
-    /// of a large file), and below the hard limit there is room.
+    /// Waits until the backlog admits the write, and returns how long the writer waited. A writer
+    /// that has waited for tokens as long as it may goes on without them: the background work may
+    /// bring none for a while (during the fsync of a large file), and below the hard limit there is
+    /// room.
+    ///
+    /// # Errors
+    /// The error of [`Backlog::look`].
     pub(super) fn admit(&self, backlog: &impl Backlog) -> Result<Waits> {
         let mut waits = Waits::default();
         if backlog.look()? == Admission::Free {

@@ -27,7 +27,7 @@ use crate::table_store::TableFiles;
 const FILE_MODE: u32 = 0o600;
 /// The mode of new directories: only the user of the process may list and enter them.
 const DIR_MODE: u32 = 0o700;
-/// The mode of a file that the group may read.
+/// The mode of new files of [`LocalDisk::group_readable`]: their group may read them, too.
 const GROUP_FILE_MODE: u32 = 0o640;
 const GROUP_DIR_MODE: u32 = 0o750;
 
@@ -209,7 +209,8 @@ fn is_would_block(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::WouldBlock
 }
 
-/// Returns the error that something other than a regular file has the name of a file.
+/// Returns the error for a path that must lead to a regular file, and leads to something of the type
+/// `found`.
 fn irregular(found: FileType) -> io::Error {
     let found = if found.is_dir() {
         "a directory"
@@ -340,8 +341,9 @@ impl LockGuard for FileLock {
     }
 }
 
-/// The directory of a lock file. Both are locked: a lock file that looks stale may be removed by hand, and
-/// the next process then creates and locks another one; but NFS locks a directory on one machine only.
+/// The directory of a lock file. The directory is locked like the file, because neither lock is enough: a
+/// lock file that looks stale may be removed by hand, and the next process then creates and locks another
+/// one; and on NFS, the lock of a directory holds on one machine only.
 #[derive(Debug)]
 struct LockedDir {
     open: File,

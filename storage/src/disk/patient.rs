@@ -63,7 +63,7 @@ pub(crate) struct PatientDisk {
     /// How long calls that create files, open second handles on them, or sync directories wait for
     /// a file descriptor.
     making: Patience,
-    /// The first directory that is locked, which is that of the database.
+    /// The directory of the first lock that is taken, which is that of the database; empty until then.
     home: Arc<OnceLock<Home>>,
 }
 

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use super::calls::Note;
 
-/// The time after which a call is stuck. A healthy disk returns within a second, also with a long
-/// queue, and clients of the server wait for ten seconds: half of that leaves a load balancer the
-/// time to react.
+/// The time after which a call is stuck. A healthy disk returns within a second, even with a long
+/// queue. Clients of the server wait for ten seconds: five seconds leave a load balancer the time
+/// to react.
 const STUCK_AFTER: Duration = Duration::from_secs(5);
 
 /// A kind of call to the disk.
@@ -17,9 +17,9 @@ const STUCK_AFTER: Duration = Duration::from_secs(5);
 pub enum DiskCall {
     /// A read of bytes of a file.
     Read = 1,
-    /// An append to a file.
+    /// An append to a file, or a request to begin writing the appended bytes to the disk.
     Write = 2,
-    /// An fsync of a file or a directory, or a truncation, which ends with one.
+    /// An fsync of a file or a directory, or a truncation (it ends with an fsync).
     Sync = 3,
 }
 
@@ -36,24 +36,26 @@ impl fmt::Display for DiskCall {
 /// A call to the disk that has been under way for at least five seconds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StuckCall {
-    /// The file or directory.
+    /// The file or directory on which the call is made.
     pub path: PathBuf,
     /// The kind of the call.
     pub call: DiskCall,
-    /// The time since the call was first seen under way, which is up to a second after its begin.
+    /// The time since the call was first seen under way. The call began up to a second before that.
     pub lasts: Duration,
 }
 
-/// A change since the calls to the disk were last looked at: a call is stuck, or is stuck no more.
+/// A change between two looks at the calls to the disk: a call has become stuck, or a stuck call
+/// has returned.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum StuckChange {
-    /// A call is stuck from now on.
+    /// A call has become stuck.
     Stuck(StuckCall),
     /// A call that was stuck has returned.
     Returned(StuckCall),
 }
 
-/// The calls that were under way when they were last looked at, by the index of their slot.
+/// The calls that were under way at the last look, each by the index of its slot in the table of
+/// calls ([`DiskCalls`](super::calls::DiskCalls)).
 #[derive(Debug, Default)]
 pub(super) struct Looks {
     seen: BTreeMap<usize, ObservedCall>,
@@ -66,7 +68,7 @@ pub(super) struct Looks {
 struct ObservedCall {
     note: Note,
     since: Duration,
-    /// The path of the file, once the call is stuck.
+    /// The path of the file if the call is stuck; `None` before.
     stuck: Option<PathBuf>,
 }
 
@@ -82,9 +84,10 @@ impl ObservedCall {
 }
 
 impl Looks {
-    /// Returns the calls that are stuck, and those that are stuck no more, since the last look.
-    /// `under_way` are the calls now, each with the index of its slot. `now` is the time since any
-    /// fixed moment. `path_of` returns the path of the file of a call.
+    /// Returns the calls that have become stuck since the last look, and the stuck calls that have
+    /// returned since. `under_way` are the calls now, each with the index of its slot. `now` is the time
+    /// since a fixed moment, the same for all looks. `path_of` returns the path of the file of a call;
+    /// `None` if the file is closed, so that the call has ended.
     pub(super) fn look(
         &mut self,
         now: Duration,
@@ -114,7 +117,7 @@ impl Looks {
         ended.map(StuckChange::Returned).chain(stuck).collect()
     }
 
-    /// Returns whether a call was under way when the calls were last looked at.
+    /// Returns whether any call was under way at the last look.
     #[cfg(all(test, not(any(loom, shuttle))))]
     pub(super) fn has_calls(&self) -> bool {
         !self.seen.is_empty()

@@ -38,14 +38,15 @@ impl DiskWatch {
         }
     }
 
-    /// Looks at the calls under way, and returns which of them are newly stuck, and which stuck
-    /// calls have returned since the last look. `now` is the time since any fixed moment.
+    /// Looks at the calls under way. Returns the calls that have become stuck since the last look, and
+    /// the stuck calls that have returned since. `now` is the time since a fixed moment, the same for
+    /// all looks.
     pub(crate) fn look(&self, now: Duration) -> Vec<StuckChange> {
         let mut looks = self.looks.lock().unwrap();
         looks.look(now, self.calls.under_way(), |note| self.calls.path(note))
     }
 
-    /// Returns whether a call was under way when the calls were last looked at.
+    /// Returns whether any call was under way at the last look.
     #[cfg(all(test, not(any(loom, shuttle))))]
     pub(crate) fn has_calls(&self) -> bool {
         self.looks.lock().unwrap().has_calls()
@@ -57,7 +58,7 @@ impl DiskWatch {
     }
 }
 
-/// A disk whose calls are noted while they are under way.
+/// A disk whose reads, appends and fsyncs are noted while they are under way.
 #[derive(Debug)]
 pub(crate) struct WatchedDisk {
     disk: Arc<dyn Disk>,
@@ -143,8 +144,9 @@ impl TableFiles for WatchedDisk {
     }
 }
 
-/// An open file whose calls are noted while they are under way. The handles that sync it share
-/// `noted`, which registers the path of the file for the notes.
+/// An open file whose reads, appends and fsyncs are noted while they are under way. `noted` registers
+/// the path of the file for the notes; the handles that only sync the file ([`WriteFile::syncer`])
+/// share it.
 #[derive(Debug)]
 struct WatchedFile<F> {
     file: F,

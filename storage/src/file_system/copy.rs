@@ -7,16 +7,16 @@ use std::path::Path;
 use super::{FileSystem, ReadFile, WriteFile};
 use crate::mutation::{self, Mutation};
 
-/// The size of the buffer, in bytes. A larger one is no faster, and the allocator keeps a part of
-/// the memory that is freed.
+/// The size of the buffer, in bytes. A larger buffer copies no faster, and it costs memory even
+/// after it is freed, because the allocator keeps a part of it.
 const BUFFER_BYTES: usize = 128 << 10;
 
-/// Copies the first `len` bytes of a file into a new one, and makes the new file's bytes durable;
-/// its name becomes durable by a [`FileSystem::sync_dir`].
+/// Copies the first `len` bytes of a file into a new one, and makes the new file's bytes durable,
+/// but not its name: the caller has to call [`FileSystem::sync_dir`].
 ///
 /// # Errors
-/// `ErrorKind::UnexpectedEof` if the file is shorter, and the errors of the file system. The
-/// incomplete new file stays.
+/// `ErrorKind::UnexpectedEof` if `from` has fewer than `len` bytes, and the errors of the file
+/// system. After an error, the incomplete new file stays.
 pub(crate) fn copy(disk: &dyn FileSystem, from: &Path, to: &Path, len: u64) -> io::Result<()> {
     let (source, mut target) = (disk.open_read(from)?, disk.create(to)?);
     let mut step = |_: u64| ControlFlow::Continue(());
@@ -29,9 +29,9 @@ pub(crate) fn sync_copied(target: &mut dyn WriteFile) -> io::Result<()> {
     mutation::unless(Mutation::CopyWithoutSync, || target.sync())
 }
 
-/// Appends a part of a file to `target`. Calls `step` after each piece with its length, and ends
-/// early if `step` breaks. The bytes that are read do not stay in the system's cache. The new file's
-/// bytes are not durable before [`sync_copied`].
+/// Appends a part of a file to `target`. Calls `step` after each piece with its length. If `step`
+/// returns `Break`, ends early and returns `Break`. The bytes that are read do not stay in the
+/// system's cache. The bytes in `target` are not durable before [`sync_copied`].
 pub(crate) fn copy_in_steps(
     source: &dyn ReadFile,
     target: &mut dyn WriteFile,
@@ -44,11 +44,12 @@ pub(crate) fn copy_in_steps(
     })
 }
 
-/// Reads a part of a file. Calls `step` with each piece, and ends early if `step` breaks. The bytes
-/// that are read do not stay in the system's cache.
+/// Reads a part of a file, and calls `step` with each piece. If `step` returns `Break`, ends early
+/// and returns `Break`. The bytes that are read do not stay in the system's cache.
 ///
 /// # Errors
-/// Those of the file and of `step`.
+/// The errors of the file (`ErrorKind::UnexpectedEof` if it ends before the part does) and of
+/// `step`.
 pub(crate) fn read_in_steps(
     source: &dyn ReadFile,
     part: Range<u64>,

@@ -21,24 +21,25 @@ pub(crate) use copy::{copy, copy_in_steps, read_in_steps, sync_copied};
 pub trait FileSystem: Send + Sync + Debug {
     /// Opens a file for positioned reads.
     fn open_read(&self, path: &Path) -> io::Result<Arc<dyn ReadFile>>;
-    /// Creates a file (truncating one that is there) for appending.
+    /// Creates a file for appending. A file that exists at `path` is emptied.
     fn create(&self, path: &Path) -> io::Result<Box<dyn WriteFile>>;
-    /// Cuts a file to `len` bytes and makes what is left durable.
+    /// Cuts a file to its first `len` bytes, and makes these durable. `len` must not exceed the
+    /// length of the file.
     fn truncate(&self, path: &Path, len: u64) -> io::Result<()>;
     /// Removes a file.
     fn remove(&self, path: &Path) -> io::Result<()>;
     /// Returns the paths of the entries of a directory, in no order.
     fn list(&self, dir: &Path) -> io::Result<Vec<PathBuf>>;
-    /// Creates a directory and its parents, those that are missing; they are
+    /// Creates a directory and those of its parents that are missing. The new directories are
     /// durable when the call returns.
     fn create_dir_all(&self, dir: &Path) -> io::Result<()>;
     /// Makes created, linked, renamed and removed names of a directory durable.
     ///
-    /// After an error of the kind `StorageFull` or `QuotaExceeded` the next call that
-    /// succeeds makes up for it, also for names that other threads made: the engine tries
-    /// again. After any other error the engine writes no more, because names may be lost and
-    /// no later call would report it. (Linux reports a block of a directory that it could not
-    /// write as EIO, never as ENOSPC.)
+    /// After an error of the kind `StorageFull` or `QuotaExceeded`, the engine tries again. The
+    /// next call that succeeds must make all names durable, also those that the failed call was
+    /// to make durable, and those of other threads. After any other error the engine writes no
+    /// more, because names may be lost and no later call would report it. (If Linux could not
+    /// write a block of a directory, it reports EIO, never ENOSPC.)
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
     /// Returns whether a file or directory exists.
     fn exists(&self, path: &Path) -> io::Result<bool>;
@@ -46,10 +47,12 @@ pub trait FileSystem: Send + Sync + Debug {
 
 /// A file open for positioned reads, from any number of threads.
 pub trait ReadFile: Send + Sync + Debug {
-    /// Fills `buf` from `offset`; `ErrorKind::UnexpectedEof` past the end.
+    /// Fills `buf` with the bytes from `offset` on. Fails with `ErrorKind::UnexpectedEof` if the
+    /// file ends before `buf` is full.
     fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()>;
-    /// Reads bytes that will not be needed again soon. A file system that caches should drop
-    /// from its cache what it had not cached before, rather than other data.
+    /// Does the same as [`Self::read_exact_at`], for bytes that will not be needed again soon. A
+    /// file system with a cache should not keep these bytes in it, unless it had cached them before
+    /// the call, so that they displace no other data.
     fn read_once_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
         self.read_exact_at(buf, offset)
     }
@@ -85,8 +88,8 @@ pub(crate) fn gone(removed: io::Result<()>) -> io::Result<()> {
     }
 }
 
-/// Returns what a user can do if there is no file descriptor left, to be appended to the message of the
-/// error; nothing for other errors.
+/// Returns what a user can do if there is no file descriptor left, as text to append to the message of
+/// the error; an empty text for other errors.
 pub(crate) fn descriptor_advice(error: &io::Error) -> &'static str {
     match error.raw_os_error() {
         Some(EMFILE) => {
@@ -101,10 +104,10 @@ pub(crate) fn descriptor_advice(error: &io::Error) -> &'static str {
 
 /// A file being appended to, by one thread at a time.
 pub trait WriteFile: Send + Debug {
-    /// Appends all of `bytes`; on an error an unknown part may be written.
+    /// Appends all of `bytes`. After an error, an unknown part of them may have been appended.
     fn append(&mut self, bytes: &[u8]) -> io::Result<()>;
-    /// Begins to write to the disk what was appended, and does not wait for the end, so that a
-    /// later sync takes less time. Nothing becomes durable by it, and only the sync reports
+    /// Begins to write the appended bytes to the disk, without waiting until they are written, so
+    /// that a later sync takes less time. This call makes nothing durable, and only the sync reports
     /// failures. A file system that cannot do this does nothing.
     fn begin_sync(&mut self) {}
     /// Makes all that was appended durable (fdatasync).

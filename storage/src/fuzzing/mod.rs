@@ -67,8 +67,9 @@ pub fn varint(bytes: &[u8]) {
     }
 }
 
-/// Decodes the payload of a commit. The first 8 bytes are the commit's first sequence number; the payload
-/// follows.
+/// Decodes the operations of a commit. The first 8 bytes are the commit's first sequence number (little
+/// endian); the payload follows. Checks that the operations have consecutive numbers, and that none follows
+/// an error.
 pub fn commit(bytes: &[u8]) {
     let Some((first, payload)) = bytes.split_first_chunk() else {
         return;
@@ -90,10 +91,10 @@ pub fn commit(bytes: &[u8]) {
     }
 }
 
-/// Opens a database in which one file is replaced, once with the given content, and once with the
-/// same content and corrected checksums. The first byte selects the file, the rest is its content.
-/// The opening must return an error, or a database that can be read from end to end, written to and
-/// reopened.
+/// Replaces the content of one file of a database, then opens the database, reads all of it, writes
+/// to it and opens it again. The first byte selects the file, the other bytes are its content. Does
+/// this twice: with these bytes, and with the same bytes after their checksums were corrected. Each
+/// step may return an error, but none may panic. The only I/O error allowed is a missing file.
 pub fn database(bytes: &[u8]) {
     let Some((&which, content)) = bytes.split_first() else {
         return;

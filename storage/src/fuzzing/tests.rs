@@ -9,7 +9,7 @@ use rand_chacha::ChaCha8Rng;
 
 use super::*;
 
-/// The number of mutations of each saved input.
+/// The number of mutations of each saved input for each seed.
 const MUTATIONS: u64 = 40;
 /// The largest size of all corpora together, in bytes: they are part of the repository.
 const CORPORA_BYTES_MAX: u64 = 300 << 10;
@@ -27,7 +27,8 @@ fn inputs(target: &str) -> Vec<(PathBuf, Vec<u8>)> {
     paths.into_iter().map(read).collect()
 }
 
-/// Damages bytes in the ways that disks and bugs do.
+/// Damages bytes as disks and bugs do: changes, cuts, inserts or repeats some of them, one to three
+/// times.
 fn mutate(bytes: &mut Vec<u8>, rng: &mut impl Rng) {
     for _ in 0..rng.random_range(1..4) {
         let len = bytes.len();
@@ -97,8 +98,8 @@ fn decode_mutated(seed: u64) {
     }
 }
 
-/// Writes the seed inputs of the fuzz targets anew, from real files. To be run after a change of a
-/// format: `cargo test -p ebb-storage --lib write_the_corpora -- --ignored`.
+/// Writes the saved inputs of the fuzz targets anew, from the files of a real database. Run this
+/// after a change of a format: `cargo test -p ebb-storage --lib write_the_corpora -- --ignored`.
 #[test]
 #[ignore = "it writes into the source tree"]
 fn write_the_corpora() {
@@ -150,8 +151,8 @@ fn write_the_corpora() {
     }
 }
 
-/// Regression: a table with versions out of order and good checksums, as a bug or a bad memory
-/// leaves it, made the merge that read it panic in its writer.
+/// Regression: a bug or faulty memory can leave an SSTable with good checksums and versions out of
+/// order. A merge that read such a file panicked while it wrote its output.
 #[test]
 fn a_merge_of_versions_out_of_order_names_the_file() {
     let disk = MemDisk::new();

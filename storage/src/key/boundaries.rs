@@ -16,7 +16,7 @@ use crate::mutation::{self, Mutation};
 /// The position of a reader in the sequence of commits and in time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ReadPoint {
-    /// The last commit that the reader sees.
+    /// The largest sequence number that the reader sees.
     pub(crate) seq: SeqNo,
     /// The time at which the reader decides what has expired, in milliseconds since the Unix
     /// epoch.
@@ -33,18 +33,19 @@ impl ReadPoint {
 /// (snapshots and holds) and the live views (open readers).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Boundaries {
-    /// The sequence numbers at which readers read (the boundaries), ascending, each once. Readers
-    /// see only the newest version of a key between two of them.
+    /// The sequence numbers at which readers read (the boundaries), ascending, each once. Of the
+    /// versions of a key between two neighbouring boundaries, readers see at most the newest.
     seqs: Vec<SeqNo>,
     /// For each stripe (the commits between two neighbouring boundaries), the earliest read time of
-    /// a reader that can see it, in milliseconds since the Unix epoch: whatever has expired by then
-    /// has expired for all of them. The times ascend; there is one more than there are `seqs`.
+    /// all present and future readers that can see it, in milliseconds since the Unix epoch: an
+    /// entry that has expired by then has expired for all of them. The times ascend, and there is
+    /// one more of them than of `seqs`.
     judged_ms: Vec<u64>,
 }
 
 impl Boundaries {
-    /// Returns boundaries at `points`, in any order. `now_ms` is the time of the flush or merge; no
-    /// later reader has an earlier time.
+    /// Returns the boundaries for readers at `points` (in any order). `now_ms` is the time of the
+    /// flush or merge; readers that begin later have no earlier read time.
     pub(crate) fn new(mut points: Vec<ReadPoint>, now_ms: u64) -> Self {
         points.sort_unstable();
         let mut seqs: Vec<SeqNo> = Vec::with_capacity(points.len());
@@ -63,9 +64,9 @@ impl Boundaries {
         Self { seqs, judged_ms }
     }
 
-    /// Returns boundaries as they would be near the boundary at the position `at` if it were removed: only
-    /// the boundaries before and after it, if they exist. The two stripes (the commits between two
-    /// neighbouring boundaries) that it separates become one stripe, with the read time of the upper one.
+    /// Returns the neighbours of the boundary at position `at` (at most two), as if that boundary were
+    /// removed. The two stripes (the commits between two neighbouring boundaries) that it separated are
+    /// one stripe in the result, with the read time of the upper one.
     pub(crate) fn joined_at(&self, at: usize) -> Self {
         let (first, end) = (at.saturating_sub(1), (at + 2).min(self.seqs.len()));
         let mut joined = Self {
@@ -77,15 +78,16 @@ impl Boundaries {
         joined
     }
 
-    /// Returns the last boundary below a number; `None` if there is none. It is the end of the next
-    /// older stripe (the commits between two neighbouring boundaries).
+    /// Returns the last boundary below a sequence number; `None` if there is none. This boundary is
+    /// the last number of the stripe (the commits between two neighbouring boundaries) before that of
+    /// `seq`.
     pub(crate) fn below(&self, seq: SeqNo) -> Option<SeqNo> {
         let below = self.seqs.partition_point(|&boundary| boundary < seq);
         below.checked_sub(1).map(|at| self.seqs[at])
     }
 
-    /// Returns the stripe (the commits between two neighbouring boundaries) that a number is in:
-    /// how many boundaries lie below it.
+    /// Returns the stripe (the commits between two neighbouring boundaries) that contains a sequence
+    /// number, as the number of boundaries below it. A boundary is the last number of its stripe.
     pub(crate) fn stripe(&self, seq: SeqNo) -> usize {
         stripe(&self.seqs, seq)
     }
@@ -96,23 +98,23 @@ impl Boundaries {
         next.is_some_and(|&next| next <= to)
     }
 
-    /// Returns the first and the last of the boundaries at which readers see a version though there
-    /// is a `newer` one of its key; `None` if there are none.
+    /// Returns the first and the last of the boundaries at which readers see `version` (a sequence
+    /// number), although its key also has the version `newer`; `None` if no boundary is between the two.
     pub(crate) fn needed_by(&self, version: SeqNo, newer: SeqNo) -> Option<(SeqNo, SeqNo)> {
         let needed = self.seqs.get(self.stripe(version)..self.stripe(newer))?;
         Some((*needed.first()?, *needed.last()?))
     }
 
-    /// Returns the earliest time by which a reader of a stripe (the commits between two
-    /// neighbouring boundaries) decides what has expired, in milliseconds since the Unix epoch.
-    /// Only what has expired by then may be dropped.
+    /// Returns the earliest read time of all readers of a stripe (the commits between two
+    /// neighbouring boundaries), in milliseconds since the Unix epoch. An entry that expires later
+    /// must not be dropped as expired.
     pub(crate) fn judged_ms(&self, stripe: usize) -> u64 {
         let now = self.judged_ms.len() - 1;
         self.judged_ms[mutation::replace(stripe, Mutation::PurgeForAll, now)]
     }
 
-    /// Returns the read time for all readers of a stripe (the commits between two neighbouring
-    /// boundaries) together: the earliest of their times.
+    /// Returns [`Self::judged_ms`] of a stripe (the commits between two neighbouring boundaries) as a
+    /// [`ReadTime::EarliestOf`].
     pub(crate) fn read_time(&self, stripe: usize) -> ReadTime<'static> {
         let now = self.judged_ms.len() - 1;
         let judged = mutation::replace(stripe, Mutation::ExpireForAll, now);
@@ -120,8 +122,8 @@ impl Boundaries {
     }
 }
 
-/// Returns the stripe (the commits between two neighbouring boundaries) that a number is in: how
-/// many of the ascending `boundaries` lie below it.
+/// Returns the stripe (the commits between two neighbouring boundaries) that contains a sequence
+/// number, as the number of the ascending `boundaries` that lie below it.
 pub(crate) fn stripe(boundaries: &[SeqNo], seq: SeqNo) -> usize {
     let off_by_one = mutation::is(Mutation::StripeOffByOne);
     boundaries.partition_point(|&boundary| boundary < seq || off_by_one && boundary == seq)

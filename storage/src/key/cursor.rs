@@ -10,35 +10,36 @@ use crate::key::{Kind, SeqNo, Version};
 /// A cursor starts out nowhere (`valid()` is false) until a seek. After an
 /// error it is nowhere again; a later seek may succeed.
 ///
-/// `key`, `seq`, `kind`, `value` and `version` may be called only while `valid()`, the last three
-/// only without `damage()`.
+/// `key` and `seq` may be called only while `valid()`; `kind`, `value` and `version` only while, in
+/// addition, `damage()` is `None`.
 pub(crate) trait Cursor: Send {
     /// Returns whether the cursor stands on a version, or on damage.
     fn valid(&self) -> bool;
-    /// Returns the damage at which the cursor stands, instead of a version. The versions from here
-    /// on cannot be read. `key` and `seq` are at or before the first version that may follow
-    /// (backwards: at or after the last that may precede). There is no `kind` or `value`, and a
-    /// step fails.
+    /// Returns the damage if the cursor stands on damage instead of a version. The versions from
+    /// here on cannot be read. `key` and `seq` are then a bound: the first version that may follow
+    /// is not before them (if the cursor moves backwards, the last one that may precede is not
+    /// after them). There is no `kind` or `value`, and `next` and `prev` fail.
     #[inline]
     fn damage(&self) -> Option<&Error> {
         None
     }
-    /// Moves to the first version `>= (key, seq)`: the newest version of `key`
-    /// not newer than `seq`, or the first of the next key.
+    /// Moves to the first version `>= (key, seq)`: the newest version of `key` that is not newer
+    /// than `seq`, or else the first version of the next key. If there is none, the cursor is nowhere.
     fn seek(&mut self, key: &[u8], seq: SeqNo) -> Result<()>;
-    /// Moves to the last version `< (key, seq)`.
+    /// Moves to the last version `< (key, seq)`. If there is none, the cursor is nowhere.
     fn seek_before(&mut self, key: &[u8], seq: SeqNo) -> Result<()>;
     fn seek_to_first(&mut self) -> Result<()>;
     fn seek_to_last(&mut self) -> Result<()>;
-    /// Moves to the next version. Panics when not valid.
+    /// Moves to the next version; after the last one, the cursor is nowhere. Panics unless `valid()`.
     fn next(&mut self) -> Result<()>;
-    /// Moves to the version before. Panics when not valid.
+    /// Moves to the version before; before the first one, the cursor is nowhere. Panics unless
+    /// `valid()`.
     fn prev(&mut self) -> Result<()>;
-    /// Returns the user key.
+    /// Returns the user key, without the sequence number.
     fn key(&self) -> &[u8];
     fn seq(&self) -> SeqNo;
     fn kind(&self) -> Kind;
-    /// Returns the value (empty for a tombstone), without a copy where possible.
+    /// Returns the value as it is stored (see [`Version::value`]), without a copy where possible.
     fn value(&self) -> Bytes;
     #[inline]
     fn version(&self) -> Version {

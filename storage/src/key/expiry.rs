@@ -15,20 +15,21 @@ use bytes::Bytes;
 use crate::clock::MonotonicClock;
 use crate::mutation::{self, Mutation};
 
-/// The length of the expiry before the value of a put that expires.
+/// The length, in bytes, of the expiry that is stored before the value of a put that expires.
 pub(crate) const EXPIRY_BYTES: usize = size_of::<u64>();
 
-/// Returns the expiry, and the value without it.
+/// Splits the stored value of a put that expires into the expiry, in milliseconds since the Unix
+/// epoch, and the value that the user wrote.
 ///
 /// # Panics
-/// If the expiry is not whole: code that reads versions from disk checks it first
-/// ([`Kind::fits`](crate::key::Kind::fits)).
+/// If `value` is shorter than an expiry. Code that reads versions from disk checks the length
+/// first ([`Kind::fits`](crate::key::Kind::fits)).
 pub(crate) fn split(value: &Bytes) -> (u64, Bytes) {
     let expiry = value.first_chunk().expect("an expiry stands before it");
     (u64::from_le_bytes(*expiry), value.slice(EXPIRY_BYTES..))
 }
 
-/// Returns a time to live in whole milliseconds, rounded up.
+/// Returns a time to live in milliseconds, rounded up; `u64::MAX` if it is too long for a `u64`.
 pub(crate) fn ttl_ms(ttl: Duration) -> u64 {
     u64::try_from(ttl.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
 }
@@ -38,10 +39,10 @@ pub(crate) fn ttl_ms(ttl: Duration) -> u64 {
 pub(crate) enum ReadTime<'a> {
     /// The time of one reader, which stays the same, in milliseconds since the Unix epoch.
     At(u64),
-    /// The current time; the clock is read only if an entry has an expiry.
+    /// The current time. The clock is read for each entry that has an expiry, and not otherwise.
     Now(&'a MonotonicClock),
-    /// The earliest time of all present and future readers, in milliseconds since the Unix epoch:
-    /// whatever has expired by then has expired for all of them.
+    /// The earliest read time of several present and future readers, in milliseconds since the Unix
+    /// epoch: an entry that has expired by then has expired for all of them.
     EarliestOf(u64),
 }
 
@@ -50,7 +51,8 @@ pub(crate) enum ReadTime<'a> {
 pub(crate) enum Verdict {
     Live,
     Expired,
-    /// Live for the reader with the earliest time, and perhaps expired for others.
+    /// Live for the reader with the earliest time, and perhaps expired for others (only at
+    /// [`ReadTime::EarliestOf`]).
     Undecided,
 }
 

@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 use super::KeyRange;
 use crate::hex;
 
-/// The longest key, in bytes, that bounds keep whole. Longer ones are cut to this length, so that a
-/// manifest of many files stays small. The range then begins at the prefix of the first key, and
-/// ends after all keys with the prefix of the last one.
+/// The longest key, in bytes, that bounds keep whole. Longer keys are cut to a prefix of this length,
+/// so that a manifest of many files stays small. The range then begins at the prefix of the first
+/// key, and ends after all keys that begin with the prefix of the last one.
 const KEY_BYTES_MAX: usize = 256;
 
 /// A range of keys that is not empty. The bounds of a file contain all of its keys, and may be
@@ -34,13 +34,14 @@ impl KeyBounds {
         Self(KeyRange { start, end })
     }
 
-    /// Returns exactly this range, without cutting long keys. The range must have a key.
+    /// Returns exactly this range, without cutting long keys. The range must not be empty.
     pub(crate) fn exactly(range: KeyRange) -> Self {
         debug_assert!(!range.is_empty());
         Self(range)
     }
 
-    /// Returns the keys from `start` on and before `end`; `None` for all keys.
+    /// Returns the range from `start` (included; `None` for the first key) to `end` (excluded; `None` for
+    /// no end), which must not be empty. Returns `None` if neither is given, that is, for all keys.
     pub(crate) fn between(start: Option<Bytes>, end: Option<Bytes>) -> Option<Self> {
         let is_bounded = start.is_some() || end.is_some();
         let start = start.unwrap_or_default();

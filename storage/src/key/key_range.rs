@@ -71,7 +71,8 @@ impl KeyRange {
         *self.start <= *key && is_before(key, self.end.as_ref())
     }
 
-    /// Returns whether a key may be in both ranges.
+    /// Returns whether some key is in both ranges, if neither is empty. An empty range within the
+    /// other one overlaps it, too.
     pub(crate) fn overlaps(&self, other: &Self) -> bool {
         is_before(&self.start, other.end.as_ref()) && is_before(&other.start, self.end.as_ref())
     }
@@ -92,7 +93,7 @@ impl KeyRange {
         }
     }
 
-    /// Returns the smallest range that holds both ranges.
+    /// Returns the smallest range that contains both ranges and the keys between them.
     pub(crate) fn hull(&self, other: &Self) -> Self {
         let ends = self.end.as_ref().zip(other.end.as_ref());
         Self {
@@ -117,7 +118,7 @@ pub(crate) fn is_before(key: &[u8], end: Option<&Bytes>) -> bool {
     end.is_none_or(|end| *key < **end)
 }
 
-/// Returns the key right behind this one: no key lies between the two.
+/// Returns the next key in the order of keys: no key lies between `key` and the result.
 fn behind(key: &[u8]) -> Bytes {
     [key, &[0]].concat().into()
 }

@@ -1,20 +1,20 @@
 //! How long keys and values may be.
 
-/// The longest key, in bytes: 256 KiB. Keys that keep the order of several values need more
-/// bytes than the values, which may have 64 KiB each in CQL.
+/// The longest key, in bytes: 256 KiB. A CQL key consists of several values of up to 64 KiB each,
+/// and their order-preserving encoding takes more bytes than the values.
 pub const MAX_KEY_BYTES: usize = 256 << 10;
 /// The longest value, in bytes: 256 MiB.
 pub const MAX_VALUE_BYTES: usize = 256 << 20;
-/// The maximal length, in bytes, of the result of folding a key's operands: that of a value. It is smaller in
-/// unit tests, so that they can exceed it.
+/// The longest result, in bytes, of folding the merge operands of a key: as long as the longest value. It is
+/// smaller in unit tests, so that they can exceed it.
 pub(crate) const FOLDED_BYTES_MAX: usize = if cfg!(test) { 1 << 20 } else { MAX_VALUE_BYTES };
-/// The number of bytes from which on the operands of a key are folded before more of them are read,
-/// so that a reader's memory for one key is bounded. The quarter above the longest result bounds the
-/// copying: a long result is copied once for each quarter of new operands, not once for each operand.
+/// The most bytes of merge operands of one key that a reader collects, which bounds its memory. If the
+/// next operand would exceed this, the reader first folds those that it has. The extra quarter bounds
+/// the copying: a result of the longest size is copied again only after that many bytes of new
+/// operands, not for each operand.
 pub(crate) const UNFOLDED_BYTES_MAX: usize = FOLDED_BYTES_MAX + FOLDED_BYTES_MAX / 4;
 
-/// Checks that key and value are within their limits; the error names the one that is too
-/// long.
+/// Checks that the key and the value are within their limits. The error names the one that is too long.
 pub(crate) fn check_lengths(key: &[u8], value: &[u8]) -> Result<(), String> {
     if key.len() > MAX_KEY_BYTES {
         Err(format!(

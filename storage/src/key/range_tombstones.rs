@@ -19,11 +19,11 @@ use bytes::Bytes;
 use crate::key::{Boundaries, KeyRange, SeqNo, is_before, stripe};
 use crate::mutation::{self, Mutation};
 
-/// The most pieces of range tombstones (fragments, or intervals of a sorted index) with which the
-/// keys of a run are compared to find out whether the pieces hide all of them. Each scan does this
-/// for each run, and a queue leaves thousands of pieces that touch each other. To compare 256 takes
-/// a few microseconds, about as long as a seek in the run. A run under more pieces counts as not
-/// hidden and is read, which is always right.
+/// The most pieces of range tombstones (fragments, or intervals of a sorted index) that a scan
+/// compares with the key range of a run to find out whether they hide the whole run. Each scan does
+/// this for each run, and a table that is used as a queue has thousands of adjacent pieces. To compare
+/// 256 takes a few microseconds, about as long as a seek in the run. A run under more pieces counts
+/// as not hidden: the scan reads it, which is slower but always right.
 pub(crate) const PIECES_MAX: usize = 256;
 
 /// A deletion of all keys in a range.
@@ -33,8 +33,7 @@ pub(crate) struct RangeTombstone {
     pub(crate) seq: SeqNo,
 }
 
-/// A key range within which no tombstone begins or ends, so that the same tombstones lie over each of its
-/// keys.
+/// A key range within which no tombstone begins or ends, with the tombstones that cover all its keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Fragment {
     /// The deleted keys; never empty.
@@ -43,7 +42,8 @@ pub(crate) struct Fragment {
     pub(crate) seqs: Vec<SeqNo>,
 }
 
-/// The range tombstones of one source. Clones share the fragments.
+/// The range tombstones of one source (a memtable or a run), cut into fragments. Clones share the
+/// fragments.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct RangeTombstones {
     /// The fragments, ascending, not overlapping.
@@ -56,9 +56,9 @@ impl RangeTombstones {
     /// neighbouring `boundaries` (sequence numbers at which readers read), only the newest is kept,
     /// because no reader needs an older one. Without boundaries all are kept.
     ///
-    /// A sweep over the ends of the ranges takes time n log n for n tombstones, and more for each
-    /// number in the result. (If all numbers are kept, these may be n²: n ranges from the first key
-    /// up to n different ones.)
+    /// For n tombstones, this takes time O(n log n), and more for each sequence number in the result.
+    /// (Without boundaries the result may have n² numbers, if n ranges begin at the same key and end
+    /// at different ones.)
     pub(crate) fn build(
         tombstones: impl IntoIterator<Item = RangeTombstone>,
         boundaries: Option<&Boundaries>,
@@ -142,7 +142,8 @@ impl RangeTombstones {
         }
     }
 
-    /// Returns the sequence number of the newest tombstone over a key that a reader at `seq` sees.
+    /// Returns the sequence number of the newest tombstone over a key that a reader at `seq` sees;
+    /// `None` if there is none.
     pub(crate) fn covering(&self, key: &[u8], seq: SeqNo) -> Option<SeqNo> {
         newest_seen(self.over(key), seq)
     }
@@ -152,24 +153,25 @@ impl RangeTombstones {
         self.reaching(range).next().is_some()
     }
 
-    /// Returns whether tombstones cover every key of a range, and `fits` returns true for the
-    /// oldest tombstone (its sequence number) of each fragment in the range.
+    /// Returns whether tombstones cover every key of a range, and `fits` returns true for the sequence
+    /// number of the oldest tombstone of each fragment that overlaps the range.
     pub(crate) fn cover(&self, range: &KeyRange, fits: impl Fn(SeqNo) -> bool) -> bool {
         self.covered_by(range, |seqs| {
             fits(*seqs.last().expect("at least one number"))
         })
     }
 
-    /// Returns whether tombstones with numbers above `largest_seq`, and up to `seq`, cover every key
-    /// of a range. Returns false, too, if more than [`PIECES_MAX`] fragments overlap the range.
+    /// Returns whether tombstones cover every key of a range so that a reader at `seq` sees none of its
+    /// versions up to `largest_seq`: each key needs a tombstone above `largest_seq`, and not above `seq`.
+    /// Returns false, too, if more than [`PIECES_MAX`] fragments overlap the range.
     pub(crate) fn hide(&self, range: &KeyRange, largest_seq: SeqNo, seq: SeqNo) -> bool {
         let beyond = self.fragments.get(self.first_reaching(range) + PIECES_MAX);
         beyond.is_none_or(|f| !f.range.overlaps(range))
             && self.covered_by(range, |seqs| newest_seen(seqs, seq) > Some(largest_seq))
     }
 
-    /// Returns whether every key of a range lies in a fragment for whose sequence numbers, newest
-    /// first, `fits` returns true.
+    /// Returns whether every key of a range lies in a fragment, and `fits` returns true for the sequence
+    /// numbers (newest first) of each of these fragments.
     fn covered_by(&self, range: &KeyRange, fits: impl Fn(&[SeqNo]) -> bool) -> bool {
         let mut from = Some(&range.start);
         for fragment in self.reaching(range) {
@@ -191,14 +193,14 @@ impl RangeTombstones {
         reaching.take_while(|f| f.range.overlaps(range))
     }
 
-    /// Returns the position of the first fragment that does not end before a range.
+    /// Returns the position of the first fragment that ends after the start of a range.
     fn first_reaching(&self, range: &KeyRange) -> usize {
         self.fragments
             .partition_point(|f| !is_before(&range.start, f.range.end.as_ref()))
     }
 
     /// Returns the range from the start of the first fragment to the end of the last one; `None` if there are
-    /// none.
+    /// no fragments.
     pub(crate) fn bounds(&self) -> Option<KeyRange> {
         let (first, last) = (self.fragments.first()?, self.fragments.last()?);
         Some(first.range.hull(&last.range))
@@ -206,9 +208,9 @@ impl RangeTombstones {
 
     /// Returns the tombstones that flush and compaction keep. Of each fragment (a key range within
     /// which no tombstone begins or ends), the newest tombstone of each stripe (the commits between
-    /// two neighbouring boundaries) is kept. The oldest of these is dropped, too, if no boundary
-    /// lies below it and `has_older` returns false for its range, because it then hides nothing: no
-    /// older source has anything there, and the flush or merge drops the versions that it hides.
+    /// two neighbouring boundaries) is kept. If the oldest of the kept tombstones has no boundary below
+    /// it, and `has_older` (whether older sources have versions in a range) returns false for the
+    /// fragment, it is dropped, too: the flush or merge drops the versions that it hides.
     pub(crate) fn retained(
         &self,
         boundaries: &Boundaries,
@@ -240,8 +242,8 @@ impl RangeTombstones {
         self.fragments.iter().map(fragment).sum()
     }
 
-    /// Cuts the tombstones by their numbers at the ascending `splits`, and returns the parts,
-    /// oldest first.
+    /// Divides the tombstones by their sequence numbers at the ascending `splits`, and returns the
+    /// parts, oldest first. A tombstone whose number is a split is in the part below the split.
     pub(crate) fn split(&self, splits: &[SeqNo]) -> Vec<Self> {
         let part = |at: usize| {
             let of_part = |fragment: &Arc<Fragment>| {
@@ -263,8 +265,8 @@ impl RangeTombstones {
         Self::joined(self.reaching(range).map(within))
     }
 
-    /// Makes fragments of key ranges, in order, with the sequence numbers of the tombstones over
-    /// each. Leaves out ranges without any, and joins neighbours that have the same ones.
+    /// Makes fragments of ascending key ranges, each with the sequence numbers of the tombstones over
+    /// it. Leaves out ranges without tombstones, and joins adjacent ranges that have the same numbers.
     fn joined(parts: impl Iterator<Item = (KeyRange, Vec<SeqNo>)>) -> Self {
         let mut joined: Vec<Fragment> = Vec::new();
         for (range, seqs) in parts.filter(|(_, seqs)| !seqs.is_empty()) {
@@ -290,14 +292,15 @@ impl RangeTombstones {
     }
 }
 
-/// Returns the first of these sequence numbers, newest first, that a reader at `seq` sees.
+/// Returns the newest of the sequence numbers `seqs` (newest first) that a reader at `seq` sees;
+/// `None` if the reader sees none.
 fn newest_seen(seqs: &[SeqNo], seq: SeqNo) -> Option<SeqNo> {
     let newer = seqs.partition_point(|&tombstone| tombstone > seq);
     seqs.get(newer).copied()
 }
 
-/// Returns the sequence numbers that are the keys of `over`, newest first: all of them, or, with
-/// `boundaries`, only the newest between each two neighbouring ones.
+/// Returns the sequence numbers that are the keys of `over`, newest first. Without `boundaries`,
+/// returns all of them; with `boundaries`, only the newest between two neighbouring boundaries.
 fn kept(over: &BTreeMap<SeqNo, usize>, boundaries: Option<&Boundaries>) -> Vec<SeqNo> {
     let Some(boundaries) = boundaries else {
         return over.keys().rev().copied().collect();

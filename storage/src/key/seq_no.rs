@@ -2,12 +2,14 @@
 
 use serde::{Deserialize, Serialize};
 
-/// A number that no counter of a database ever reaches: a billion a second would take a century. On
-/// disk, this number or a larger one is damage, and sums of smaller ones do not overflow.
+/// A number that no counter of a database ever reaches: at a billion a second, that would take more
+/// than a century. On disk, this number or a larger one is damage. The sum of up to four smaller ones
+/// does not overflow.
 pub(crate) const NUMBER_MAX: u64 = 1 << 62;
 
-/// The number of an operation, in the order of commits. A commit takes consecutive numbers, one for
-/// each of its operations, and is identified by the last. 0 is before all commits.
+/// The sequence number of an operation: operations are numbered in the order of commits. A commit
+/// takes consecutive numbers, one for each of its operations, and is identified by its last number.
+/// 0 is before all commits.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
@@ -25,7 +27,7 @@ impl SeqNo {
         Self(self.0 + 1)
     }
 
-    /// Returns the number before this one; `None` before all.
+    /// Returns the number before this one; `None` for [`Self::ZERO`].
     pub(crate) fn before(self) -> Option<Self> {
         self.0.checked_sub(1).map(Self)
     }

@@ -7,8 +7,8 @@ use bytes::Bytes;
 use super::SeqNo;
 use super::expiry::EXPIRY_BYTES;
 
-/// The kind of a version. The byte is part of the file formats; 4 stands there for a range
-/// tombstone, which is no version of a key.
+/// The kind of a version. Its byte is part of the file formats. There, the byte 4 means a range
+/// tombstone, which is not a version of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub(crate) enum Kind {
@@ -34,7 +34,7 @@ impl Kind {
         }
     }
 
-    /// Returns whether a version of this kind may have a value of this length.
+    /// Returns whether the stored value of a version of this kind may have this length.
     pub(crate) fn fits(self, value_bytes: usize) -> bool {
         match self {
             Self::Put | Self::Merge => true,
@@ -48,7 +48,8 @@ impl Kind {
 pub(crate) struct Version {
     pub(crate) seq: SeqNo,
     pub(crate) kind: Kind,
-    /// The value, empty for a tombstone. A value from a block shares the memory of the block.
+    /// The value as it is stored: empty for a tombstone, an operand for a merge, and preceded by the
+    /// expiry for a put that expires. A value from a block shares the memory of the block.
     pub(crate) value: Bytes,
 }
 

@@ -11,7 +11,7 @@ use crate::files;
 /// guard lives.
 ///
 /// # Errors
-/// [`Error::Locked`] if another process or handle holds the lock.
+/// [`Error::Locked`] if another process or handle holds the lock; [`Error::Io`].
 pub(crate) fn take_lock(log_store: &dyn LogStore, dir: &Path) -> Result<Box<dyn LockGuard>> {
     let path = files::lock(dir);
     log_store.lock(&path).map_err(|e| match e.kind() {
@@ -22,8 +22,9 @@ pub(crate) fn take_lock(log_store: &dyn LogStore, dir: &Path) -> Result<Box<dyn 
     })
 }
 
-/// Checks that a locked directory is still at its path: files are opened by their paths, so otherwise
-/// they may have been missing, or those of another directory. Without a lock nothing is checked.
+/// Checks that a locked directory is still at its path. The caller opened files by their paths, so if
+/// the directory was moved, these files were missing, or belong to another directory. Without a lock,
+/// checks nothing.
 ///
 /// # Errors
 /// [`Error::Io`] if the directory was moved or replaced, or if this cannot be found out.
@@ -47,12 +48,12 @@ pub(crate) fn moved_error(dir: &Path) -> io::Error {
     io::Error::new(io::ErrorKind::NotADirectory, error)
 }
 
-/// Takes the lock of a directory together with other readers, and writes
-/// nothing. Returns `None` if there is nothing to lock, as without a lock file on a disk that locks no
-/// directories: then the caller must keep writers from opening the directory.
+/// Takes the shared lock of a directory, which other readers may hold, too. Writes nothing. Returns
+/// `None` if there is no lock file, and the disk cannot lock the directory instead: then the caller
+/// has to prevent writers from opening the directory.
 ///
 /// # Errors
-/// [`Error::BeingWritten`] if the directory is open for writing.
+/// [`Error::BeingWritten`] if the directory is open for writing; [`Error::Io`].
 pub(crate) fn share_lock(
     log_store: &dyn LogStore,
     dir: &Path,

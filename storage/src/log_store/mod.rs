@@ -23,13 +23,14 @@ pub trait LogStore: FileSystem {
     /// Atomically renames a file, and replaces the target if it exists. The new name is durable
     /// after a [`FileSystem::sync_dir`].
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
-    /// Takes an exclusive lock on a lock file until the guard drops; `ErrorKind::WouldBlock`
-    /// if it is already locked. The lock should outlast the removal of the file.
+    /// Takes an exclusive lock on a lock file, and creates the file if it is missing. The lock is
+    /// held until the guard is dropped, and should be held even if the file is removed. Fails with
+    /// `ErrorKind::WouldBlock` if the file is already locked.
     fn lock(&self, path: &Path) -> io::Result<Box<dyn LockGuard>>;
-    /// Takes a shared lock on a lock file until the guard drops, and writes nothing.
-    /// `ErrorKind::WouldBlock` if the file is locked by [`LogStore::lock`]; `ErrorKind::NotFound`
-    /// if it does not exist, and its directory cannot be locked instead; `ErrorKind::Unsupported`
-    /// if the disk has no shared locks.
+    /// Takes a shared lock on a lock file until the guard is dropped, and writes nothing. Fails with
+    /// `ErrorKind::WouldBlock` if the file is locked by [`LogStore::lock`]; with
+    /// `ErrorKind::NotFound` if the file does not exist, and its directory cannot be locked
+    /// instead; with `ErrorKind::Unsupported` if the disk has no shared locks.
     fn lock_shared(&self, path: &Path) -> io::Result<Box<dyn LockGuard>> {
         let _ = path;
         Err(io::ErrorKind::Unsupported.into())
@@ -38,8 +39,9 @@ pub trait LogStore: FileSystem {
 
 /// Holds a lock until dropped.
 pub trait LockGuard: Send + Sync + Debug {
-    /// Returns whether the locked directory is still at its path. Returns false if it was moved
-    /// away, or another one is there now; true if the guard cannot find this out.
+    /// Returns whether the locked directory is still at its path. Returns false if the directory
+    /// was moved away, or if another directory is at the path now; true if the guard cannot find
+    /// this out.
     fn is_in_place(&self) -> io::Result<bool> {
         Ok(true)
     }

@@ -12,14 +12,15 @@ use crate::key::FileNumber;
 use crate::log_store::{LockGuard, LogStore};
 use crate::wal::{Lsn, Wal};
 
-/// A disk that counts record bytes, those appended and those synced.
+/// A disk for the log that stores no bytes, and counts for each file those that are appended and
+/// those that are synced.
 #[derive(Debug, Default, Clone)]
 pub(super) struct CountingDisk {
     files: Arc<std::sync::Mutex<Vec<(PathBuf, Arc<CountingFile>)>>>,
-    /// Whether syncs and cuts return success without any effect.
+    /// Whether syncs and truncations return success without any effect.
     pub(super) lies: bool,
-    /// While the flag is set, appends of more than this number of bytes fail
-    /// for lack of space.
+    /// While the flag is true, an append of more than this number of bytes fails for lack of space,
+    /// after half of the bytes were appended.
     pub(super) full: Option<(usize, Arc<AtomicBool>)>,
 }
 
@@ -34,8 +35,8 @@ pub(super) struct CountingFile {
 pub(super) const SEGMENT_HEADER_BYTES: u64 = 32;
 
 impl CountingDisk {
-    /// Returns the sum of one counter over all segments, without the segments'
-    /// headers.
+    /// Returns the sum of one counter (`of`) over all files, which are log segments, without the
+    /// bytes of the segments' headers.
     pub(super) fn total(&self, of: impl Fn(&CountingFile) -> &AtomicU64) -> u64 {
         let files = self.files.lock().unwrap().clone();
         let bytes = files
@@ -47,7 +48,7 @@ impl CountingDisk {
     }
 }
 
-/// A handle on a file.
+/// An open file, to be appended to and synced.
 #[derive(Debug)]
 struct Handle(Arc<CountingFile>);
 
@@ -142,7 +143,8 @@ impl LogStore for CountingDisk {
     }
 }
 
-/// Creates a log on `disk`.
+/// Creates an empty log on `disk`. A segment that has reached `segment_bytes_max` bytes takes no more
+/// records.
 pub(super) fn log(disk: &CountingDisk, segment_bytes_max: u64) -> Wal {
     let log_store: Arc<dyn LogStore> = Arc::new(disk.clone());
     let (dir, next) = (Path::new("/db"), FileNumber(1));

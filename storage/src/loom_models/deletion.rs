@@ -12,7 +12,7 @@ use crate::key::SeqNo;
 use crate::snapshots::{Bookmarks, SnapshotRegistry};
 use crate::wal::Wal;
 
-/// A database with one snapshot, and the log that its deletion is recorded in.
+/// A model of a database with one snapshot, whose deletion is recorded in `wal`.
 struct Deletion {
     queue: CommitQueue,
     snapshots: SnapshotRegistry,
@@ -33,8 +33,8 @@ impl Deletion {
         })
     }
 
-    /// Deletes the snapshot by the engine's steps: its record is in the log file before the
-    /// versions of the snapshot may be dropped.
+    /// Deletes the snapshot by the engine's steps: first writes the record of the deletion to the
+    /// log, and then unregisters the snapshot, so that its versions may be dropped.
     fn delete(&self) {
         let (ticket, lsn) = self.queue.enter(1, |seq| self.wal.push(seq, 1, b"delete"));
         self.wal.write_to(lsn).unwrap();
@@ -42,8 +42,8 @@ impl Deletion {
         ticket.publish();
     }
 
-    /// Does the steps of a merge that follow the choice of its input: reads which snapshots need
-    /// versions, then syncs the log, before the manifest would be edited.
+    /// Does the steps of a merge between the choice of its input and its edit of the manifest: reads
+    /// which snapshots need versions, then syncs the log.
     fn merge(&self) {
         let kept = self.snapshots.bookmark_seqs(span());
         self.wal.sync_all().unwrap();
@@ -70,15 +70,15 @@ fn deletion_beside_a_merge(
     });
 }
 
-/// When a merge drops what a deleted snapshot saw, the deletion is durable
-/// before the merge is.
+/// Before a merge that drops the versions of a deleted snapshot becomes durable, the deletion of the
+/// snapshot is durable.
 #[test]
 fn loom_a_merge_that_relies_on_a_deletion_makes_it_durable() {
     deletion_beside_a_merge(Deletion::delete, Deletion::merge);
 }
 
 /// Deliberate fault: a snapshot is removed from the registry before the record of its deletion is
-/// in the log.
+/// put into the log.
 #[test]
 #[should_panic(expected = "may be lost")]
 fn loom_a_bookmark_removed_before_its_record_is_pushed_is_caught() {

@@ -21,7 +21,7 @@ use crate::version::TableVersion;
 const OLD: &str = "/000001.sst";
 const NEW: &str = "/000002.sst";
 
-/// A model of a table and its files: one run, which a merge replaces while readers may have it.
+/// A model of a table with one run of one file. A merge replaces the run while readers may read it.
 struct Files {
     disk: MemDisk,
     table: Arc<TableCore>,
@@ -69,8 +69,8 @@ impl Files {
         self.disk.exists(Path::new(path)).unwrap()
     }
 
-    /// Merges in the engine's own order: readers get the new version, then the old files are marked
-    /// as obsolete, and the last holder of each removes it.
+    /// Merges in the engine's own order: first gives readers the new version of the table, then
+    /// marks the old file as obsolete. The last holder of the file removes it.
     fn merge(&self) {
         let old = self.table.version().runs[0].clone();
         let new = run(&self.disk, 2, NEW);
@@ -112,7 +112,7 @@ fn reader_beside_a_merge(merge: impl Fn(&Files) + Copy + Send + Sync + 'static) 
     });
 }
 
-/// A file that a reader holds stays; a file that is no longer needed is removed.
+/// A file stays while a reader has it, and is removed after a merge replaced it.
 #[test]
 fn loom_a_file_goes_once_its_last_reader_is_done() {
     reader_beside_a_merge(Files::merge);

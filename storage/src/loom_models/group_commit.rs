@@ -52,7 +52,7 @@ fn loom_a_group_commit_acknowledges_what_is_on_the_disk() {
     group_commit(1 << 20, false);
 }
 
-/// Like the model of one segment, but each record closes the segment before it.
+/// Does the same as the test before, with segments so short that each record begins a new one.
 #[test]
 fn loom_a_group_commit_over_segments_acknowledges_what_is_on_the_disk() {
     group_commit(1, false);
@@ -65,8 +65,9 @@ fn loom_an_acknowledgement_without_a_sync_is_caught() {
     group_commit(1 << 20, true);
 }
 
-/// Three writers, each with a commit of two sequence numbers, wait for the disk in groups: two may
-/// come while the first is at the disk. With `lies`, an fsync returns success without any effect.
+/// Runs three writers, each with a commit of two sequence numbers, that wait for the disk in groups:
+/// two may join a group while the first one syncs. With `lies`, an fsync returns success without any
+/// effect.
 fn in_groups(lies: bool) {
     explore(move || {
         let mut disk = CountingDisk::default();
@@ -121,10 +122,10 @@ fn loom_a_leader_without_a_sync_is_caught() {
 
 const RECORD_HEADER_BYTES: u64 = 28;
 
-/// Runs two commits at once, then a third one. The disk has no space for the larger of the two, and
-/// the other one is refused, too, if both are written together. There is space for the third. With
-/// `lies`, the truncation that should remove a refused record from the log has no effect, but
-/// returns success.
+/// Runs a large and a small commit at the same time, then a third one. At first, the disk has no
+/// space for the large commit; if the log writes both together, the small one is refused, too. There
+/// is space for the third. With `lies`, the truncation that should remove a refused record from the
+/// log returns success without any effect (and so do syncs).
 fn no_space(lies: bool) {
     explore(move || {
         let full = Arc::new(AtomicBool::new(true));
@@ -169,8 +170,8 @@ fn no_space(lies: bool) {
     });
 }
 
-/// A record without space leaves nothing in the file, and the thread that pushed it gets the error;
-/// an acknowledged record is in the file.
+/// If there is no space for a record, nothing of it stays in the file, and the thread that pushed it
+/// gets the error. An acknowledged record is in the file.
 #[test]
 fn loom_a_record_without_space_is_refused_and_others_are_written() {
     no_space(false);

@@ -44,8 +44,8 @@ impl Writes {
         memtable
     }
 
-    /// Writes as the engine does: takes the open memtable under the order lock, where the commit
-    /// gets its number, too.
+    /// Writes as the engine does: takes the open memtable under the same lock (the order lock) under
+    /// which the commit gets its number.
     fn write(&self) {
         let (ticket, memtable) = self.queue.enter(1, |_| self.pin());
         memtable.insert(b"k", ticket.first(), Kind::Put, b"");
@@ -85,8 +85,8 @@ fn switch_beside_writers(write: impl Fn(&Writes) + Copy + Send + Sync + 'static)
     });
 }
 
-/// A frozen memtable has every version numbered up to its end, once that number is visible, and no
-/// version above it.
+/// Once the end number of a frozen memtable is visible, the memtable has every version with a number
+/// up to the end, and no version above it.
 #[test]
 fn loom_a_frozen_memtable_has_all_up_to_its_end() {
     switch_beside_writers(Writes::write);

@@ -36,8 +36,8 @@ impl OneKey {
         ticket.publish();
     }
 
-    /// Returns the versions that a flush reads: waits until the last sequence number that a commit
-    /// has got is visible, and returns all versions up to this number.
+    /// Returns the versions that a flush reads: waits until the last sequence number that was given
+    /// to a commit is visible, and returns all versions up to this number.
     fn fix_input(&self) -> Vec<SeqNo> {
         let end = self.queue.pause(|next| SeqNo(next.0 - 1));
         self.queue.wait_visible(end);
@@ -46,8 +46,8 @@ impl OneKey {
         input
     }
 
-    /// Does the rest of a flush: drops the versions of `input` that no reader needs, neither at one
-    /// of the `boundaries` nor above them.
+    /// Does the rest of a flush: drops the versions of `input` that no reader needs. Readers read at
+    /// one of the `boundaries`, or above all of them.
     fn install(&self, input: &[SeqNo], boundaries: &Boundaries) {
         let mut kept: Vec<_> = input
             .iter()
@@ -96,8 +96,8 @@ pub(super) fn record() -> SnapshotRecord {
     }
 }
 
-/// Calls `act` while a thread writes the key and another one calls `flush`. When all are done,
-/// calls `look` with the result of `act`.
+/// Calls `act` while one thread writes the key and another one calls `flush`. When all three are
+/// done, calls `look` with the result of `act`.
 fn beside_a_write<T>(
     flush: impl Fn(&OneKey) + Copy + Send + Sync + 'static,
     act: impl Fn(&OneKey) -> T + Copy + Send + Sync + 'static,
@@ -120,7 +120,8 @@ fn beside_a_write<T>(
     });
 }
 
-/// Creates a snapshot while a writer and a flush are under way.
+/// Creates a snapshot while a writer and a flush are under way, and checks that the version that
+/// the snapshot sees is there afterwards.
 fn snapshot_beside_a_flush(create: impl Fn(&OneKey) -> SeqNo + Copy + Send + Sync + 'static) {
     beside_a_write(OneKey::flush, create, |key, snapshot| {
         // The writer's version is 2 or 3, the snapshot's number the other.
@@ -161,7 +162,8 @@ fn loom_a_bookmark_registered_after_the_order_lock_is_caught() {
     });
 }
 
-/// Takes a view while a writer and a flush are under way, and reads it at once.
+/// Takes a view (a reader at a fixed sequence number) while a writer and a flush are under way, and
+/// checks at once that the version that the view sees is there.
 fn view_beside_a_flush(
     register: impl Fn(&OneKey) -> ReadPoint + Copy + Send + Sync + 'static,
     flush: impl Fn(&OneKey) + Copy + Send + Sync + 'static,

@@ -9,7 +9,7 @@ use super::{TABLE, explore};
 use crate::commit::{Clash, CommitQueue, Conflicts, Pruned, WriteSet, table_key};
 use crate::key::SeqNo;
 
-/// One key, and all that was ever written to it.
+/// A model of one key, with all versions that were ever written of it.
 struct Register {
     queue: CommitQueue,
     conflicts: Conflicts,
@@ -67,8 +67,8 @@ impl Register {
         seqs.filter(|seq| *seq <= at).max().unwrap_or(SeqNo::ZERO)
     }
 
-    /// Reads the key at `at` and writes it in one transaction. Returns whether the transaction
-    /// committed.
+    /// Reads the key as of the sequence number `at`, at which the transaction began, and writes it.
+    /// Returns whether the transaction committed; false if it was refused because of a conflict.
     fn update(&self, at: SeqNo) -> bool {
         let read = self.newest_at(at);
         let entered = self.queue.try_enter(1, |seq| {
@@ -86,7 +86,7 @@ impl Register {
         committed
     }
 
-    /// Asserts that each version was written by a transaction that had read its predecessor.
+    /// Asserts that each transaction that committed had read the version directly before its own.
     fn assert_nothing_lost(&self) {
         let mut versions = self.versions.lock().unwrap();
         versions.sort_by_key(|version| version.seq);
@@ -119,7 +119,7 @@ fn race(update: impl Fn(&Register) -> bool + Copy + Send + Sync + 'static) {
     });
 }
 
-/// No update is lost, and a refused transaction commits when it runs alone.
+/// No update is lost, and transactions that run one after the other all commit.
 #[test]
 fn loom_no_update_is_lost_among_transactions() {
     race(|register| register.update(register.begin()));
@@ -130,8 +130,8 @@ fn loom_no_update_is_lost_among_transactions() {
     });
 }
 
-/// Deliberate fault: a transaction looks up the last visible commit first, and registers as a
-/// reader of it later. Commits in between do not record their keys.
+/// Deliberate fault: a transaction first looks up the last visible commit, and registers only
+/// afterwards. Commits in between do not record their keys for the check of conflicts.
 #[test]
 #[should_panic(expected = "is lost")]
 fn loom_a_transaction_registered_behind_its_number_is_caught() {

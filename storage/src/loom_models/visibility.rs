@@ -47,8 +47,8 @@ impl Commits {
     }
 }
 
-/// Writers finish in any order; a reader at `visible()` finds all commits that are numbered
-/// up to there.
+/// Although writers finish in any order, a reader at `visible()` finds all versions up to this
+/// number.
 #[test]
 fn loom_a_reader_sees_each_batch_whole() {
     explore(|| {
@@ -82,7 +82,7 @@ fn loom_publishing_out_of_order_is_caught() {
     });
 }
 
-/// A commit that fails gives up its place in the queue, and the commit behind it becomes visible.
+/// A commit that fails leaves the queue, and the commit behind it becomes visible.
 #[test]
 fn loom_an_abandoned_commit_delays_no_other() {
     explore(|| {

@@ -74,7 +74,8 @@ pub struct BackupInfo {
     pub linked_bytes: u64,
     /// Bytes of the files that were copied.
     pub copied_bytes: u64,
-    /// Bytes of files that an older backup in the directory had. They were verified.
+    /// Bytes of the SSTables of an older backup in the directory that the new backup uses. They were
+    /// checked, too.
     #[serde(default)]
     pub kept_bytes: u64,
     /// The first damage in each damaged SSTable of the backup, and the damage in its log. A file
@@ -90,8 +91,8 @@ pub struct BackupInfo {
 }
 
 /// A backup under way: see [`Db::start_backup`](crate::Db::start_backup). If it is dropped before
-/// [`Self::finish`], everything that the backup made is removed, and an older backup in the
-/// directory stays.
+/// [`Self::finish`], the files that the backup made are removed, and an older backup in the
+/// directory stays. A new copy that already replaced a damaged file of the older backup stays, too.
 #[derive(Debug)]
 pub struct Backup<'a> {
     engine: &'a Engine,
@@ -101,15 +102,16 @@ pub struct Backup<'a> {
     unsynced: Unsynced,
     target: BackupDir,
     capture: Capture<'a>,
-    /// Links to the files of the database, so that the captured state need not be held while the
-    /// files are copied; `None` if [`link_all`] could not make them.
+    /// Hard links to the files of the database, which keep the files after `capture` is released;
+    /// `None` if [`link_all`] could not make them. Then `capture` is held to the end.
     links: Option<LinkFolder>,
     /// The files of the database that could not be opened, with the errors.
     unreadable: HashMap<FileNumber, Error>,
     /// The SSTables that are not checked yet, each with its origin: the database, or an older
     /// backup in the directory.
     files: VecDeque<(FileMeta, Origin)>,
-    /// The number that is added to the number of each segment of the log.
+    /// The difference between the number of a log segment in the backup and its number in the
+    /// database.
     log_shift: u64,
     /// The number of segments of the log that were copied.
     segments_done: usize,
@@ -191,10 +193,12 @@ impl<'a> Backup<'a> {
 
     /// Copies the SSTables that could not be linked, and checks every block of all SSTables. Then
     /// copies and checks the log without its last segment, because the database may still append to
-    /// that one. Holds no lock of the database, so the calling thread may have a low priority. Calls
-    /// `step` after each piece of a file, of at most some hundred kilobytes unless a block is larger;
-    /// `step` may wait. After an error, or if `step` breaks, the backup must be dropped. The last copy
-    /// becomes durable in [`Self::finish`].
+    /// that one. Holds no lock of the database, so the calling thread may have a low priority.
+    ///
+    /// Calls `step` after each piece of a file. A piece has at most some hundred kilobytes, unless a
+    /// block is larger. `step` may wait. If it returns `Break`, this returns `Break`. After that, or
+    /// after an error, the backup must be dropped. The last copy becomes durable in
+    /// [`Self::finish`].
     ///
     /// # Errors
     /// [`Error::DiskFull`], also when the disk of the database is about to be full, because the
@@ -224,10 +228,11 @@ impl<'a> Backup<'a> {
 
     /// Copies and checks the last segment of the log, and makes the directory a database. If the new
     /// backup has damage and the directory has an older backup, the older one stays instead.
-    /// Returns `None` if `step` breaks, and then removes everything that the backup made.
+    /// Returns `None` if `step` returns `Break`; the backup is then dropped (see [`Self`]).
     ///
     /// # Errors
-    /// As [`Self::copy`]; [`Error::InvalidRequest`] before the copy is complete.
+    /// As [`Self::copy`]; [`Error::InvalidRequest`] if [`Self::copy`] has not copied and checked all
+    /// SSTables.
     pub fn finish(
         mut self,
         step: &mut dyn FnMut(MaintenanceProgress) -> ControlFlow<()>,
@@ -257,7 +262,7 @@ impl<'a> Backup<'a> {
         Ok(Some(self.info))
     }
 
-    /// Copies the segments of the log that are not copied yet, but for the last `left`. Returns
+    /// Copies the segments of the log that are not copied yet, except the last `left` ones. Returns
     /// `Break` if `step` does.
     fn copy_log(&mut self, left: usize, step: Step<'_>) -> Result<ControlFlow<()>> {
         let end = self.capture.segments.len().saturating_sub(left);
@@ -317,7 +322,8 @@ impl<'a> Backup<'a> {
     }
 
     /// Copies the SSTable `file` if it is not linked, checks it, and adds it to the counts of the
-    /// backup. Leaves it out if it could not be opened and cannot be copied.
+    /// backup. Leaves the file out of the backup if the database could not open it and it cannot be
+    /// copied. Returns `Break` if `step` does.
     fn add(&mut self, file: &FileMeta, origin: Origin, step: Step<'_>) -> Result<ControlFlow<()>> {
         let to = files::sstable(&self.dir, file.number);
         let (way, put_at) = match origin {
@@ -360,8 +366,8 @@ impl<'a> Backup<'a> {
 
     /// Replaces `damaged`, a damaged file of the older backup in the directory, by `by`, the new
     /// copy of the same SSTable. If the check of `by` found damage, too, the older file stays,
-    /// because each of the two may have data that the other lacks, and the findings get its path.
-    /// `known` is the number of findings before that check.
+    /// because each of the two may have data that the other lacks. The findings about `by` then get
+    /// the path `damaged`. `known` is the number of findings before the check of `by`.
     fn replace(&mut self, damaged: &Path, by: &Path, known: usize) -> Result<()> {
         let found = &mut self.info.damaged[known..];
         if found.is_empty() {
@@ -374,9 +380,12 @@ impl<'a> Backup<'a> {
         Ok(())
     }
 
-    /// Checks the file at `at`, which an older backup left: keeps it if it is the SSTable `file`
-    /// and undamaged, and otherwise schedules its replacement. `is_synced` is true if the bytes of
+    /// Checks the file at `at`, which an older backup left. Keeps it if it is the SSTable `file` and
+    /// undamaged; if it is damaged, schedules its replacement. `is_synced` is true if the bytes of
     /// the file are known to be durable. Returns `Break` if `step` does.
+    ///
+    /// # Errors
+    /// As [`refuse_other_file`] if the file is another SSTable; [`Error::Io`].
     fn keep(
         &mut self,
         file: &FileMeta,
@@ -411,7 +420,8 @@ impl<'a> Backup<'a> {
     }
 
     /// Links an SSTable of the database to the temporary name `tmp` in the backup, because a
-    /// damaged file still has the name of the SSTable.
+    /// damaged file still has the name of the SSTable. Returns [`Way::Copied`] if the caller has to
+    /// copy the SSTable to `tmp` instead.
     fn link_again(&mut self, number: FileNumber, tmp: &Path) -> Result<Way> {
         self.target.note(tmp);
         // An interrupted backup may have left one.
@@ -421,12 +431,12 @@ impl<'a> Backup<'a> {
         link_sstable(self.engine, self.links.as_ref(), number, tmp, is_unreadable)
     }
 
-    /// Called after the copy or the check of an SSTable failed with `error`. If the database could
-    /// not open the file before the backup began, adds it to the damaged files of the backup.
+    /// Handles `error`, the failure of the copy or of the check of an SSTable. If the database could
+    /// not open the SSTable before the backup began, adds it to the damaged files of the backup.
     ///
     /// # Errors
-    /// `error`, if the database could open the file, or if the file is not the cause of the error
-    /// (a full disk, for example).
+    /// Returns `error` if the database could open the file, or if the file is not the cause of the
+    /// error (a full disk, for example).
     fn note_unreadable(&mut self, number: FileNumber, error: Error) -> Result<()> {
         match self.unreadable.get(&number) {
             Some(known) if error.is_of_file() => {
@@ -439,7 +449,7 @@ impl<'a> Backup<'a> {
     }
 
     /// Copies an SSTable to `to`, checks every block of it while it is copied, and notes damage.
-    /// Returns its length.
+    /// Returns the length of the SSTable, or `Break` if `step` does.
     fn copy_sstable(
         &mut self,
         file: &FileMeta,
@@ -493,8 +503,8 @@ impl<'a> Backup<'a> {
         created.map_err(Error::no_space_or_io("create", to))
     }
 
-    /// Checks every block of a linked SSTable at `to` in the target, and notes damage. Returns its
-    /// length.
+    /// Checks every block of a linked SSTable at `to` in the target, and notes damage. Returns the
+    /// length of the SSTable, or `Break` if `step` does.
     fn check_link(
         &mut self,
         file: &FileMeta,
@@ -522,8 +532,9 @@ impl<'a> Backup<'a> {
     }
 }
 
-/// Marks the captured state as that of a backup. If an older backup in the directory has log
-/// segments, raises the numbers of the new ones above theirs. Returns by how much they are raised.
+/// Marks the captured state as that of a backup of `source`. If the directory has log segments of an
+/// older backup, raises the numbers of the new segments above those. Returns the number that is added
+/// to each number; 0 if they stay.
 fn number_log(capture: &mut Capture<'_>, target: &BackupDir, source: DatabaseId) -> u64 {
     let first = capture.segments.first().map(|(number, _)| number.0);
     let free = target.first_segment().0;

@@ -19,6 +19,9 @@ pub(super) fn flush_waiting_runs(engine: &Engine) -> Result<()> {
 
 /// Returns the files of a run that are in quarantine, that cannot be read, or whose `check` fails,
 /// each with the reason.
+///
+/// # Errors
+/// As [`damage_of`].
 pub(super) fn damaged_files(
     run: &Run,
     check: impl Fn(&FileMeta, &SsTable) -> Result<()>,
@@ -34,6 +37,9 @@ pub(super) fn damaged_files(
 
 /// Returns the reason if a file is in quarantine, cannot be read, or fails the `check`; `None` if it is
 /// not damaged.
+///
+/// # Errors
+/// The failure of the check, if its cause is not the file: a lack of file descriptors, for example.
 pub(super) fn damage_of(
     meta: &FileMeta,
     file: &RunFile,

@@ -19,13 +19,14 @@ pub(crate) struct DbFiles {
 }
 
 impl DbFiles {
-    /// Lists the files of a directory under a shared lock, so that no writer changes them before
-    /// the lock is freed. If the directory has no lock file, and the disk cannot lock the directory
-    /// itself, no lock is taken; [`Db::open_read_only`](crate::Db::open_read_only) does the same.
+    /// Takes a shared lock of a directory, and lists its files. Returns the list and the lock: until
+    /// the lock is dropped, no writer changes the files. The lock is `None` if the directory has no
+    /// lock file, and the disk cannot lock the directory itself;
+    /// [`Db::open_read_only`](crate::Db::open_read_only) does without a lock then, too.
     ///
     /// # Errors
-    /// [`Error::NoDatabase`] if the directory has no file of a database; [`Error::BeingWritten`],
-    /// [`Error::Io`].
+    /// [`Error::NoDatabase`] if the directory has no file of a database; [`Error::BeingWritten`] if
+    /// the database is open for writing; [`Error::Io`].
     pub(crate) fn lock(
         log_store: &dyn LogStore,
         tables: &dyn TableStore,

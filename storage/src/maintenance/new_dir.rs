@@ -26,7 +26,8 @@ impl NewDir {
     /// Locks and marks a directory that is missing or empty, to fill it.
     ///
     /// # Errors
-    /// [`Error::InvalidRequest`] names a directory that has something in it; [`Error::Locked`].
+    /// [`Error::InvalidRequest`] if the directory has something in it other than a lock file;
+    /// [`Error::Locked`]; [`Error::DiskFull`]; [`Error::Io`].
     pub(crate) fn claim(log_store: Arc<dyn LogStore>, dir: &Path) -> Result<Self> {
         refuse_used(&*log_store, dir)?;
         log_store
@@ -57,8 +58,8 @@ impl NewDir {
         Ok(new)
     }
 
-    /// Writes the manifest with this state, so that the directory is a database from now on. The
-    /// caller has written all other files, and their bytes are durable.
+    /// Writes the manifest with this state, so that the directory is a database from now on. Before,
+    /// the caller must have written all other files, and made their bytes durable.
     pub(crate) fn complete(mut self, state: State) -> Result<()> {
         self.sync()?;
         let made = Manifest::create_with(self.log_store.clone(), &self.dir, state).map(drop);
@@ -96,8 +97,8 @@ impl Drop for NewDir {
     }
 }
 
-/// Returns whether a directory has a database, which may be damaged or in use. An unfinished copy is no
-/// database.
+/// Returns whether a directory has a database, which may be damaged or in use. The incomplete copy that an
+/// interrupted backup or repair left is no database.
 pub(crate) fn has_database(log_store: &dyn LogStore, dir: &Path) -> Result<bool> {
     Ok(Manifest::exists(log_store, dir)? && !is_incomplete(log_store, dir))
 }
@@ -135,7 +136,8 @@ mod tests {
     use crate::file_system::FileSystem;
     use crate::simulation::MemDisk;
 
-    /// Regression: a crash could leave an empty CURRENT, and the directory counted as a backup.
+    /// Regression: a crash could leave an empty CURRENT, and then the directory counted as a damaged
+    /// database, not as an incomplete backup or repair.
     #[test]
     fn a_crash_leaves_current_with_the_mark_or_no_current() {
         const SEEDS: u64 = 16;

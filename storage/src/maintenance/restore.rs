@@ -32,7 +32,8 @@ use crate::sstable::{FileId, SsTable, id_of_file};
 /// The result of [`Db::restore`](crate::Db::restore).
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct RestoreReport {
-    /// The damaged files that were restored from the backup.
+    /// The damaged files that were restored from the backup, and those whose damage was gone before
+    /// that (a merge removed the file, for example).
     pub restored: Vec<RestoredFile>,
     /// The files that are still damaged.
     pub left: Vec<RestoredFile>,
@@ -46,7 +47,7 @@ pub struct RestoredFile {
     /// The damaged file.
     #[serde(serialize_with = "lossy")]
     pub path: PathBuf,
-    /// The damage; for a file that is still damaged, why the backup does not help.
+    /// The damage; for a file that is still damaged, the reason why it was not restored.
     pub detail: String,
 }
 
@@ -96,7 +97,7 @@ fn restore_all(
     Ok(Some(report))
 }
 
-/// Restores a file if it is damaged, and adds it to the report then.
+/// If a file is damaged, restores it if possible, and adds it to the report.
 fn restore_if_damaged(
     engine: &Engine,
     backup: &BackupFiles,
@@ -134,8 +135,8 @@ fn restore_if_damaged(
 /// The SSTables of a backup.
 struct BackupFiles {
     by_id: HashMap<FileId, PathBuf>,
-    /// The error of a file whose header could not be read; `None` if there is no such file. Whether
-    /// the database needs the file is unknown.
+    /// The error of one of the files whose header could not be read, so that it is unknown whether
+    /// the database needs this file; `None` if there is no such file.
     unreadable: Option<Error>,
 }
 
@@ -175,7 +176,7 @@ impl BackupFiles {
         Ok(Self { by_id, unreadable })
     }
 
-    /// Returns the reason why a file of which no copy was found in the backup is not restored.
+    /// Returns the reason why a file is not restored if the backup was found to have no copy of it.
     fn reason_of_lack(&self) -> String {
         match &self.unreadable {
             None => "the backup does not have it".to_string(),
@@ -184,9 +185,9 @@ impl BackupFiles {
     }
 }
 
-/// Replaces a damaged file by the same file from the backup. Returns `None` after the replacement,
-/// or if the damage is gone meanwhile; otherwise the reason: the backup's file is damaged or cannot
-/// be read.
+/// Replaces a damaged file by the same file from the backup. Returns `None` if the file was replaced,
+/// or if its damage was gone meanwhile. Otherwise returns the reason: the backup's file is damaged or
+/// cannot be read.
 ///
 /// To be called within [`Engine::while_none_reopens`]: otherwise the file could become whole while
 /// its copy is made.
@@ -217,9 +218,9 @@ fn restore_file(
     }
 }
 
-/// Returns whether the file `number`, which was found to be damaged when its object was `file`, is
-/// damaged still: the table has this object, or another one that is known to be damaged. Another
-/// restore may have replaced the file meanwhile, or a retry may have opened it.
+/// Returns whether the file `number`, whose object `file` was found to be damaged, is still damaged:
+/// the table still has this object, or has another one that is known to be damaged. Meanwhile,
+/// another restore may have replaced the file, or a retry may have opened it.
 fn is_still_damaged(table: &TableCore, number: FileNumber, file: &Arc<RunFile>) -> bool {
     let version = table.version();
     let runs = version.runs.iter();
@@ -230,7 +231,7 @@ fn is_still_damaged(table: &TableCore, number: FileNumber, file: &Arc<RunFile>) 
     })
 }
 
-/// Returns whether an I/O error is that of a call on the file `path`.
+/// Returns whether an error is an I/O error of a call on the file `path`.
 fn is_of(error: &Error, path: &Path) -> bool {
     matches!(error, Error::Io { path: failed, .. } if failed == path)
 }
@@ -240,8 +241,9 @@ fn is_of(error: &Error, path: &Path) -> bool {
 /// gets a new number, because readers may still read the damaged file.
 ///
 /// # Errors
-/// [`Error::Corruption`] if the file of the backup is damaged, or not the one that is expected;
-/// [`Error::Io`] with the path of the file that could not be read or written; [`Error::DiskFull`].
+/// [`Error::Corruption`] if the file of the backup or the copy is damaged, or is not the expected
+/// file; [`Error::Io`] with the path of the file that could not be read or written;
+/// [`Error::DiskFull`].
 fn copy_whole(
     engine: &Engine,
     damaged: &FileMeta,

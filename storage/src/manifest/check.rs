@@ -9,7 +9,8 @@ use crate::runs::FileMeta;
 use crate::snapshots::Lifetime;
 
 impl State {
-    /// Returns an error for a state that the engine cannot have written.
+    /// Returns an error, which describes the contradiction, for a state that the engine cannot have
+    /// written.
     pub(crate) fn check(&self) -> Result<(), String> {
         // The next table gets the id above.
         if self.last_table_id.0 == u32::MAX {
@@ -133,9 +134,9 @@ mod tests {
         state
     }
 
-    /// Regression: a manifest with good checksums could contain a table under the id of another, a
-    /// run without files, or numbers at the end of their range; then the opening, or the first
-    /// operation after it, panicked.
+    /// Regression: if a manifest with good checksums contained a table under the id of another table, a
+    /// run without files, or numbers at the end of their range, the opening of the database, or the
+    /// first operation after it, panicked.
     #[test]
     fn a_state_that_makes_no_sense_is_refused() {
         let good = state(vec![run(2, &[3, 4]), run(1, &[2])]);

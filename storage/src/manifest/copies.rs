@@ -10,7 +10,7 @@ use crate::files;
 use crate::key::FileNumber;
 use crate::log_store::LogStore;
 
-/// A copy of a manifest, read whole.
+/// The content of one copy of a manifest.
 #[derive(Debug)]
 pub(super) struct ManifestCopy {
     pub(super) path: PathBuf,
@@ -30,7 +30,8 @@ impl Copies {
     /// Reads both copies of the manifest with this number.
     ///
     /// # Errors
-    /// [`Error::Io`] for a lack of descriptors, memory or permission.
+    /// [`Error::Io`] if a copy cannot be read for a cause other than the file: a lack of descriptors,
+    /// memory or permission, or a directory that was moved.
     pub(super) fn read(log_store: &dyn LogStore, dir: &Path, number: FileNumber) -> Result<Self> {
         let (mut read, mut unreadable) = (Vec::new(), Vec::new());
         for path in files::manifests(dir, number) {
@@ -47,7 +48,7 @@ impl Copies {
         })
     }
 
-    /// Returns whether at least one copy of the manifest exists.
+    /// Returns whether at least one copy of the manifest exists, readable or not.
     pub(super) fn exist(&self) -> bool {
         let mut unreadable = self.unreadable.iter();
         !self.read.is_empty() || unreadable.any(|error| !error.is_of_missing_file())
@@ -62,8 +63,8 @@ pub(super) fn read_all(log_store: &dyn LogStore, path: &Path) -> Result<Vec<u8>>
     Ok(bytes)
 }
 
-/// Returns the most informative of the errors of several unusable files: another format version
-/// first, a missing file last.
+/// Returns the most informative of the errors of several files that cannot be used: if possible, that a
+/// file has another format version; only if there is no other error, that a file is missing.
 ///
 /// # Panics
 /// If `errors` is empty.

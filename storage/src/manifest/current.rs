@@ -22,7 +22,7 @@ pub(super) struct Current {
     named: Vec<(FileNumber, PathBuf)>,
     /// The damage of CURRENT and of its copy.
     damage: Vec<Error>,
-    /// Whether a backup or a repair into the directory was not completed.
+    /// Whether one of the two files marks the directory as an incomplete backup or repair.
     pub(super) is_incomplete: bool,
 }
 
@@ -30,25 +30,28 @@ pub(super) struct Current {
 #[derive(Debug)]
 pub(super) struct Live {
     pub(super) copies: Copies,
-    /// The damage of CURRENT and of its copy.
+    /// The damage of CURRENT and of its copy, including that one of them names a missing manifest.
     pub(super) damage: Vec<Error>,
-    /// Whether both CURRENT and its copy name this manifest.
+    /// Whether both CURRENT and its copy name the live manifest.
     pub(super) is_named_twice: bool,
-    /// The largest number that CURRENT or its copy names. If the manifest of this number is
-    /// missing, no new one may take the number: a crash could leave it half-written.
+    /// The number of the newest manifest that CURRENT or its copy names, even if that manifest is
+    /// missing. A new manifest must get a larger number: if it got this one, a crash could leave
+    /// CURRENT naming a half-written manifest.
     pub(super) newest_named: FileNumber,
 }
 
 impl Current {
-    /// Returns whether a directory has CURRENT or its copy, and so a database, or the unfinished copy of one.
+    /// Returns whether a directory has CURRENT or its copy. Then it has a database, or the incomplete copy of
+    /// one that an interrupted backup or repair left.
     pub(super) fn exists(log_store: &dyn LogStore, dir: &Path) -> Result<bool> {
         any_exists(log_store, &files::currents(dir))
     }
 
-    /// Reads CURRENT and its copy.
+    /// Reads CURRENT and its copy. Notes a file that is damaged, missing or unreadable in the result.
     ///
     /// # Errors
-    /// [`Error::Io`] for a lack of descriptors, memory or permission.
+    /// [`Error::Io`] if a file cannot be read for another cause: a lack of descriptors, memory or
+    /// permission, or a directory that was moved.
     pub(super) fn read(log_store: &dyn LogStore, dir: &Path) -> Result<Self> {
         let mut current = Self::default();
         for path in files::currents(dir) {
@@ -78,8 +81,8 @@ impl Current {
     /// the newest manifest first.
     ///
     /// # Errors
-    /// [`Error::Corruption`] if no manifest is named; [`Error::Incomplete`] in a directory that was
-    /// never completed.
+    /// [`Error::Incomplete`] if an interrupted backup or repair left the directory; the damage of
+    /// CURRENT or of its copy ([`Error::Corruption`] or [`Error::Io`]) if neither names a manifest.
     pub(super) fn manifests(self, dir: &Path) -> Result<Vec<PathBuf>> {
         let named = self.check(dir)?.named.into_iter();
         Ok(named
@@ -87,11 +90,11 @@ impl Current {
             .collect())
     }
 
-    /// Reads the newest manifest of those that CURRENT and its copy name and of which a copy
-    /// exists.
+    /// Reads the live manifest. CURRENT and its copy may name two different manifests; the newest of
+    /// which a copy exists is live.
     ///
     /// # Errors
-    /// As [`Self::manifests`]; [`Error::Corruption`] if none of the named manifests exists.
+    /// As [`Self::manifests`] and [`Copies::read`]; [`Error::Corruption`] if no named manifest exists.
     pub(super) fn live(self, log_store: &dyn LogStore, dir: &Path) -> Result<Live> {
         let Self {
             named, mut damage, ..
@@ -126,9 +129,9 @@ impl Current {
         })
     }
 
-    /// Returns everything that is wrong with CURRENT and its copy while the manifest `in_use` is in
-    /// use. If `is_exact`, both have to name this manifest. Otherwise one of them may name an older
-    /// manifest that still exists: a crash can leave this state.
+    /// Returns everything that is wrong with CURRENT and its copy, given that the database uses the
+    /// manifest `in_use`. With `is_exact`, both have to name this manifest. Otherwise one of them may
+    /// name an older manifest that still exists: a crash can leave this state.
     ///
     /// # Errors
     /// [`Error::Io`] if it cannot be found out whether a file exists.
@@ -207,7 +210,8 @@ mod tests {
     use crate::file_system::FileSystem;
     use crate::simulation::MemDisk;
 
-    /// Regression: the error was the system's error of opening the missing file, with no advice.
+    /// Regression: if CURRENT named a missing manifest, the error was only that of opening the missing
+    /// file. It did not name CURRENT, and had no advice.
     #[test]
     fn a_missing_manifest_is_damage_that_names_it() {
         let (mem, dir) = (MemDisk::new(), Path::new("/db"));

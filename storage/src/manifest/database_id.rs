@@ -6,15 +6,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::random_id::random_id;
 
-/// A random number of 128 bits, new in every database, and in every copy that a backup or a repair
-/// makes. So a record about one database is never applied to another one that took the place of the
-/// first.
+/// A random number of 128 bits. Every database has its own, and so has every copy that a backup or a
+/// repair makes. So a record about one database is never applied to another database that took its
+/// place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub(crate) struct DatabaseId(pub(crate) [u8; 16]);
 
 impl DatabaseId {
-    /// Returns an id that no other database has.
+    /// Returns a random id, which no other database has.
     pub(crate) fn random() -> Self {
         Self(random_id())
     }

@@ -12,8 +12,9 @@ use crate::log_store::LogStore;
 use crate::simulation::MemDisk;
 use crate::{Error, ErrorKind, files};
 
-/// Reads a manifest three times: from the bytes as they are, from the bytes with corrected
-/// checksums, and from both as its two copies.
+/// Reads a manifest three times: from the bytes as they are, from the bytes with corrected checksums,
+/// and with the former as one copy and the latter as the other. Checks that each state that is read
+/// survives encoding and decoding.
 pub fn manifest(bytes: &[u8]) {
     let mut repaired = bytes.to_vec();
     reseal(&mut repaired);
@@ -33,7 +34,8 @@ pub fn manifest(bytes: &[u8]) {
     }
 }
 
-/// Decodes an edit from JSON, and applies it to an empty state.
+/// Decodes an edit from JSON, and applies it to an empty state. Checks that the state survives encoding
+/// and decoding.
 pub fn edit(json: &[u8]) {
     if let Ok(edit) = serde_json::from_slice::<Edit>(json) {
         let mut state = State::default();
@@ -50,7 +52,8 @@ fn comes_back(state: &State) {
     let _ = (state.last_seq(), state.runs().count());
 }
 
-/// Reads the bytes as the content of CURRENT and of its copy, beside an empty manifest.
+/// Opens a directory whose CURRENT and its copy both have these bytes, beside the manifest of an empty
+/// database.
 pub fn current(bytes: &[u8]) {
     let (disk, dir) = (MemDisk::new(), Path::new("/"));
     let disk: Arc<dyn LogStore> = Arc::new(disk.clone());
@@ -80,7 +83,7 @@ pub(crate) fn reseal(bytes: &mut [u8]) {
     }
 }
 
-/// Returns the edits of a manifest as JSON.
+/// Returns the records of a manifest as JSON: the state that it begins with, and the edits after it.
 #[cfg(test)]
 pub(crate) fn edits(bytes: &[u8]) -> Vec<Vec<u8>> {
     let mut edits = Vec::new();

@@ -35,12 +35,13 @@ struct OpenCopy {
 }
 
 impl Inspection {
-    /// Reads CURRENT and its copy, and opens the copies of the live manifest. No edit may be made
+    /// Reads CURRENT and its copy, and opens the copies of the manifest `live`. No edit may be made
     /// meanwhile. `written` is the number of bytes that each copy must have; `None` if nothing was
-    /// written since the opening. See [`Current::damage_beside`] for `is_exact`.
+    /// written since the opening of the database. See [`Current::damage_beside`] for `is_exact`.
     ///
     /// # Errors
-    /// [`Error::Io`] for a lack of descriptors, memory or permission.
+    /// [`Error::Io`] if a file cannot be read for a cause other than the file: a lack of descriptors,
+    /// memory or permission, or a directory that was moved.
     pub(super) fn begin(
         log_store: &dyn LogStore,
         dir: &Path,
@@ -92,8 +93,8 @@ impl OpenCopy {
     /// length that it must have; `None` if nothing was written since the opening of the database.
     ///
     /// # Errors
-    /// As [`replay`]; [`Error::Corruption`] also if the copy is shorter or longer than `written`;
-    /// [`Error::Io`].
+    /// As [`replay`]; [`Error::Corruption`] also if the copy does not have exactly `written` bytes, or
+    /// if its last edit cannot be read although `written` is given; [`Error::Io`].
     fn check(self, written: Option<u64>) -> Result<()> {
         let Self { path, file, bytes } = self;
         if let Some(written) = written.filter(|written| *written != bytes) {

@@ -22,40 +22,41 @@ use crate::key::FileNumber;
 use crate::log_store::LogStore;
 use crate::mutation::{self, Mutation};
 
-/// The size at which a manifest is replaced by one that holds just the state, unless it began with
-/// a state of more than half of this size.
+/// The size, in bytes, at which a manifest is replaced by a new one that contains only the state. A
+/// manifest that began with a state of more than half of this size may grow to twice that state.
 const MANIFEST_BYTES_MAX: u64 = 4 << 20;
 
-/// The maximal number of times that [`read_database_id`] reads CURRENT. Another process may begin a new
-/// manifest, and remove the one that CURRENT named, before that one is opened; then CURRENT is read again.
+/// The maximal number of times that [`read_database_id`] reads CURRENT. Before it opens the manifest that
+/// CURRENT names, another process may replace that manifest by a new one. Then it reads CURRENT again.
 const CURRENT_TRIES_MAX: usize = 100;
 
-/// The state of the database, and the manifest files that it is kept in.
+/// The state of the database, and the manifest files that store it.
 #[derive(Debug)]
 pub(crate) struct Manifest {
     log_store: Arc<dyn LogStore>,
     dir: PathBuf,
     id: DatabaseId,
     state: State,
-    /// The number of the live manifest, the newest one that exists of those that CURRENT and its copy name;
-    /// `None` in a new directory.
+    /// The number of the live manifest: of those that CURRENT and its copy name, the newest one that exists.
+    /// `None` in a directory without a manifest.
     current: Option<FileNumber>,
     next_number: FileNumber,
     /// The number of edits that were read after the manifest's first record, which is a whole
     /// state.
     edits_read: usize,
-    /// Whether CURRENT and its copy name the manifest, and no damage was found.
+    /// Whether, when the manifest was read, both CURRENT and its copy named it, and no damage was found.
     is_whole: bool,
-    /// The damage of single copies of the manifest or of CURRENT, which lost nothing.
+    /// The damage to copies of the manifest or to CURRENT. Nothing was lost, because each damaged part was
+    /// readable in the other copy.
     damage: Vec<Error>,
-    /// The size at which the manifest is replaced: at the earliest when the edits have become as
-    /// long as the state that the manifest began with. So the cost of an edit depends on the length
-    /// of the edit, however large the state is.
+    /// The size, in bytes, at which the manifest is replaced. It is at least twice the state that the
+    /// manifest began with, so by then the edits are at least as long as that state. So the average
+    /// cost of an edit depends on the length of the edit, however large the state is.
     bytes_max: u64,
     /// The open copies of the manifest; `None` until the first change since the opening of the
     /// database.
     open: Option<OpenCopies>,
-    /// The failure of an edit. The content of the disk is uncertain then, so no edit follows.
+    /// The failure of an edit that left the content of the disk uncertain. No edit is made after it.
     failed: Option<Arc<str>>,
 }
 
@@ -64,18 +65,19 @@ pub(crate) struct Manifest {
 struct OpenCopies {
     files: [Box<dyn WriteFile>; 2],
     paths: [PathBuf; 2],
-    /// The length of each copy.
+    /// The length of each copy, in bytes.
     bytes: u64,
 }
 
 impl Manifest {
-    /// Returns whether a directory has CURRENT or its copy, and so a database, or the unfinished copy of one.
+    /// Returns whether a directory has CURRENT or its copy. Then it has a database, or the incomplete copy of
+    /// one that an interrupted backup or repair left.
     pub(crate) fn exists(log_store: &dyn LogStore, dir: &Path) -> Result<bool> {
         Current::exists(log_store, dir)
     }
 
-    /// Reads the live manifest: the newest one that exists of those that CURRENT and its copy name. `None` if
-    /// the directory has neither CURRENT nor its copy, and so no database.
+    /// Reads the live manifest: of those that CURRENT and its copy name, the newest one that exists. Returns
+    /// `None` if the directory has neither CURRENT nor its copy, so that it has no database.
     pub(crate) fn load(log_store: Arc<dyn LogStore>, dir: &Path) -> Result<Option<Self>> {
         if !Self::exists(&*log_store, dir)? {
             return Ok(None);
@@ -108,13 +110,13 @@ impl Manifest {
         }))
     }
 
-    /// Writes a manifest for a new database.
+    /// Writes the first manifest of a new, empty database.
     pub(crate) fn create(log_store: Arc<dyn LogStore>, dir: &Path) -> Result<Self> {
         Self::create_with(log_store, dir, State::default())
     }
 
-    /// Writes the first manifest of a directory. The directory becomes the database of `state` when
-    /// this returns, and is no database before.
+    /// Writes the first manifest of a directory, with `state`. The directory is no database before,
+    /// and a database when this returns.
     pub(crate) fn create_with(
         log_store: Arc<dyn LogStore>,
         dir: &Path,
@@ -123,8 +125,8 @@ impl Manifest {
         Self::create_numbered(log_store, dir, state, FileNumber(1))
     }
 
-    /// Writes a manifest with a number above that of the live one, and makes it the live one. The
-    /// files of the older one stay.
+    /// Writes a manifest with the number `number`, which must be above that of the live manifest, and
+    /// makes it the live one. The files of the older manifest stay.
     pub(crate) fn create_numbered(
         log_store: Arc<dyn LogStore>,
         dir: &Path,
@@ -138,7 +140,7 @@ impl Manifest {
         Ok(manifest)
     }
 
-    /// Returns a manifest in memory, which the first edit would write.
+    /// Returns a manifest in memory. Its files are only written by the first edit.
     pub(crate) fn unwritten(log_store: Arc<dyn LogStore>, dir: &Path, state: State) -> Self {
         Self {
             log_store,
@@ -156,17 +158,16 @@ impl Manifest {
         }
     }
 
-    /// Makes the state that was read durable, before anything relies on it. After a failed fsync,
-    /// edits and the content of CURRENT may be in the system's cache only, and never reach the
-    /// disk, because the system takes these pages for clean. So a manifest with edits, or with a
-    /// damaged copy, is replaced by a new one.
+    /// Makes the state that was read durable, before anything relies on it. After a failed fsync in
+    /// an earlier process, edits and the content of CURRENT may be only in the system's cache, and
+    /// never reach the disk, because the system takes these pages for clean. So a manifest with
+    /// edits, or with a damaged copy, is replaced by a new one. If there is no space for the new
+    /// one, the old one stays, because a full disk must not prevent reads.
     ///
     /// # Errors
-    /// [`Error::Io`], [`Error::DiskFull`] if CURRENT and its copy cannot be synced. If a new
-    /// manifest finds no space, the old one stays, because a full disk must not keep a database
-    /// from being read. The manifest of a backup cannot stay: while it has the mark of the backup,
-    /// an opening ignores WAL segments that were written after the backup. So if its replacement
-    /// finds no space, the result is [`Error::DiskFull`].
+    /// [`Error::DiskFull`] if there is no space to sync the directory, or to replace the manifest
+    /// of a backup. (The manifest of a backup cannot stay: while it has the mark of the backup, an
+    /// opening ignores WAL segments that were written after the backup.) [`Error::Io`].
     pub(crate) fn settle(&mut self) -> Result<()> {
         if self.state.backup.take().is_some() {
             return self.roll(&self.state.clone());
@@ -190,17 +191,17 @@ impl Manifest {
         &self.state
     }
 
-    /// Returns the damage of single copies of the manifest or of CURRENT that was found when they
-    /// were read.
+    /// Returns the damage that was found when the copies of the manifest and of CURRENT were read.
+    /// Nothing was lost by it.
     pub(crate) fn damage(&self) -> &[Error] {
         &self.damage
     }
 
-    /// Begins a check of the manifest's files. Edits may be made as soon as this has returned. A
-    /// directory without a manifest has no damage.
+    /// Begins a check of the manifest's files. Edits may be made as soon as this has returned. The
+    /// check of a directory without a manifest finds no damage.
     ///
     /// # Errors
-    /// [`Error::Io`] for a lack of descriptors, memory or permission.
+    /// As [`Inspection::begin`].
     pub(crate) fn inspect(&self) -> Result<Inspection> {
         let Some(live) = self.current else {
             return Ok(Inspection::default());
@@ -231,9 +232,9 @@ impl Manifest {
     /// Makes an edit durable.
     ///
     /// # Errors
-    /// [`Error::DiskFull`] if there was no space: the edit is in neither copy, and the next one may
-    /// succeed. After any other error the edit may or may not be on disk, and no other edit is
-    /// accepted.
+    /// [`Error::DiskFull`] if there was no space: the edit is in neither copy of the manifest, and
+    /// the next edit may succeed. After any other error the edit may or may not be on disk, and
+    /// every later edit fails with [`Error::ReadOnly`].
     pub(crate) fn commit(&mut self, edit: Edit) -> Result<()> {
         if let Some(cause) = &self.failed {
             return Err(Error::ReadOnly {
@@ -267,8 +268,9 @@ impl Manifest {
     ///
     /// This is safe after a sync that found no space, too (on a thin volume, or where space is
     /// allocated late). Each edit is synced in both copies before the next one is appended, so a
-    /// failed sync can have dropped only this record, and the cut removes exactly that. If a cut
-    /// fails, a crash may or may not show the edit, and the manifest accepts no other edit.
+    /// failed sync can have dropped only this record, and the cut removes exactly this record. If a
+    /// cut fails, the edit may or may not be there after a crash, and the manifest accepts no other
+    /// edit.
     fn append(&mut self, mut open: OpenCopies, record: &[u8]) -> Result<()> {
         let appended = open.append(record);
         let written = appended.and_then(|()| open.sync(Mutation::EditWithoutSync));
@@ -289,19 +291,19 @@ impl Manifest {
         Ok(())
     }
 
-    /// Begins a new manifest with `state`: both copies are written and synced whole, then CURRENT
-    /// and its copy are replaced by atomic renames, to name the new manifest, then the old manifest
-    /// is removed.
+    /// Begins a new manifest with `state`. Writes and syncs both copies of it, then replaces CURRENT
+    /// and its copy by atomic renames, so that they name the new manifest, and then removes the old
+    /// manifest.
     ///
-    /// Up to the rename of CURRENT nothing relies on the new manifest. If a write, a sync or that
-    /// rename finds no space, both copies of the new manifest are removed and the edit is refused. The
-    /// temporary files of CURRENT may stay, and are written anew by the next try.
+    /// Before the rename of CURRENT nothing relies on the new manifest. If a write, a sync or this
+    /// rename finds no space, both copies of the new manifest are removed, and the edit is refused.
+    /// The temporary files of CURRENT may stay; the next try writes them anew.
     ///
-    /// After that rename a failure is no refusal, even one for lack of space: a crash may leave
-    /// either manifest. The manifest accepts no other edit then. If the copy of CURRENT cannot be
-    /// renamed, it still names the old manifest, which would count if CURRENT were damaged later,
-    /// and would lack each edit that was made since. The next opening reads the newer manifest, and
-    /// begins another one, which both CURRENT and its copy name.
+    /// From the rename of CURRENT on, the edit can no longer be refused, even for lack of space:
+    /// after a crash, either manifest may be live. If a call fails then, the manifest accepts no
+    /// other edit: if the copy of CURRENT still names the old manifest, that one would be used after
+    /// damage to CURRENT, and lacks all later edits. The next opening of the database reads the
+    /// newer manifest, and begins another one, which both CURRENT and its copy name.
     fn roll(&mut self, state: &State) -> Result<()> {
         let number = self.next_number;
         self.next_number = number.next();
@@ -340,7 +342,7 @@ impl Manifest {
         Ok(())
     }
 
-    /// Writes two new files with the same content, or neither.
+    /// Writes and syncs two new files with the same content. If this fails, removes both.
     fn write_twice(&self, paths: [PathBuf; 2], bytes: &[u8]) -> Result<OpenCopies> {
         let written = self.create_and_write(&paths[0], bytes).and_then(|first| {
             let second = self.create_and_write(&paths[1], bytes)?;
@@ -396,9 +398,9 @@ impl OpenCopies {
         })
     }
 
-    /// Syncs both copies of the manifest. (Tests leave the syncs out by the deliberate fault
-    /// `unless`.) Both copies are written before the first is synced: then most file systems write
-    /// both by one commit of their journal.
+    /// Syncs both copies of the manifest. (With the deliberate fault `unless`, tests leave the syncs
+    /// out.) The caller writes both copies before this syncs the first: then most file systems write
+    /// both in one commit of their journal.
     fn sync(&mut self, unless: Mutation) -> Result<()> {
         let mut files = self.files.iter_mut().zip(&self.paths);
         files.try_for_each(|(file, path)| {
@@ -408,7 +410,7 @@ impl OpenCopies {
     }
 }
 
-/// Reads the id of the database in a directory, which another process may have open.
+/// Reads the id of the database in a directory. Another process may have the database open.
 pub(crate) fn read_database_id(log_store: &dyn LogStore, dir: &Path) -> Result<DatabaseId> {
     let mut tries_left = CURRENT_TRIES_MAX;
     loop {
@@ -448,8 +450,8 @@ mod tests {
 
     const DIR: &str = "/db";
 
-    /// Regression: with many snapshots of many tables the state alone was longer than a manifest
-    /// may become: each flush and each merge wrote all of it.
+    /// Regression: with many snapshots of many tables the state alone was longer than the largest
+    /// manifest, so each flush and each merge wrote the whole state.
     #[test]
     fn a_large_state_is_not_written_anew_with_each_edit() {
         let disk = Arc::new(MemDisk::new());
@@ -505,8 +507,8 @@ mod tests {
         manifest.unwrap().unwrap()
     }
 
-    /// Returns a new manifest on a disk of its own. Its next edit is appended if `is_appended_to`,
-    /// else it begins another manifest.
+    /// Returns a new manifest on a disk of its own. With `is_appended_to`, the next edit is appended
+    /// to it; otherwise, the next edit begins another manifest.
     fn manifest(is_appended_to: bool) -> (MemDisk, Manifest) {
         let (disk, dir) = (MemDisk::new(), Path::new(DIR));
         disk.create_dir_all(dir).unwrap();
@@ -517,7 +519,7 @@ mod tests {
         (disk, manifest)
     }
 
-    /// An inspection must not keep commits waiting while it reads, so edits come in between.
+    /// An inspection does not block edits while it reads, so edits may be made after it has begun.
     #[test]
     fn edits_during_an_inspection_are_no_damage_and_hide_none() {
         for is_damaged in [false, true] {
@@ -540,8 +542,8 @@ mod tests {
         }
     }
 
-    /// A crash between the two renames, and a start of the database that found no space, leave CURRENT
-    /// or its copy with the name of an older manifest.
+    /// A crash between the renames of CURRENT and of its copy leaves one of them naming an older manifest. It
+    /// still does after an opening of the database that found no space for a new manifest.
     #[test]
     fn a_name_of_an_older_manifest_is_damage_once_both_names_were_written() {
         let (disk, mut manifest) = manifest(true);
@@ -611,8 +613,8 @@ mod tests {
         }
     }
 
-    /// A record that failed is cut off both copies. If that fails, a copy may still have the
-    /// record, and the next opening would apply it.
+    /// If an edit finds no space, its record is cut off both copies. If a cut fails, a copy may still
+    /// have the record, and the next opening of the database would apply it.
     #[test]
     fn a_cut_that_fails_ends_all_edits() {
         for cut in 1..=2 {

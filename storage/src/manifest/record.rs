@@ -25,8 +25,11 @@ pub(super) fn header(id: DatabaseId) -> Vec<u8> {
     bytes
 }
 
-/// Checks the header of a manifest and returns the id of its database. The version is checked
-/// first, because a header of another version may have another length.
+/// Checks the header of a manifest and returns the id of its database. The version is checked before
+/// the id, because a header of another version may have another length.
+///
+/// # Errors
+/// [`Error::UnsupportedFormat`] for another version; [`Error::Corruption`].
 pub(super) fn check_header(path: &Path, bytes: &[u8]) -> Result<DatabaseId> {
     if bytes.len() < 12 || &bytes[..8] != MAGIC {
         return Err(Error::corruption(path, 0, "this is not a manifest"));
@@ -73,7 +76,8 @@ pub(super) fn record_at(bytes: &[u8], at: usize) -> Result<&[u8], String> {
     Ok(&bytes[at + RECORD_HEADER_BYTES..end])
 }
 
-/// Returns the offset of the first good record behind the bad one at the offset `bad`.
+/// Returns the offset of the first good record behind the bad record at the offset `bad`; `None` if there
+/// is none.
 pub(super) fn later_record(bytes: &[u8], bad: usize) -> Option<usize> {
     (bad + 1..bytes.len().saturating_sub(RECORD_HEADER_BYTES)).find(|&at| {
         // An edit is a JSON object or a string; looking for that first spares

@@ -23,16 +23,17 @@ pub(super) struct Replayed {
     pub(super) edits: usize,
     /// The offset at which the last record ends.
     pub(super) end: usize,
-    /// The damage of single copies where another copy was readable, so that nothing is lost.
+    /// The damage to a copy of the manifest, in places where the other copy was readable, so that
+    /// nothing is lost.
     pub(super) damage: Vec<Error>,
 }
 
 /// Reads a manifest from its copies.
 ///
-/// An edit is synced in all copies before the next one is written. So a record that can be read in
-/// no copy, with no good record behind it, was torn by a crash and never took effect: any part of
-/// it may be missing, its length too. A crash may also leave a copy that lacks only the last
-/// record. Anything else that cannot be read is damage.
+/// An edit is synced in all copies before the next one is written. So if the last record can be read
+/// in no copy, a crash has torn it, and the edit never took effect. (Any part of such a record may be
+/// missing, its length too.) A crash may also leave one copy without the last record. Any other record
+/// that cannot be read is damage.
 ///
 /// # Errors
 /// [`Error::Corruption`]; [`Error::UnsupportedFormat`].
@@ -69,8 +70,13 @@ pub(super) fn replay(copies: &[ManifestCopy]) -> Result<Replayed> {
     })
 }
 
-/// Returns the id of the database, the records of all copies, and the damage of single headers. A
-/// damaged header loses no record: the records behind it have checksums of their own.
+/// Returns the id of the database, the records of all copies, and the damage to headers if another
+/// copy has a good one. A damaged header loses no record: the records behind it have checksums of
+/// their own.
+///
+/// # Errors
+/// [`Error::Corruption`] or [`Error::UnsupportedFormat`] if no copy has a good header;
+/// [`Error::Corruption`] if the copies are of different databases.
 fn check_headers(copies: &[ManifestCopy]) -> Result<(DatabaseId, Records<'_>, Vec<Error>)> {
     let (mut id, mut damage) = (None, Vec::new());
     for copy in copies {
@@ -102,8 +108,8 @@ pub(super) fn replay_prefix(copies: &[ManifestCopy]) -> Option<(State, usize)> {
 }
 
 /// Applies the records before the first bad one. Returns the resulting state, and the offset of the
-/// bad record; `None` if not even the first state could be read. If `is_checked`, an edit that
-/// leaves an invalid state is bad, too. Each check reads the whole state.
+/// bad record; `None` if not even the first state could be read. With `is_checked`, an edit that
+/// leaves an invalid state is bad, too; this is slow, because each check reads the whole state.
 fn apply_prefix(copies: &[ManifestCopy], is_checked: bool) -> Option<(State, usize)> {
     let mut records = Records::of(copies);
     let mut state: Option<State> = None;
@@ -198,8 +204,8 @@ impl<'a> Records<'a> {
         Ok(Some(record))
     }
 
-    /// Checks that no copy has a good record behind the current offset, at which no copy has one.
-    /// The bytes there can then only be an edit that a crash has torn.
+    /// Checks, after [`Self::next`] returned `None`, that no copy has a good record anywhere behind
+    /// the current offset. If none has one, the bytes there are an edit that a crash has torn.
     ///
     /// # Errors
     /// [`Error::Corruption`] if a good record follows.
@@ -214,15 +220,15 @@ impl<'a> Records<'a> {
         Ok(())
     }
 
-    /// Returns the error of a copy that has no good record at the next offset. `follows` describes
-    /// what the copy has behind that offset, and is appended to the message.
+    /// Returns the error for a copy that has no good record at the next offset. `follows`, a
+    /// description of what the copy has behind that offset, is appended to the message.
     fn bad_record(&self, copy: &ManifestCopy, follows: &str) -> Error {
         let detail = record_at(&copy.bytes, self.at).err().unwrap_or_default();
         Error::corruption(&copy.path, self.at as u64, detail + follows)
     }
 
-    /// Returns the damage of single copies. A copy that lacks only the last record, which is an
-    /// edit, is not damaged: a crash may have torn it.
+    /// Returns the damage to records that another copy has whole. If a copy lacks only the last
+    /// record, and that is an edit, this is not damage: a crash may have torn the record.
     fn damage(&self) -> impl Iterator<Item = Error> {
         let lacking = self.copies.iter().zip(&self.lacking);
         lacking.filter_map(move |(copy, lacking)| {
@@ -238,7 +244,8 @@ mod tests {
     use super::super::record::{encode, header};
     use super::*;
 
-    /// Returns the manifest of a database of these keyspaces, each of which an edit added.
+    /// Returns the bytes of a manifest with an empty state, and one edit for each keyspace, which adds
+    /// it.
     fn manifest(keyspaces: &[&str]) -> Vec<u8> {
         let mut bytes = header(DatabaseId([7; 16]));
         bytes.extend_from_slice(&encode(&Edit::State(State::default())));
@@ -339,7 +346,8 @@ mod tests {
         assert_eq!(offsets, [12]);
     }
 
-    /// If the older, undamaged copy were used, edits that other files rely on would be lost.
+    /// One copy ends early but is undamaged; the other has more edits, and damage. If the former were
+    /// used, edits that other files rely on would be lost.
     #[test]
     fn a_whole_copy_that_is_older_than_a_damaged_one_is_not_believed() {
         let (older, mut damaged) = (manifest(&["a"]), manifest(&["a", "b", "c"]));

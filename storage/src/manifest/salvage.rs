@@ -15,7 +15,7 @@ use crate::log_store::LogStore;
 /// The readable part of the manifest.
 #[derive(Debug)]
 pub(crate) struct SalvagedManifest {
-    /// The state before the damage; `None` if nothing could be read.
+    /// The state after the records before the first damage; `None` if nothing could be read.
     pub(crate) state: Option<State>,
     /// The damage; `None` if the state is complete.
     pub(crate) damage: Option<Error>,
@@ -27,11 +27,12 @@ pub(crate) struct SalvagedManifest {
 }
 
 /// Reads the manifest that CURRENT or its copy names. If they name none, or nothing of that manifest can be
-/// read, reads the newest one of `manifests`.
+/// read, reads the last one of `manifests`, the ascending numbers of all manifests in the directory.
 ///
 /// # Errors
-/// [`Error::Incomplete`] for a directory that was never completed; [`Error::UnsupportedFormat`];
-/// [`Error::Io`] for a lack of descriptors, memory or permission.
+/// [`Error::Incomplete`] if an interrupted backup or repair left the directory;
+/// [`Error::UnsupportedFormat`]; [`Error::Io`] for a cause other than the files: a lack of descriptors,
+/// memory or permission, or a directory that was moved.
 pub(crate) fn salvage_manifest(
     log_store: &dyn LogStore,
     dir: &Path,
@@ -120,7 +121,8 @@ mod tests {
     use crate::file_system::FileSystem;
     use crate::simulation::{FaultOp, MemDisk};
 
-    /// Regression: the manifest was taken for damaged, and a repair went on without it.
+    /// Regression: a repair without the permission to read the manifest took it for damaged, and went on
+    /// without it.
     #[test]
     fn a_lack_of_permission_is_no_damage_of_the_manifest() {
         let (mem, dir) = (MemDisk::new(), Path::new("/db"));
@@ -147,8 +149,8 @@ mod tests {
         assert!(salvaged.state.is_some() && salvaged.damage.is_none());
     }
 
-    /// Regression: an edit whose checksum is good, and after which the state makes no sense, was
-    /// taken over by a repair: the new database did not open.
+    /// Regression: a repair applied an edit that had a good checksum but left an invalid state, and the
+    /// new database could not be opened.
     #[test]
     fn an_edit_that_makes_no_sense_of_the_state_is_not_salvaged() {
         let (mem, dir) = (MemDisk::new(), Path::new("/db"));

@@ -21,13 +21,13 @@ pub(crate) struct TableMeta {
     pub(crate) keyspace: String,
     pub(crate) name: String,
     pub(crate) options: TableOptions,
-    /// The sequence number up to which every write to this table is in its runs; replay skips these
-    /// writes.
+    /// The sequence number up to which every write to this table is in its runs. The replay of the
+    /// log, when the database is opened, skips these writes.
     pub(crate) flushed_seq: SeqNo,
     /// The runs, newest first.
     pub(crate) runs: Vec<RunMeta>,
-    /// The commits between which the table exists. A dropped table stays here for the snapshots
-    /// that cover it.
+    /// The commits between which the table exists. The manifest keeps a dropped table as long as a
+    /// snapshot covers it.
     pub(crate) lifetime: Lifetime,
 }
 
@@ -54,8 +54,8 @@ pub(crate) struct State {
     pub(crate) files_below: FileNumber,
     /// The largest id that a table ever had, those of removed tables included.
     pub(crate) last_table_id: TableId,
-    /// The mark of a backup. The first opening for writing removes it: from then on the directory
-    /// is a database of its own. `None` in a database.
+    /// The mark of a backup. The first opening for writing removes the mark, because the directory
+    /// is a database of its own from then on. `None` in a directory that is no backup.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) backup: Option<BackupMark>,
 }
@@ -66,15 +66,15 @@ pub(crate) struct State {
 pub(crate) struct BackupMark {
     /// The database that was backed up.
     pub(crate) source: DatabaseId,
-    /// The first WAL segment that is not of this backup. This segment and later ones belong to a
-    /// later backup into the same directory, which was interrupted.
+    /// The first number that no WAL segment of this backup has. If segments with this or a larger
+    /// number exist, an interrupted later backup into the same directory left them.
     pub(crate) wal_end: FileNumber,
 }
 
 /// One change of the manifest's state, applied whole or not at all.
 ///
-/// `snapshots` are the operations on snapshots that the manifest did not have before, and on which
-/// the edit relies; `None` without any.
+/// The field `snapshots` of an edit has the operations on snapshots that the edit relies on and that
+/// the manifest did not have before; `None` if there are none.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub(crate) enum Edit {
@@ -111,14 +111,14 @@ pub(crate) enum Edit {
     Compact {
         table: TableId,
         inputs: Vec<RunId>,
-        /// The key range that is still to be merged, after one part of a merge in parts: the inputs
-        /// stay, and only their keys from its start on count. `None` if all keys were merged: then
-        /// the inputs are removed.
+        /// The key range that is still to be merged, after one part of a merge in parts. The inputs
+        /// stay, but their keys before the start of this range no longer count. `None` if all keys
+        /// were merged: then the inputs are removed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         rest: Option<KeyBounds>,
-        /// The run that has the output of the earlier parts of this merge, and to which the output
-        /// of this part is added. It stands directly behind (below) the inputs. `None` for the
-        /// first part, or a merge in one part.
+        /// The run with the output of the earlier parts of this merge. This edit adds the output of
+        /// this part to that run, which directly follows the inputs in the list of runs. `None` for
+        /// the first part, and for a merge in one part.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         onto: Option<RunId>,
         output: Option<RunMeta>,
@@ -130,27 +130,27 @@ pub(crate) enum Edit {
         file: FileNumber,
         quarantine: Quarantine,
     },
-    /// Replaces the damaged file `file` by `by`, which was restored from a backup: the same bytes, under
-    /// another number. If `by` has the same number, the file is whole after all, or was missing and is
-    /// restored; this ends its quarantine.
+    /// Replaces the damaged file `file` by `by`, a copy of the same SSTable from a backup, under another
+    /// number. `by` has the same number if the file was missing and was restored, or if it was found to be
+    /// whole; then this edit ends its quarantine.
     Restore {
         table: TableId,
         file: FileNumber,
         by: FileMeta,
     },
-    /// Gives up a file that is damaged or cannot be read: the files `by`, perhaps none, have its
-    /// readable part, and take its place. A run that has no files left is removed.
+    /// Replaces a file that is damaged or cannot be read by the files `by` (perhaps none), which have
+    /// the readable part of it. A run that has no files left is removed.
     AcceptLoss {
         table: TableId,
         file: FileNumber,
         by: Vec<FileMeta>,
     },
-    /// Reserves the numbers of SSTables below this one.
+    /// Reserves the numbers below `below`: new SSTables may get them without another edit.
     ReserveFiles {
         below: FileNumber,
     },
-    /// Makes `floor` the first WAL segment that is needed. Once this edit is applied, the manifest
-    /// has all operations on snapshots of the older segments: `snapshots` are those that it lacked.
+    /// Makes `floor` the first WAL segment that is needed. The manifest must then have all operations
+    /// on snapshots in the older segments, so `snapshots` adds those that it lacked.
     TrimWal {
         floor: FileNumber,
         snapshots: Option<SnapshotChanges>,
@@ -168,8 +168,9 @@ pub(crate) struct FlushedTable {
 }
 
 impl State {
-    /// Returns the numbers of the WAL segments that are needed. The last segments of the range may
-    /// not exist.
+    /// Returns the range of the numbers that needed WAL segments may have. Its end is not the last
+    /// segment: it is the end of the backup's log in a backup, and the largest possible number
+    /// otherwise.
     pub(crate) fn wal_segments(&self) -> Range<FileNumber> {
         let end = self
             .backup
@@ -180,7 +181,7 @@ impl State {
     /// Applies an edit.
     ///
     /// # Errors
-    /// A description of what does not fit the state, which is unchanged then.
+    /// Describes what does not fit the state. The state is unchanged then.
     pub(crate) fn apply(&mut self, edit: Edit) -> Result<(), String> {
         self.check_edit(&edit)?;
         match edit {
@@ -270,7 +271,7 @@ impl State {
         Ok(())
     }
 
-    /// Returns an error if the edit does not fit this state.
+    /// Returns an error, which describes the contradiction, if the edit does not fit this state.
     pub(super) fn check_edit(&self, edit: &Edit) -> Result<(), String> {
         match edit {
             // It replaces this state, so there is nothing that it must fit.
@@ -375,7 +376,8 @@ impl State {
         Ok(())
     }
 
-    /// Returns the largest sequence number in the state.
+    /// Returns the largest sequence number in the state: that of a run, of a flush, of the creation
+    /// or drop of a table, or of an operation on snapshots.
     pub(crate) fn last_seq(&self) -> SeqNo {
         let tables = self.tables.values().flat_map(|table| {
             let runs = table.runs.iter().map(|run| run.largest_seq);
@@ -408,12 +410,16 @@ impl State {
         found.ok_or_else(|| format!("table {} has no file {}", table.0, number.0))
     }
 
+    /// Returns the table with this id.
+    ///
     /// # Panics
     /// If the table does not exist.
     fn table_mut(&mut self, id: TableId) -> &mut TableMeta {
         self.tables.get_mut(&id).expect("it was checked")
     }
 
+    /// Returns the file with this number of a table.
+    ///
     /// # Panics
     /// If the table does not exist, or has no such file.
     fn file_mut(&mut self, table: TableId, number: FileNumber) -> &mut FileMeta {
@@ -489,7 +495,8 @@ mod tests {
         assert_eq!(found(&state), (12, vec![9]));
     }
 
-    /// Regression: the bounds of a part in a damaged edit made a range that ends before it begins.
+    /// Regression: a damaged edit for a part of a merge had bounds that made a key range end before it
+    /// begins.
     #[test]
     fn a_part_that_no_merge_could_install_is_refused() {
         use crate::key::KeyRange;

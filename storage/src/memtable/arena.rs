@@ -24,10 +24,10 @@ use crate::sync::{Mutex, Ordering};
 
 /// The header at the start of each chunk that an arena uses.
 struct Head {
-    /// The size of the whole chunk.
+    /// The size of the whole chunk, in bytes.
     bytes: usize,
-    /// The number of bytes that are allocated in this chunk, this header included. Exceeds `bytes`
-    /// once a request did not fit.
+    /// The number of bytes that are allocated in this chunk, including this header. It is larger
+    /// than `bytes` once an allocation did not fit, because a failed attempt adds to it, too.
     used: AtomicUsize,
 }
 
@@ -35,12 +35,12 @@ const HEAD_BYTES: usize = size_of::<Head>().next_multiple_of(ALIGN_BYTES);
 
 const _: () = assert!(align_of::<Head>() <= ALIGN_BYTES && HEAD_BYTES < FIRST_CHUNK_BYTES);
 
-/// The memory of one memtable.
+/// The memory of the entries of one memtable.
 #[derive(Debug, Default)]
 pub(super) struct Arena {
     /// The newest chunk; null while there is none.
     newest: AtomicPtr<Head>,
-    /// Bytes of all chunks before the newest.
+    /// The total size, in bytes, of all chunks before the newest.
     full_bytes: AtomicUsize,
     chunks: Mutex<Vec<Chunk>>,
     pool: Arc<ChunkPool>,
@@ -76,8 +76,8 @@ impl Arena {
         }
     }
 
-    /// Allocates a piece like [`Arena::allocate`] if the newest chunk has room: takes no lock, and
-    /// no memory from the system.
+    /// Allocates a piece as [`Arena::allocate`] does, but only from the newest chunk: takes no lock,
+    /// and no memory from the system. Returns `None` if that chunk has no room, or if there is none.
     pub(super) fn try_allocate(&self, bytes: usize) -> Option<NonNull<u8>> {
         let bytes = bytes.next_multiple_of(ALIGN_BYTES);
         // Acquire: the head was written before.
@@ -85,8 +85,8 @@ impl Arena {
         take(newest, bytes)
     }
 
-    /// Returns the bytes of all allocations, including the headers of the chunks and the unused
-    /// ends of full chunks.
+    /// Returns the number of bytes of all allocations, including the headers of the chunks and the
+    /// unused ends of the chunks before the newest.
     pub(super) fn bytes(&self) -> usize {
         // In this order a chunk that becomes full meanwhile is not counted twice.
         let full = self.full_bytes.load(Ordering::Acquire);
@@ -98,8 +98,8 @@ impl Arena {
         })
     }
 
-    /// Adds a chunk with room for `bytes`, unless another thread added one since `full` was
-    /// the newest.
+    /// Adds a chunk with room for `bytes`. Does nothing if `full` is not the newest chunk any more,
+    /// because another thread has added one.
     fn add_chunk(&self, full: *mut Head, bytes: usize) {
         let mut chunks = self.chunks.lock().unwrap();
         if self.newest.load(Ordering::Relaxed) != full {

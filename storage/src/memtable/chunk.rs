@@ -5,12 +5,13 @@
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
 
-/// The alignment of every piece of an arena, in bytes.
+/// The alignment of every piece of an arena, in bytes: enough for the header of a chunk and for a node.
 pub(super) const ALIGN_BYTES: usize = 8;
-/// The bytes of the smallest chunk. Small, so that a memtable with few writes takes little memory.
+/// The size of the first chunk of an arena, in bytes. It is small, so that a memtable with few writes
+/// takes little memory.
 pub(super) const FIRST_CHUNK_BYTES: usize = 4 << 10;
-/// The bytes of the largest chunks. Each chunk is twice as large as the one before, up to this
-/// size.
+/// The size of the largest chunks of an arena, in bytes. Up to this size, each chunk is twice as large as
+/// the one before. A chunk for an entry that would not fit otherwise is larger.
 pub(super) const CHUNK_BYTES: usize = 1 << 20;
 
 /// A piece of uninitialised memory, allocated from the global allocator.

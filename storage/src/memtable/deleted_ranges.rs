@@ -24,17 +24,17 @@ use super::tombstone_index::TombstoneIndex;
 use crate::key::{KeyRange, RangeTombstone, SeqNo};
 
 /// The number of tombstones at which the tail (the list of those that arrived last) becomes a
-/// sorted index.
+/// sorted index. A lookup compares its key with each tombstone of the tail.
 const TAIL_LEN: usize = 16;
 /// The number of indexes (sorted lists of tombstones) of one size class that are merged into an
 /// index of the next larger class.
 const FAN_IN: usize = 4;
-/// The largest number of tombstones in an index: such an index is not merged any more, because
-/// sorting it takes a writer a few milliseconds.
+/// The largest number of tombstones in an index. Indexes of this size are not merged any more: to sort
+/// this many takes a writer a few milliseconds, and to sort more would take longer.
 const INDEX_LEN_MAX: usize = TAIL_LEN * FAN_IN.pow(5);
 
-/// The memory of a tombstone's key in addition to its bytes: a reference count, and the overhead of
-/// an allocation.
+/// The memory, in bytes, that a key of a tombstone takes in addition to the bytes of the key: a
+/// reference count, and the overhead of an allocation.
 const KEY_OVERHEAD_BYTES: usize = 48;
 
 /// The range tombstones of a memtable. Readers at any sequence number look them up by key.
@@ -45,13 +45,13 @@ pub(crate) struct DeletedRanges {
     /// The tombstones before those in `tail`, as sorted indexes of several size classes, the
     /// largest class first.
     indexes: Vec<Arc<TombstoneIndex>>,
-    /// The memory of the keys of all tombstones.
+    /// The memory of the keys of all tombstones, in bytes.
     key_bytes: usize,
     index_bytes: usize,
 }
 
 impl DeletedRanges {
-    /// Returns these tombstones and one more, whose range is not empty.
+    /// Returns these tombstones and one more, whose range must not be empty.
     pub(super) fn with(&self, tombstone: RangeTombstone) -> Self {
         let mut next = self.clone();
         let end = tombstone.range.end.as_ref();
@@ -65,9 +65,9 @@ impl DeletedRanges {
         next
     }
 
-    /// Makes one index of the tail (the list of the tombstones that arrived last) and of indexes
-    /// that are due to be merged with it. An index that would be the [`FAN_IN`]th of its size is
-    /// merged with the others of that size.
+    /// Makes an index of the tail (the list of the tombstones that arrived last). If the new index
+    /// would be the [`FAN_IN`]th of its size, all of this size become one larger index instead; this
+    /// repeats for the larger sizes, up to [`INDEX_LEN_MAX`].
     fn sort_tail(&mut self) {
         let mut len = self.tail.len();
         let mut at = self.indexes.len();
@@ -87,7 +87,8 @@ impl DeletedRanges {
         self.index_bytes = self.indexes.iter().map(|index| index.bytes()).sum();
     }
 
-    /// Returns the sequence number of the newest tombstone over `key` that is `<= seq`.
+    /// Returns the largest sequence number `<= seq` of a tombstone over `key`; `None` if there is
+    /// none.
     pub(crate) fn covering(&self, key: &[u8], seq: SeqNo) -> Option<SeqNo> {
         let tail = self.tail.iter();
         let tail = tail.filter(|t| t.seq <= seq && t.range.contains(key));
@@ -100,10 +101,11 @@ impl DeletedRanges {
         newest
     }
 
-    /// Returns whether one tombstone of the tail, or the newest tombstones of one index, cover
-    /// every key of `range` with numbers above `largest_seq` and up to `seq`. Returns false, too,
-    /// if several of these sources cover the range only together, or if more than
-    /// [`PIECES_MAX`](crate::key::PIECES_MAX) intervals of an index overlap the range.
+    /// Returns true only if tombstones cover every key of `range` so that a reader at `seq` sees none
+    /// of its versions up to `largest_seq`: the tombstones have numbers above `largest_seq`, and not
+    /// above `seq`. Finds this only if one tombstone of the tail, or the newest tombstones of one
+    /// index, cover the whole range, and at most [`PIECES_MAX`](crate::key::PIECES_MAX) intervals of
+    /// the index overlap it. Otherwise returns false, although the range may be covered.
     pub(crate) fn hide(&self, range: &KeyRange, largest_seq: SeqNo, seq: SeqNo) -> bool {
         let hides = |t: &Arc<RangeTombstone>| {
             largest_seq < t.seq && t.seq <= seq && t.range.includes(range)
@@ -118,7 +120,7 @@ impl DeletedRanges {
         tail.chain(self.indexes.iter().flat_map(|index| index.iter()))
     }
 
-    /// Returns the memory of all range tombstones, within a few percent.
+    /// Returns the memory that all range tombstones take, in bytes, within a few percent.
     pub(super) fn bytes(&self) -> usize {
         let tail = self.tail.len() * (size_of::<RangeTombstone>() + 4 * size_of::<usize>());
         self.key_bytes + self.index_bytes + tail

@@ -11,8 +11,8 @@ use super::chunk::ALIGN_BYTES;
 use crate::key::{Kind, SeqNo};
 use crate::sync::in_place::{AtomicPtr, Complete};
 
-/// The greatest number of levels: enough for 4^12 nodes, as each level has a quarter of the one
-/// below. Fewer for loom, which explores each access to a link.
+/// The greatest number of levels of the list: enough for 4^12 nodes, as each level has a quarter of the
+/// nodes of the level below. Fewer for loom, which explores each access to a link.
 pub(super) const HEIGHT_MAX: usize = if cfg!(loom) { 2 } else { 12 };
 
 /// The number of leading bytes of a key that are compared as integers.
@@ -21,10 +21,10 @@ pub(super) const PREFIX_BYTES: usize = 16;
 /// A link to the next node of a level; null at the end.
 pub(super) type Link = AtomicPtr<Node>;
 
-/// A version in the skip list. Behind the header, the memory has the links: one for each level up
-/// to `height`, and for a merge operand one more, to its fold (the result of merging it with all
-/// older versions, which a reader stores). Then come the key and the value: either the bytes, or a
-/// [`Bytes`], aligned.
+/// A version in the skip list. In memory, the links follow the header: one for each of the `height`
+/// levels, and for a merge operand one more, to its fold (the result of merging it with all older
+/// versions of its key, which a reader stores). Then comes the key, and then the value: its bytes, or
+/// an aligned [`Bytes`].
 #[repr(C)]
 pub(super) struct Node {
     pub(super) header: Complete<Header>,
@@ -95,8 +95,8 @@ impl Header {
     }
 }
 
-/// The first bytes of a key, with zeros behind a shorter key. Two different prefixes are in the
-/// order of their keys.
+/// The first [`PREFIX_BYTES`] bytes of a key, with zeros behind a shorter key. If the prefixes of two
+/// keys differ, they compare as the keys do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Prefix(u64, u64);
 
@@ -113,8 +113,8 @@ impl Prefix {
     }
 }
 
-/// Returns the number of levels of the node with this sequence number. It is derived from a hash of
-/// `seq`, so that each level has a quarter of the nodes of the level below.
+/// Returns the number of levels of the node with this sequence number, which is derived from a hash of
+/// `seq`. On average, each level has a quarter of the nodes of the level below.
 pub(super) fn height_of(seq: SeqNo) -> usize {
     // The finisher of SplitMix64: every bit of the result hangs on all.
     let mut bits = seq.0.wrapping_add(0x9e37_79b9_7f4a_7c15);

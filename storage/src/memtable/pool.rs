@@ -30,7 +30,8 @@ impl ChunkPool {
         self.free.lock().unwrap().pop()
     }
 
-    /// Adds chunks of [`CHUNK_BYTES`] that are no longer used, until the pool is full.
+    /// Adds chunks of [`CHUNK_BYTES`] that are no longer used, until the pool is full. The chunks for
+    /// which it has no room are freed.
     pub(super) fn give(&self, chunks: impl Iterator<Item = Chunk>) {
         if self.chunks_max == 0 {
             return;

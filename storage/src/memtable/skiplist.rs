@@ -38,9 +38,9 @@ use crate::key::{Kind, SeqNo};
 use crate::sync::Ordering;
 use crate::sync::in_place::{AtomicUsize, Complete};
 
-/// The greatest size of a value that each reader copies, so that a value which a reader keeps does
-/// not keep the memtable in memory. Larger values lie outside of the arena, and readers share their
-/// memory.
+/// The greatest size, in bytes, of an inserted value that is stored in the arena. Each reader copies such
+/// a value, so that a value which a reader keeps does not keep the memtable in memory. Larger values are
+/// stored outside of the arena, and readers share their memory.
 pub(super) const COPIED_BYTES_MAX: usize = 4 << 10;
 
 /// The greatest number of steps by which a search goes on from the result of an earlier search:
@@ -100,8 +100,8 @@ impl<'a> Entry<'a> {
     /// Wraps a pointer to a node.
     ///
     /// # Safety
-    /// The node is in a list that lives for as long as `'a`, and the pointer was loaded with
-    /// Acquire from a link of that list.
+    /// The node is in the arena of a list that lives for as long as `'a`. The pointer was loaded with
+    /// Acquire from a link of that list, or only this thread has it.
     unsafe fn new(node: NonNull<Node>) -> Self {
         Self {
             node,
@@ -137,7 +137,7 @@ impl<'a> Entry<'a> {
         self.header().kind
     }
 
-    /// Returns the value, empty for a tombstone.
+    /// Returns the value as it is stored: see [`Version::value`](crate::key::Version::value).
     pub(crate) fn value(self) -> &'a [u8] {
         let header = self.header();
         if let Some(shared) = self.shared_value() {
@@ -178,7 +178,7 @@ impl<'a> Entry<'a> {
         self.tower().next(level.into())
     }
 
-    /// Returns the version that follows in the list.
+    /// Returns the version that follows in the list; `None` after the last one.
     pub(crate) fn next(self) -> Option<Self> {
         self.tower().next(0)
     }
@@ -204,10 +204,9 @@ struct Tower<'a> {
 }
 
 impl<'a> Tower<'a> {
-    /// Returns the link to the next node on a level, which must be below the height of the tower:
-    /// the head has all levels, and a search reaches a node only on levels that the node has. A
-    /// merge operand has one more link, at the index of its height, which leads to its fold (stored
-    /// merge result).
+    /// Returns the link to the next node on a level. The tower must have this level: the head has
+    /// all levels, and a search reaches a node only on levels that the node has. For a merge
+    /// operand, `level` may also be its height: this link leads to its fold (stored merge result).
     #[inline(always)]
     fn link(self, level: usize) -> &'a Link {
         // SAFETY: the links of a node are written before it is linked, those of the
@@ -224,7 +223,8 @@ impl<'a> Tower<'a> {
     }
 }
 
-/// Prefetches the node behind a link, while the processor works on something else.
+/// Begins to load the node behind a link into the processor's cache, and does not wait for it. Does
+/// nothing on processors other than x86-64.
 #[inline(always)]
 fn prefetch(link: &Link) {
     #[cfg(all(target_arch = "x86_64", not(any(loom, miri))))]
@@ -277,7 +277,7 @@ impl SkipList {
         self.arena.pool()
     }
 
-    /// Returns the bytes of memory that the versions take.
+    /// Returns the memory that the versions take, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.arena.bytes() + self.shared_bytes.load(Ordering::Relaxed)
     }
@@ -307,6 +307,9 @@ impl SkipList {
     /// in the list by now: readers that use the fold miss an older version that is inserted later.
     /// Returns false, and stores nothing, if the arena's newest chunk has no room: a reader never
     /// takes the arena's lock to add a chunk.
+    ///
+    /// # Panics
+    /// If `operand` is not a merge operand.
     pub(crate) fn leave_fold(&self, operand: Entry<'_>, kind: Kind, value: &[u8]) -> bool {
         self.publish_fold(operand, kind, value, Ordering::Release)
     }
@@ -405,16 +408,17 @@ impl SkipList {
         }
     }
 
-    /// Returns the first version that is not before (key, seq).
+    /// Returns the first version that is not before (key, seq): the newest version of `key` that is
+    /// not newer than `seq`, or else the first version of the next key. `None` if there is none.
     pub(crate) fn seek(&self, key: &[u8], seq: SeqNo) -> Option<Entry<'_>> {
         let target = Target::new(key, seq);
         let (_, found) = self.descend(|entry| target.is_after(entry), |_, _, _| {});
         found
     }
 
-    /// Seeks as [`Self::seek`] does, but starts from `found`, the result of an earlier seek for the
-    /// same or a smaller target. Mostly `found` is the result again, or the result is a few steps
-    /// on.
+    /// Returns the same as [`Self::seek`], but starts from `found`, the result of an earlier seek for
+    /// the same or a smaller target. This is faster if the result is `found` again, or a few versions
+    /// further on.
     pub(crate) fn seek_on<'a>(
         &'a self,
         found: Entry<'a>,
@@ -432,7 +436,7 @@ impl SkipList {
         self.seek(key, seq)
     }
 
-    /// Returns the last version before (key, seq).
+    /// Returns the last version before (key, seq); `None` if there is none.
     pub(crate) fn seek_before(&self, key: &[u8], seq: SeqNo) -> Option<Entry<'_>> {
         let target = Target::new(key, seq);
         self.last_of(|entry| target.is_after(entry))
@@ -465,9 +469,10 @@ impl SkipList {
         self.descend(is_before, |_, _, _| {}).0
     }
 
-    /// Descends from the top level to the end of the versions for which `is_before` is true:
-    /// returns the last of these and the version behind it. Calls `visit` for each level, with the
-    /// last node before that end on this level, and the node behind it.
+    /// Searches from the top level down. `is_before` must be true for all versions up to a position,
+    /// and false behind it. Returns the last version before this position, and the first one behind
+    /// it. Calls `visit` for each level, with the last node (or the head) before the position on
+    /// this level, and the node behind it.
     #[inline(always)]
     fn descend<'a>(
         &'a self,
@@ -503,8 +508,8 @@ impl SkipList {
     }
 }
 
-/// Moves on one level from `tower` to the last node for which `is_before` is true. Returns this
-/// node's tower and the node behind it.
+/// Moves from `tower`, on one level, to the last node for which `is_before` is true. Returns the tower of
+/// this node (`tower` itself if there is none) and the node behind it.
 fn advance<'a>(
     mut tower: Tower<'a>,
     level: usize,
@@ -551,19 +556,20 @@ impl Position {
         Self { list, node: None }
     }
 
-    /// Returns the version at this position.
+    /// Returns the version at this position; `None` if it is not on a version.
     pub(crate) fn entry(&self) -> Option<Entry<'_>> {
         // SAFETY: found in the list by `settle`, and the list lives for as long as
         // `self`.
         self.node.map(|node| unsafe { Entry::new(node) })
     }
 
-    /// Moves to the version that `find` returns.
+    /// Moves to the version that `find` returns; if it returns `None`, the position is not on a
+    /// version.
     pub(crate) fn settle(&mut self, find: impl FnOnce(&SkipList) -> Option<Entry<'_>>) {
         self.node = find(&self.list).map(|entry| entry.node);
     }
 
-    /// Moves to the next version.
+    /// Moves to the next version. After the last one, the position is not on a version.
     ///
     /// # Panics
     /// If the position is not on a version.
@@ -572,7 +578,8 @@ impl Position {
         self.node = entry.next().map(|entry| entry.node);
     }
 
-    /// Moves to the previous version by a search, because links lead one way only.
+    /// Moves to the previous version. Before the first one, the position is not on a version. This
+    /// takes a search, because links lead one way only.
     ///
     /// # Panics
     /// As [`Position::next`].

@@ -16,9 +16,9 @@ use crate::read::{MergeOperator, TimestampBounds, timestamps_of};
 use crate::runs::Run;
 use crate::sync::{AtomicBool, AtomicU64, AtomicUsize, Mutex, Ordering as Memory};
 
-/// Folds (merge results that readers store at an operand, for later readers) take at most 1 /
-/// `FOLDS_PART` of the memory of all versions. Their memory counts towards the size at which a
-/// memtable is flushed, so more folds would leave less of it to writes.
+/// The values of all folds (merge results that readers store at an operand, for later readers) take
+/// at most 1 / `FOLDS_PART` of the memory of the entries. Folds count towards the size at which a
+/// memtable is flushed, so without this limit they would leave little of that size to writes.
 const FOLDS_PART: usize = 4;
 
 /// The largest fold (merge result) that readers store, in bytes: each reader that uses a fold
@@ -41,7 +41,8 @@ pub(crate) struct Memtable {
     count: AtomicU64,
     /// The bytes of the values of all folds: the merge results that readers stored at operands.
     fold_bytes: AtomicUsize,
-    /// The table's merge operator, which reads the timestamps in values.
+    /// The table's merge operator, which reads the timestamps in values; `None` if the table has
+    /// none, or if this process does not have the operator.
     operator: Option<Arc<dyn MergeOperator>>,
     /// [`i64::MAX`] minus [`Memtable::least_timestamp`]. This difference is stored because it
     /// begins at 0 and only grows.
@@ -56,16 +57,17 @@ pub(crate) struct Memtable {
     /// The last sequence number, set when the memtable is frozen: no entry has a higher one, and no
     /// entry of a later memtable has this or a lower one.
     end_seq: OnceLock<SeqNo>,
-    /// An ingested run (a sorted file that was added whole), if this memtable is only a placeholder
-    /// for one: the run is newer than the memtables before it, so it joins the other runs only when
-    /// these are flushed. Such a memtable has no entries.
+    /// An ingested run (SSTables that were added whole), if this memtable is only the run's
+    /// placeholder among the memtables. The run is newer than the memtables before it, so it joins
+    /// the other runs only when those memtables are flushed. A placeholder has no entries.
     run: Option<Arc<Run>>,
-    /// Whether the commit that ingested `run` failed, so that no reader sees this memtable.
+    /// Whether the commit that ingested `run` failed. If so, [`Memtable::run`] returns `None`.
     abandoned: AtomicBool,
 }
 
 impl Memtable {
-    /// Creates an empty memtable of a database whose memtables share `pool`.
+    /// Creates an empty memtable, which takes free chunks of memory from `pool`. All memtables of a
+    /// database share the pool.
     pub(crate) fn new(pool: Arc<ChunkPool>) -> Self {
         Self {
             entries: Arc::new(SkipList::new(pool)),
@@ -112,7 +114,7 @@ impl Memtable {
         self.abandoned.store(true, Memory::Relaxed);
     }
 
-    /// Adds a version. A (key, sequence number) is added once only.
+    /// Adds a version. No version of this key with this sequence number may have been added before.
     pub(crate) fn insert(&self, key: &[u8], seq: SeqNo, kind: Kind, value: &[u8]) {
         self.note_timestamps(key, kind, value);
         let share = Bytes::copy_from_slice;
@@ -120,8 +122,9 @@ impl Memtable {
         self.count.fetch_add(1, Memory::Relaxed);
     }
 
-    /// Adds a version whose value is a slice of `payload`. A large value that is more than half of
-    /// `payload` is not copied, and keeps all of `payload` alive.
+    /// Adds a version whose value is a slice of `payload`. A value of more than 4 KiB
+    /// (`COPIED_BYTES_MAX`) that is more than half of `payload` is not copied, and keeps all of
+    /// `payload` alive.
     pub(crate) fn insert_of(
         &self,
         payload: &Bytes,
@@ -168,16 +171,17 @@ impl Memtable {
         raise(&self.above_least, i64::MIN.abs_diff(bounds.greatest));
     }
 
-    /// Returns a lower bound of the timestamps in all values that were visible at the call;
-    /// [`i64::MAX`] if they have none, [`i64::MIN`] if they are unknown. A table without a
-    /// merge operator has no timestamps.
+    /// Returns a lower bound of the timestamps in all values that were visible at the call. Returns
+    /// [`i64::MAX`] if they have none, and [`i64::MIN`] if their timestamps are unknown. Without a
+    /// merge operator the result is [`i64::MAX`]: only merges that have the operator use this
+    /// bound.
     pub(crate) fn least_timestamp(&self) -> i64 {
         i64::MAX.wrapping_sub_unsigned(self.below_greatest.load(Memory::Relaxed))
     }
 
-    /// Returns an upper bound of the timestamps in all values that were visible at the call;
-    /// [`i64::MIN`] if they have none, [`i64::MAX`] if they are unknown, as in a table
-    /// without a merge operator.
+    /// Returns an upper bound of the timestamps in all values that were visible at the call.
+    /// Returns [`i64::MIN`] if they have none, and [`i64::MAX`] if their timestamps are unknown, as
+    /// in a memtable with entries but without a merge operator.
     pub(crate) fn greatest_timestamp(&self) -> i64 {
         if self.operator.is_none() && self.len() > 0 {
             return i64::MAX;
@@ -210,7 +214,8 @@ impl Memtable {
         }
     }
 
-    /// Returns the newest sequence number `<= seq` of a range tombstone over `key`.
+    /// Returns the newest sequence number `<= seq` of a range tombstone over `key`; `None` if there
+    /// is no such tombstone.
     pub(crate) fn covering(&self, key: &[u8], seq: SeqNo) -> Option<SeqNo> {
         if !self.has_range_tombstones.load(Memory::Acquire) {
             return None;
@@ -220,8 +225,8 @@ impl Memtable {
     }
 
     /// Returns the first version that is not before (key, seq): the newest version of `key` with a
-    /// number `<= seq`, or else the first version of the next key. `found` is the result of an
-    /// earlier call for a smaller key.
+    /// number `<= seq`, or else the first version of the next key. `found` may be the result of an
+    /// earlier call for a smaller key: then the search starts there.
     pub(crate) fn seek<'a>(
         &'a self,
         found: Option<Entry<'a>>,
@@ -234,10 +239,11 @@ impl Memtable {
         }
     }
 
-    /// Stores a fold: the result of merging `operand`, a version of this memtable, with the
-    /// versions below it. Does nothing if the folds of the memtable would take too much of its
-    /// memory. Readers that see `operand` use the fold, so no version below `operand` may be added
-    /// any more.
+    /// Stores a fold: the result of merging `operand`, a version of this memtable, with all older
+    /// versions of its key. Readers that see `operand` use the fold, so no older version may be
+    /// added any more. Does nothing if the value is longer than [`FOLD_BYTES_MAX`], if all folds
+    /// would take more of the memory than [`FOLDS_PART`] permits, or if the newest chunk of memory
+    /// has no room.
     pub(crate) fn leave_fold(&self, operand: Entry<'_>, kind: Kind, value: &[u8]) {
         let budget = self.entries.bytes() / FOLDS_PART;
         let folds = self.fold_bytes.load(Memory::Relaxed) + value.len();
@@ -255,8 +261,8 @@ impl Memtable {
         (found.key() == key).then(|| version_of(found))
     }
 
-    /// Returns all versions in order. Called to flush a memtable, when no more versions are
-    /// inserted that the flush must write.
+    /// Returns all versions in order. A flush calls this when every version that it must write is
+    /// in the memtable.
     pub(crate) fn iter(&self) -> impl Iterator<Item = Entry<'_>> {
         self.entries.iter()
     }
@@ -272,8 +278,9 @@ impl Memtable {
         self.count.load(Memory::Relaxed)
     }
 
-    /// Notes the WAL segment of a record that has entries for this memtable. Call it under the lock
-    /// that orders the commits, before the record is pushed to the WAL.
+    /// Records the WAL segment of a record that has entries for this memtable. Only the first call,
+    /// with the oldest segment, has an effect. Call it under the lock that orders the commits,
+    /// before the record is pushed to the WAL.
     pub(crate) fn note_segment(&self, segment: FileNumber) {
         self.first_segment.get_or_init(|| segment);
     }
@@ -307,7 +314,7 @@ impl Memtable {
     }
 }
 
-/// Returns a version that borrows nothing from the memtable.
+/// Returns an entry as a version that neither borrows from the memtable nor keeps it in memory.
 pub(crate) fn version_of(entry: Entry<'_>) -> Version {
     Version {
         seq: entry.seq(),

@@ -24,7 +24,7 @@ use bytes::Bytes;
 
 use crate::key::{KeyRange, PIECES_MAX, RangeTombstone, SeqNo, is_before};
 
-/// Range tombstones, sorted by their ranges.
+/// An index of range tombstones, by the keys that they cover. It never changes.
 #[derive(Debug)]
 pub(super) struct TombstoneIndex {
     /// The keys at which ranges begin and end, ascending, without duplicates. Interval i begins at
@@ -58,8 +58,8 @@ struct Placed {
 
 impl TombstoneIndex {
     /// Builds an index of the tombstones in the indexes `parts` and of those in `more`; no range
-    /// may be empty. There is at least one tombstone, and there are fewer than 2^24: their places
-    /// in the tree, two at most on each of its levels, are counted in 32 bits.
+    /// may be empty. There must be at least one tombstone, and fewer than 2^24: their places in the
+    /// tree, two at most on each of its levels, are counted in 32 bits.
     pub(super) fn build(parts: &[Arc<Self>], more: &[Arc<RangeTombstone>]) -> Self {
         let points_of = |tombstone: &Arc<RangeTombstone>| {
             let KeyRange { start, end } = tombstone.range.clone();

@@ -9,11 +9,12 @@
 
 use bytes::Bytes;
 
-/// The values of some keys found in newer sources, before older ones are read.
+/// The values of some keys that a reader has found in newer sources (memtables and runs), before it
+/// reads older ones.
 #[derive(Debug, Clone, Copy)]
 pub struct FoundSoFar<'f> {
-    /// For each key, in their order, the fold of the versions found so far; `None` if there
-    /// are none, or the newest of them is a deletion.
+    /// For each key, in their order, the value that the versions found so far make; `None` if there
+    /// are none, or if the key has no value because of a deletion or an expiry.
     pub values: &'f [Option<Bytes>],
     /// An upper bound of the timestamps in the sources that are not read yet, whatever their keys:
     /// [`i64::MIN`] if no value there has a timestamp, [`i64::MAX`] if the timestamps are unknown.

@@ -40,7 +40,8 @@ pub(crate) enum Base {
     Value(Bytes),
     /// No value: the key was deleted, or its put expired.
     Nothing,
-    /// A put that is expired for some of the readers and not for others.
+    /// A put that is expired for some of the readers and not for others. Only flushes and merges,
+    /// which fold for several readers at once, meet this.
     Undecided,
 }
 
@@ -72,8 +73,8 @@ impl<'a> Fold<'a> {
         self.hidden_below
     }
 
-    /// Adds the next older version. Returns true if it is the base, after which no version must be
-    /// added.
+    /// Adds the next older version. Returns true if no older version matters: this version is the
+    /// base, or a range tombstone hides it. Then no version may be added any more.
     #[inline]
     pub(crate) fn take(&mut self, version: Version) -> bool {
         debug_assert_eq!(self.base, Base::Open, "the base is the last one");
@@ -101,30 +102,34 @@ impl<'a> Fold<'a> {
         true
     }
 
-    /// Does what [`Self::take`] does, and holds a bounded number of bytes: see [`Self::make_room`].
-    /// Also returns true if there is no room for the version. Then no version must be added, and
-    /// [`Self::finish`] returns the error.
+    /// Adds the next older version as [`Self::take`] does, but makes room for it first
+    /// ([`Self::make_room`]), so that the operands take a bounded number of bytes. Also returns
+    /// true if there is no room because the operands cannot be folded. Then no version may be added
+    /// any more, and [`Self::finish`] returns the error.
     #[inline]
     pub(crate) fn take_bounded(&mut self, version: Version, key: &[u8], merger: &Merger) -> bool {
         !self.make_room(version.value.len(), key, merger) || self.take(version)
     }
 
-    /// Folds the operands found so far if they and `more` bytes exceed [`UNFOLDED_BYTES_MAX`].
-    /// Returns false if they cannot be folded. To be called before the base is reached.
+    /// Folds the operands found so far into one if they and `more` bytes exceed
+    /// [`UNFOLDED_BYTES_MAX`]. Returns false if they cannot be folded. Must not be called once the
+    /// base is reached.
     #[inline]
     pub(crate) fn make_room(&mut self, more: usize, key: &[u8], merger: &Merger) -> bool {
         let is_full = self.operands.len() > 1 && self.operand_bytes + more > UNFOLDED_BYTES_MAX;
         !is_full || self.fold_behind(0, key, merger).is_some()
     }
 
-    /// Returns the number of operands that were found.
+    /// Returns the number of operands that this fold holds. Operands that were folded into one
+    /// count as one.
     pub(crate) fn operands(&self) -> usize {
         self.operands.len()
     }
 
     /// Folds all operands except the `newer` newest ones, and the base below them if it was
-    /// reached; there must be more than `newer` operands. Returns `None` and changes nothing if the
-    /// operands cannot be folded.
+    /// reached; there must be more than `newer` operands. Returns the result: a put if the base was
+    /// reached, or else an operand. Returns `None` and changes nothing if the operands cannot be
+    /// folded.
     pub(crate) fn fold_behind(
         &mut self,
         newer: usize,
@@ -166,7 +171,11 @@ impl<'a> Fold<'a> {
         }
     }
 
-    /// Returns the value. To be called once the base is reached, or there are no more versions.
+    /// Returns the value of the key; `None` if it has none. To be called once the base is reached,
+    /// or there are no more versions.
+    ///
+    /// # Errors
+    /// As [`Merger::fold`].
     #[inline]
     pub(crate) fn finish(self, key: &[u8], merger: &Merger) -> Result<Option<Bytes>> {
         let base = match self.base {
@@ -180,8 +189,8 @@ impl<'a> Fold<'a> {
         merger.fold(key, &self.operands, base).map(Some)
     }
 
-    /// Returns the collected merge operands, newest first, and the put, deletion or nothing that
-    /// they are to be applied to.
+    /// Returns the operands found, newest first, and the base that they are to be applied to.
+    /// Without any other base, a range tombstone over the key makes the base [`Base::Nothing`].
     pub(crate) fn into_parts(self) -> (Vec<Bytes>, Base) {
         let base = match self.base {
             Base::Open if self.is_covered() => Base::Nothing,

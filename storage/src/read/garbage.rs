@@ -63,11 +63,11 @@ pub struct PurgeContext<'a> {
     /// The time of the earliest reader that can see the value, in milliseconds since the
     /// Unix epoch.
     pub read_time_ms: u64,
-    /// The least timestamp of the key's other versions, newer or older: those in memtables and in
-    /// other runs, and those in this merge that are kept for other readers. If the key is the head
-    /// of a [`Group`], the least timestamp of the whole group, without the values that this merge
-    /// purges together with the head. [`i64::MAX`] if there are no other versions, [`i64::MIN`] if
-    /// the timestamp is not known.
+    /// A lower bound of the timestamps of the key's other versions, newer or older: those in
+    /// memtables and in other runs, and those in this merge that are kept for other readers. If the
+    /// key is the head of a [`Group`], a lower bound of the timestamps of the whole group, without
+    /// the values that this merge purges together with the head. [`i64::MAX`] if there are no other
+    /// versions, [`i64::MIN`] if their timestamps are not known.
     pub oldest_elsewhere: i64,
     /// The value of the head of the key's [`Group`], which can delete content of all keys of the
     /// group. It is the head's value as the readers of the purged value see it, not as this merge

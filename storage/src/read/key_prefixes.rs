@@ -12,11 +12,11 @@ use serde::{Deserialize, Serialize};
 use super::MergeOperator;
 use crate::key::KeyRange;
 
-/// The prefixes of keys that the filters of a table have.
+/// The kind of key prefixes that the bloom filters of a table contain, beside the keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FilterPrefix {
-    /// The first bytes of a key, at least 1; a shorter key has no prefix.
+    /// This many first bytes of a key, at least 1; a shorter key has no prefix.
     Bytes(u32),
     /// The prefix that the table's merge operator returns: [`MergeOperator::filter_prefix`].
     Operator,
@@ -75,8 +75,8 @@ impl KeyPrefixes {
         }
     }
 
-    /// Returns the prefix that all keys between these bounds have; `None` if they do not have one
-    /// prefix.
+    /// Returns the prefix that all keys between these bounds have in common; `None` if some of the
+    /// keys have another prefix, or none.
     pub(crate) fn of_range<'k>(
         &self,
         lower: &'k Bound<Vec<u8>>,

@@ -29,8 +29,9 @@ pub trait MergeOperator: Send + Sync + Debug {
     /// make more than [`MAX_VALUE_BYTES`](crate::MAX_VALUE_BYTES).
     fn merge(&self, key: &[u8], older: &[u8], newer: &[u8]) -> Result<Vec<u8>, String>;
 
-    /// Returns the bounds of all timestamps in a value or operand. `None`, the default, means
-    /// unknown; then no merge purges a value if that depends on these bounds.
+    /// Returns the bounds of all timestamps in a value or operand. `None`, the default, means that
+    /// they are unknown: [`PurgeContext::oldest_elsewhere`] is then [`i64::MIN`] for other versions
+    /// of the key.
     fn timestamps(&self, key: &[u8], value: &[u8]) -> Option<TimestampBounds> {
         let _ = (key, value);
         None
@@ -120,11 +121,11 @@ pub trait MergeOperator: Send + Sync + Debug {
     }
 }
 
-/// The merge operators that the opening of a database gets, by name.
+/// The merge operators that a program passes to the opening of a database, by name.
 ///
-/// By default these:
+/// The default has these:
 ///
-/// | name | values | |
+/// | name | values | result of a merge |
 /// | --- | --- | --- |
 /// | `add` | `i64` or `u64`, 8 bytes little endian | wrapping addition |
 /// | `append` | any bytes | concatenation |

@@ -11,7 +11,8 @@ use crate::read::{
     ExpiryBounds, FilterPrefix, KeyPrefixes, MergeOperator, MergeOperators, bounds_of,
 };
 
-/// A table's merge operator, to fold operands, with the names that errors need.
+/// A table's merge operator, to fold operands, if this process has it; with the names of the
+/// operator and the table for errors.
 #[derive(Debug)]
 pub(crate) struct Merger {
     /// The full name `KEYSPACE.TABLE`, for errors.
@@ -39,8 +40,8 @@ impl Merger {
         Self { prefixes, ..self }
     }
 
-    /// Returns the prefixes of keys in the table's filters; `None` if the filters have none, or if
-    /// they are those of a merge operator that this process does not have.
+    /// Returns the rule for the key prefixes in the table's filters; `None` if the filters have
+    /// none, or if their prefixes are those of a merge operator that this process does not have.
     pub(crate) fn prefixes(&self) -> Option<&KeyPrefixes> {
         self.prefixes.as_ref()
     }
@@ -79,16 +80,18 @@ impl Merger {
         }
     }
 
-    /// Folds the operands, newest first and at least one, onto `base`.
+    /// Folds the operands, newest first and at least one, onto `base`, if there is one, and returns
+    /// the result.
     ///
-    /// The newest operands are folded first, in groups of bounded size, and only the result of a
-    /// group must be as short as a value. So a newer deletion shortens the result before the limit
-    /// applies to what it deletes. Operands that cannot be merged with each other are no error if they
-    /// can be merged after the newer ones: a deletion may hide the fault.
+    /// The newest operands are folded first, in groups of bounded size. Only the result of each
+    /// group must keep to the limit for the length of values. So a newer deletion shortens the
+    /// result before the limit applies to what it deletes. Operands that cannot be merged with each
+    /// other are no error if they can be merged after the newer ones: a deletion may hide the
+    /// fault.
     ///
     /// # Errors
-    /// `InvalidRequest` if the operator is not known; `Merge` if it fails, or the result of a group
-    /// is too long.
+    /// `InvalidRequest` if this process does not have the operator; `Merge` if the operator fails,
+    /// or the result of a group is too long.
     pub(crate) fn fold(
         &self,
         key: &[u8],

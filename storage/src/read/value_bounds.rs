@@ -12,7 +12,7 @@ use crate::key::expiry::EXPIRY_BYTES;
 pub struct ValueBounds {
     /// The bounds of the timestamps; `None` if they are not known.
     pub timestamps: Option<TimestampBounds>,
-    /// The times at which something in the values expires.
+    /// The bounds of the times at which something in the values expires.
     pub expiries: ExpiryBounds,
 }
 

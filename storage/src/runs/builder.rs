@@ -11,7 +11,7 @@ use crate::key::{FileNumber, KeyBounds, Kind, RangeTombstones, SeqNo, TableId, V
 use crate::read::{ExpiryBounds, KeyPrefixes, MergeOperator, ValueBounds, bounds_of};
 use crate::sstable::{Origin, SsTableOptions, SsTableWriter};
 
-/// A run being written. Dropped without [`RunBuilder::finish`], its files are
+/// A run being written. If it is dropped before [`RunBuilder::finish`] has succeeded, its files are
 /// removed.
 pub(crate) struct RunBuilder<'a> {
     store: &'a RunStore,
@@ -42,10 +42,10 @@ pub(crate) struct RunBuilder<'a> {
 }
 
 impl<'a> RunBuilder<'a> {
-    /// Begins a run of `table`. `origin` has the sequence numbers of which the files have all
-    /// versions that readers still need. `operator` is the table's merge operator, which finds the
-    /// timestamps and expiries in values. Without it the timestamps are unknown, and, if `origin`
-    /// names an operator, the expiries, too.
+    /// Begins a run of `table`. `origin` has the range of sequence numbers for which the run's
+    /// files have all versions that readers still need. `operator` is the table's merge operator,
+    /// which finds the timestamps and expiries in values. Without it the timestamps are unknown,
+    /// and, if `origin` names an operator, the expiries, too.
     pub(crate) fn new(
         (store, numbers): (&'a RunStore, &'a dyn FileNumbers),
         table: TableId,
@@ -72,21 +72,21 @@ impl<'a> RunBuilder<'a> {
         }
     }
 
-    /// Limits the range of keys that the run's files record as their part of the table to those
-    /// from `start` on.
+    /// Sets the key at which the run's part of the table begins, as its files record it; `None` for
+    /// the start of all keys.
     pub(crate) fn beginning_at(mut self, start: Option<Bytes>) -> Self {
         self.start = start;
         self
     }
 
-    /// Adds prefixes of keys to the filters.
+    /// Makes the filters contain prefixes of keys, too; with `None` they contain keys alone.
     pub(crate) fn with_prefixes(mut self, prefixes: Option<&'a KeyPrefixes>) -> Self {
         self.prefixes = prefixes;
         self
     }
 
-    /// Adds a version. Versions have to come in their order. A new file begins only with the first
-    /// version of a key.
+    /// Adds a version. Versions must be added in order: by key, and the newest of a key first. All
+    /// versions of a key go into the same file.
     pub(crate) fn add(&mut self, key: &[u8], version: &Version) -> Result<()> {
         self.add_slices(key, version.seq, version.kind, &version.value)
     }
@@ -117,7 +117,7 @@ impl<'a> RunBuilder<'a> {
         Ok(())
     }
 
-    /// Returns the open file; begins a new one if there is none.
+    /// Returns the writer of the open file; begins a new file if none is open.
     fn writer(&mut self) -> Result<&mut SsTableWriter> {
         if self.writer.is_none() {
             let number = self.numbers.next_file_number()?;
@@ -152,8 +152,9 @@ impl<'a> RunBuilder<'a> {
         *self.kept.entry(by).or_default() += plain_bytes(key, &version.value);
     }
 
-    /// Returns how many stored bytes only snapshots and views (open readers) need, for each range
-    /// of the sequence numbers at which these read.
+    /// Returns an estimate of the stored bytes that only snapshots and views (open readers) need,
+    /// for each range of the sequence numbers at which these read: their plain bytes, times the
+    /// compression of the whole run.
     fn kept_for(&self) -> Vec<KeptFor> {
         let stored = |plain: u64| {
             let bytes = u128::from(plain) * u128::from(self.bytes);

@@ -49,7 +49,8 @@ struct Damaged {
     error: Error,
 }
 
-/// The position of a cursor before a move, or the target of a seek.
+/// The position of a cursor before a move, or the target of a seek. `None` for a move to the first
+/// or the last version, and for a step back in a run without gaps.
 type Start<'a> = Option<(&'a [u8], SeqNo)>;
 
 impl RunCursor {
@@ -164,7 +165,7 @@ impl RunCursor {
     }
 
     /// Makes the cursor stand on no version if its key is outside of the run's key range. `counts`
-    /// returns whether the key is within the range at the end in whose direction the cursor moved.
+    /// checks only one end of the range: the end in whose direction the cursor moved.
     fn leave_unless(&mut self, counts: impl FnOnce(&KeyRange, &[u8]) -> bool) {
         if let Some(keys) = self.run.keys_that_count()
             && self.valid()
@@ -237,6 +238,10 @@ impl RunCursor {
 
     /// Puts the cursor on the first gap (key range of an unreadable file) that a move from `from`
     /// to smaller keys met before it reached its position, if there is one.
+    ///
+    /// # Errors
+    /// The error of the gap, if the move is to the last version and the gap has no end: there is no
+    /// key behind the gap for the cursor to stand on.
     #[cold]
     fn fall_into_gap_below(&mut self, from: Start<'_>) -> Result<()> {
         let run = self.run.clone();

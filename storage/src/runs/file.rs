@@ -9,7 +9,8 @@ use crate::sstable::SsTable;
 use crate::sync::{AtomicBool, Ordering};
 use crate::table_store::TableStore;
 
-/// An SSTable, whose file is removed once it is obsolete and no reader holds it.
+/// A file of a run: the open SSTable, or the error with which it could not be opened. The file is
+/// removed from the disk once it is obsolete and no reader holds it.
 #[derive(Debug)]
 pub(crate) struct RunFile {
     table: Result<Arc<SsTable>>,
@@ -19,8 +20,8 @@ pub(crate) struct RunFile {
 }
 
 impl RunFile {
-    /// Creates a file from the open SSTable, or from the error that its opening
-    /// returned.
+    /// Creates the value for a file of a run from the open SSTable, or from the error that its
+    /// opening returned.
     pub(crate) fn new(
         table: Result<Arc<SsTable>>,
         number: FileNumber,
@@ -34,7 +35,7 @@ impl RunFile {
         })
     }
 
-    /// Returns the open file; `None` if it does not open.
+    /// Returns the open file; `None` if it could not be opened.
     pub(crate) fn table(&self) -> Option<&Arc<SsTable>> {
         self.table.as_ref().ok()
     }

@@ -23,10 +23,12 @@ pub(crate) struct FileMeta {
     pub(crate) smallest_seq: SeqNo,
     /// The largest sequence number of a version or range tombstone, as it is in the file.
     pub(crate) largest_seq: SeqNo,
-    /// The key range of the file's versions; `None` if it has range tombstones only.
+    /// A key range that contains all versions in the file; `None` if the file has range tombstones
+    /// only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) keys: Option<KeyBounds>,
-    /// The key range that the range tombstones in the file cover; `None` if it has none.
+    /// A key range that contains the ranges of all range tombstones in the file; `None` if it has
+    /// none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) range_tombstones: Option<KeyBounds>,
     /// The bounds of the timestamps in the file's values, if they are known.

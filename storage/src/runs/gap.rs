@@ -13,16 +13,16 @@ pub(crate) struct Gap {
     /// The smallest sequence number of the data that cannot be read. Readers at smaller numbers see
     /// none of the data.
     pub(super) smallest_seq: SeqNo,
-    /// The bounds of the timestamps in the file, if they are known.
+    /// The bounds of the timestamps in the file that does not open, if they are known.
     pub(super) timestamps: Option<TimestampBounds>,
     /// The error with which the file does not open.
     pub(super) error: Error,
 }
 
 impl Gap {
-    /// Returns the gaps that a file leaves because it does not open: key ranges whose
-    /// versions readers miss. `error` is the error of the opening. `ingested_at` is the
-    /// commit that ingested the file's run, if one did.
+    /// Returns the gaps that a file leaves because it does not open: the key range of its versions
+    /// and that of its range tombstones, as far as it has both. `error` is the error of the
+    /// opening. `ingested_at` is the commit that ingested the file's run, if it was ingested.
     pub(super) fn of<'a>(
         file: &'a FileMeta,
         ingested_at: Option<SeqNo>,

@@ -25,8 +25,8 @@ pub(crate) struct RunMeta {
     /// so until it ends, its inputs begin where the output ends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) keys: Option<KeyBounds>,
-    /// The commit that ingested the run, if another process wrote it: all its versions have
-    /// this number, whatever is in the files.
+    /// The commit that ingested the run, if it was ingested (`Table::ingest`): to readers all its
+    /// versions have this number, whatever numbers are in the files.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) ingested_at: Option<SeqNo>,
     /// The bytes of versions that only snapshots and views (open readers) need: one entry for each
@@ -61,7 +61,8 @@ impl RunMeta {
         Ok(())
     }
 
-    /// Returns whether a file of the run is damaged.
+    /// Returns whether a file of the run is in quarantine, which means that it is known to be
+    /// damaged.
     pub(crate) fn is_quarantined(&self) -> bool {
         self.files.iter().any(|file| file.quarantine.is_some())
     }
@@ -123,7 +124,8 @@ impl RunMeta {
         gone
     }
 
-    /// Replaces a file of the run by others, perhaps by none.
+    /// Replaces a file of the run by others, perhaps by none. Does nothing if the run does not have
+    /// the file.
     pub(crate) fn replace_file(&mut self, file: FileNumber, by: Vec<FileMeta>) {
         let before = self.bytes();
         let at = self.numbers().position(|number| number == file);
@@ -144,8 +146,9 @@ impl RunMeta {
     }
 
     /// Joins the outputs of a merge that is installed in parts, one key range after the other:
-    /// `onto` of the earlier parts, and `more` of this part, whose keys are all larger.
-    /// `ends_before` is the key at which the next part begins; `None` after the last part.
+    /// `onto` of the earlier parts, and `more` of this part, whose keys are all larger. `None`
+    /// stands for parts without output. `ends_before` is the key at which the next part begins;
+    /// `None` after the last part.
     pub(crate) fn merged(
         onto: Option<Self>,
         more: Option<Self>,

@@ -30,7 +30,8 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    /// Creates a run of these files, ascending by key, at least one.
+    /// Creates a run. `files` are the files of `meta`, in the same order: ascending by key, at
+    /// least one.
     pub(crate) fn new(meta: RunMeta, files: Vec<Arc<RunFile>>) -> Arc<Self> {
         debug_assert_eq!(meta.files.len(), files.len());
         let keys = keys_that_count(&meta);
@@ -93,7 +94,8 @@ impl Run {
         self.files.iter().filter_map(|file| file.table())
     }
 
-    /// Returns the keys that cannot be read.
+    /// Returns the gaps: the parts of the run's key range that are in files which could not be
+    /// opened.
     #[inline]
     pub(super) fn gaps(&self) -> &[Gap] {
         mutation::replace(&self.gaps, Mutation::PassOverGaps, &[])
@@ -175,9 +177,9 @@ impl Run {
     }
 
     /// Joins the outputs of a merge that is installed in parts, one key range after the other:
-    /// `onto` of the earlier parts, and `more` of the latest one. `ends_before` is the key at which
-    /// the next part begins; `None` after the last part. [`RunMeta::merged`] does the same for the
-    /// metadata.
+    /// `onto` of the earlier parts, and `more` of the latest one. `None` stands for parts without
+    /// output. `ends_before` is the key at which the next part begins; `None` after the last part.
+    /// [`RunMeta::merged`] does the same for the metadata.
     pub(crate) fn merged(
         onto: Option<&Self>,
         more: Option<&Self>,
@@ -207,8 +209,9 @@ impl Run {
         files.filter_map(|(file_meta, file)| Some((file_meta, file.unreadable()?)))
     }
 
-    /// Returns this run with the file `number` marked as damaged (in quarantine), so that reads
-    /// that need the file fail. `None` if the run has no such file.
+    /// Returns this run with the file `number` marked as damaged (in quarantine), which excludes
+    /// the run from merges. Reads go on to use the file, as far as it is open. `None` if the run
+    /// has no such file.
     pub(crate) fn quarantined(
         &self,
         number: FileNumber,
@@ -232,7 +235,7 @@ impl Run {
         origins.fold(span, |a, b| (a.0.min(b.0), a.1.max(b.1)))
     }
 
-    /// Returns whether a reader at `seq` can see any version in the run.
+    /// Returns whether a reader at `seq` may see a version or range tombstone of the run.
     pub(crate) fn is_seen_at(&self, seq: SeqNo) -> bool {
         let blind = mutation::is(Mutation::SkipRunAtItsFirstNumber);
         self.meta.smallest_seq < seq || self.meta.smallest_seq == seq && !blind
@@ -244,7 +247,9 @@ impl Run {
         self.files.iter().for_each(|file| file.retire());
     }
 
-    /// Calls `take` with the versions of `key` numbered `<= seq`, as [`SsTable::versions`] does.
+    /// Calls `take` with the versions of `key` numbered `<= seq`, newest first, until it returns
+    /// true because the reader needs no older ones. Returns whether it did. `hash` is the
+    /// [`key_hash`](crate::sstable::key_hash) of `key`. Details are as in [`SsTable::versions`].
     ///
     /// [`SsTable::versions`]: crate::sstable::SsTable::versions
     pub(crate) fn versions(
@@ -323,7 +328,8 @@ impl Run {
         tables.any(|table| table.properties().timestamps.is_some())
     }
 
-    /// Returns the number of different user keys in the run, by the properties of its files.
+    /// Returns the number of different user keys in the open files of the run, including keys
+    /// outside of the run's key range.
     pub(crate) fn keys(&self) -> u64 {
         self.sum(|properties| properties.keys)
     }
@@ -332,7 +338,8 @@ impl Run {
         self.sum(|properties| properties.tombstones)
     }
 
-    /// Returns the bytes of the run's keys and values, before compression.
+    /// Returns the bytes of the keys and values in the open files of the run, before compression,
+    /// including those outside of the run's key range.
     pub(crate) fn plain_bytes(&self) -> u64 {
         self.sum(|of| of.raw_key_bytes.saturating_add(of.raw_value_bytes))
     }
@@ -467,8 +474,8 @@ impl Run {
         last.is_some_and(|last| !is_before(largest_key(last), end))
     }
 
-    /// Returns the position, among the open files of the run, of the first file that does not end
-    /// before `key`.
+    /// Returns the position, in [`Run::sorted`], of the first file that does not end before `key`;
+    /// the number of these files if all of them do.
     #[inline]
     pub(super) fn first_file_reaching(&self, key: &[u8]) -> usize {
         self.sorted
@@ -476,7 +483,8 @@ impl Run {
     }
 
     /// Returns a cursor for a reader at `seq`. The cursor may also stop at versions that are newer
-    /// than `seq`, which the reader has to skip.
+    /// than `seq`, which the reader has to skip. With `fill_cache`, the blocks that the cursor
+    /// reads go into the block cache.
     pub(crate) fn cursor(self: &Arc<Self>, seq: SeqNo, fill_cache: bool) -> RunCursor {
         RunCursor::new(self.clone(), seq, fill_cache)
     }

@@ -30,7 +30,6 @@ impl<'a> Sought<'a> {
         }
     }
 
-    /// Returns the sought keys.
     pub(crate) fn keys(&self) -> &KeyRange {
         &self.keys
     }

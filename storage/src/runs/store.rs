@@ -208,7 +208,8 @@ impl RunStore {
     /// `met` is called for each damage that was not known before.
     ///
     /// # Errors
-    /// `Io` for a lack of descriptors, memory or permission; `UnsupportedFormat`.
+    /// `Io` for a lack of descriptors, memory or permission, or if a part of the path is no
+    /// directory; `UnsupportedFormat`.
     pub(crate) fn open_run(
         &self,
         meta: &RunMeta,

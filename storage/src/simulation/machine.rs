@@ -10,7 +10,7 @@ use super::file::MemFile;
 use super::names::{Inode, Names, absolute};
 use super::rng::SplitMix64;
 
-/// The state all clones of a `MemDisk` share.
+/// The state that all clones of a `MemDisk` share.
 pub(super) struct Machine {
     names: Names,
     files: BTreeMap<Inode, Slot>,
@@ -28,7 +28,6 @@ pub(super) struct Machine {
     slow: Option<Slow>,
 }
 
-/// The mode of a held lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LockMode {
     Exclusive,
@@ -317,6 +316,9 @@ impl Machine {
 
     /// Takes a shared lock on a file that exists, or that was removed while another handle holds
     /// its lock. Returns the absolute path, for the unlock.
+    ///
+    /// # Errors
+    /// `WouldBlock` if the lock is held exclusively; `NotFound` if there is no such file.
     pub(super) fn lock_shared(&mut self, path: &Path) -> io::Result<PathBuf> {
         self.call(self.boot, None, |machine| {
             let path = absolute(path);

@@ -52,9 +52,10 @@ use crate::table_store::TableFiles;
 ///
 /// # Which calls count
 ///
-/// Every call of the crate's disk traits, reading ones too, is one I/O call, also
-/// when it fails. Dropping a handle or a lock is none, nor are the methods of
-/// `MemDisk` itself, nor calls without power.
+/// Every call of the crate's disk traits, reading ones too, is one I/O call, also when it fails. The
+/// exceptions are [`TableFiles::free_bytes`], [`ReadFile::forget_cached`] and
+/// [`WriteFile::begin_sync`], which also work without power. Dropping a handle or a lock is no I/O
+/// call, nor are the methods of `MemDisk` itself, nor calls without power.
 ///
 /// # Example
 ///
@@ -141,13 +142,13 @@ impl MemDisk {
         self.machine().io_calls
     }
 
-    /// Lets the power fail in the `nth` I/O call from now; 1 is the next.
-    /// Replaces an earlier `crash_at`.
+    /// Lets the power fail in the `nth` I/O call from now; 1 is the next. Replaces an earlier
+    /// `crash_at`.
     ///
-    /// The call and all calls after it fail with [`io::ErrorKind::Other`], "simulated power
-    /// loss", until [`MemDisk::restart`]. The effect of the call happens in part, under the
-    /// rules for unsynced data: a crash in a sync, for instance, may find all, some or none
-    /// of the bytes durable.
+    /// This I/O call and all later ones fail with [`io::ErrorKind::Other`], "simulated power loss",
+    /// until [`MemDisk::restart`]. The effect of the call happens in part, under the rules for
+    /// unsynced data: a crash in a sync, for instance, may find all, some or none of the bytes
+    /// durable.
     ///
     /// # Panics
     ///
@@ -173,8 +174,8 @@ impl MemDisk {
         self.machine().restart(seed);
     }
 
-    /// Makes the `nth` call of a kind from now fail once with an error of
-    /// `kind`; 1 is the next. Faults add up: each counts on its own.
+    /// Makes the `nth` call of the kind `op` from now fail once, with an error of the kind `kind`;
+    /// 1 is the next call. Faults add up: each counts the calls on its own.
     ///
     /// # Panics
     ///
@@ -194,9 +195,9 @@ impl MemDisk {
         self.machine().clear_faults();
     }
 
-    /// Makes the disk a slow one, by the order of calls rather than by time: before a call, a thread yields
-    /// to other threads a random number of times, up to `turns_max`, drawn from `seed`. 0, the default, is a
-    /// fast disk.
+    /// Makes the disk slow: before a call, the thread yields to other threads a random number of
+    /// times, up to `turns_max`, drawn from `seed`. This changes the order of the calls of several
+    /// threads, without a wait for time to pass. 0, the default, makes the disk fast.
     pub fn set_slow(&self, turns_max: u32, seed: u64) {
         self.machine().set_slow(turns_max, seed);
     }
@@ -234,7 +235,8 @@ impl MemDisk {
     ///
     /// # Errors
     ///
-    /// `NotFound` without the file, `UnexpectedEof` past its end.
+    /// `NotFound` if there is no such file; `UnexpectedEof` if `byte_offset` is not below its
+    /// length.
     ///
     /// # Panics
     ///
@@ -250,7 +252,7 @@ impl MemDisk {
     ///
     /// # Errors
     ///
-    /// `NotFound` without the file.
+    /// `NotFound` if there is no such file.
     pub fn cut(&self, path: impl AsRef<Path>, len: u64) -> io::Result<()> {
         let mut machine = self.machine();
         machine.file_at(path.as_ref())?.cut(machine::to_len(len)?);
@@ -261,7 +263,7 @@ impl MemDisk {
     ///
     /// # Errors
     ///
-    /// `NotFound` without the file.
+    /// `NotFound` if there is no such file.
     pub fn file_len(&self, path: impl AsRef<Path>) -> io::Result<u64> {
         let mut machine = self.machine();
         Ok(machine.file_at(path.as_ref())?.bytes().len() as u64)
@@ -271,7 +273,7 @@ impl MemDisk {
     ///
     /// # Errors
     ///
-    /// `NotFound` without the file.
+    /// `NotFound` if there is no such file.
     pub fn read_all(&self, path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
         let mut machine = self.machine();
         Ok(machine.file_at(path.as_ref())?.bytes().to_vec())

@@ -19,11 +19,12 @@ pub(super) struct Inode(pub(super) u64);
 /// leaves them. Paths given to it are absolute, see [`absolute`].
 pub(super) struct Names {
     dirs: BTreeSet<PathBuf>,
-    /// Directories of a `create_dir_all` that the power loss interrupted.
+    /// The directories whose creation by `create_dir_all` the power loss interrupted, outermost
+    /// first. The restart draws how many of them exist.
     half_created_dirs: Vec<PathBuf>,
-    /// The files that programs see now.
+    /// The names that programs see now, each with its file.
     seen: BTreeMap<PathBuf, Inode>,
-    /// The files a crash cannot take away.
+    /// The names, each with its file, that a power loss would leave if it undid the whole journal.
     durable: BTreeMap<PathBuf, Inode>,
     /// The changes of names that a power loss may still undo, oldest first: applied to `durable`,
     /// they give `seen`.
@@ -106,7 +107,7 @@ impl Names {
             .collect())
     }
 
-    /// Creates directories, durably.
+    /// Creates the directory, and those of its parents that are missing, durably.
     pub(super) fn create_dir_all(&mut self, dir: &Path) -> io::Result<()> {
         let missing = self.missing_dirs(dir)?;
         self.dirs.extend(missing);
@@ -144,12 +145,15 @@ impl Names {
         }
     }
 
-    /// Gives a file its first name, which must be free.
+    /// Gives a file a name, which must be free.
     pub(super) fn link(&mut self, path: PathBuf, inode: Inode) {
         self.log(NameOp::Link { path, inode });
     }
 
-    /// Gives a file one more name, which must be free.
+    /// Gives a file one more name.
+    ///
+    /// # Errors
+    /// `AlreadyExists` if the name is taken; `NotFound` or `NotADirectory` without its directory.
     pub(super) fn link_again(&mut self, path: PathBuf, inode: Inode) -> io::Result<()> {
         self.check_dir(parent(&path))?;
         if self.exists(&path) {
@@ -171,7 +175,8 @@ impl Names {
         Ok(inode)
     }
 
-    /// Renames a file; returns the file that had the new name before, if there was one.
+    /// Renames a file. Returns the file that had the new name before; `None` if no other file had
+    /// it.
     pub(super) fn rename(&mut self, from: PathBuf, to: PathBuf) -> io::Result<Option<Inode>> {
         if self.dirs.contains(&from) {
             return Err(io::Error::new(

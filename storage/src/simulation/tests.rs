@@ -430,9 +430,8 @@ fn restart_frees_locks_and_a_guard_of_before_frees_nothing() {
     assert_eq!(kind(disk.lock(path("/LOCK"))), ErrorKind::WouldBlock);
 }
 
-/// Writes records 1, 2, ... to a log, which is replaced as a whole at every
-/// fourth record. Calls `acknowledge` with the number of each record that is
-/// safe.
+/// Writes records 1, 2, ... to a log, which is replaced as a whole at every fourth record. Calls
+/// `acknowledge` with the number of each record that is durable.
 fn run_log(disk: &MemDisk, mut acknowledge: impl FnMut(u8)) -> io::Result<()> {
     let (log, tmp, root) = (path("/log"), path("/tmp"), path("/"));
     let mut all = Vec::new();

@@ -13,17 +13,17 @@ use crate::key::SeqNo;
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub(crate) enum SnapshotOp {
     Create(SnapshotRecord),
-    /// Deletes the snapshot of this id.
+    /// Deletes the snapshot or hold of this id.
     Delete(u64),
     Expiry(SnapshotExpiry),
 }
 
-/// The operations on snapshots since the manifest recorded the last ones.
+/// The operations on snapshots that the manifest may not have yet, as an edit adds them to it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SnapshotChanges {
-    /// Once this edit is written, the manifest has all operations on snapshots up to this commit,
-    /// so that the replay of the WAL skips them.
+    /// Once the edit with these operations is written, the manifest has all operations on snapshots
+    /// up to this commit, so that the replay of the WAL skips them.
     pub(crate) as_of: SeqNo,
     /// The operations on snapshots, each with the sequence number of its commit, in ascending
     /// order.

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, HashMap};
 use super::{Bookmark, TableSpan};
 use crate::key::{ReadPoint, SeqNo, TableId};
 
-/// The snapshots of all keyspaces.
+/// The bookmarks (snapshots and holds) of all keyspaces.
 #[derive(Debug, Default)]
 pub(super) struct SnapshotIndex {
     keyspaces: BTreeMap<String, OfKeyspace>,
@@ -19,18 +19,20 @@ pub(super) struct SnapshotIndex {
 
 #[derive(Debug, Default)]
 struct OfKeyspace {
-    /// The snapshots of the keyspace, ascending by commit, then by id.
+    /// The snapshots and holds of the keyspace, ascending by the commit at which they read, then by
+    /// id.
     points: Vec<SnapshotPoint>,
-    /// For each name, the commit and the id (the [place](Bookmark::place)) of its newest snapshot.
+    /// For each name of a snapshot or hold, the commit and the id (the [place](Bookmark::place)) of
+    /// the newest one with the name.
     places: HashMap<String, (SeqNo, u64)>,
 }
 
-/// A snapshot without its name and keyspace.
+/// A snapshot or hold, without its name and keyspace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct SnapshotPoint {
     pub(super) at: ReadPoint,
     pub(super) id: u64,
-    /// The table that the snapshot covers; `None` if it covers the keyspace.
+    /// The table that the snapshot or hold covers; `None` if it covers the keyspace.
     pub(super) table: Option<TableId>,
 }
 
@@ -47,7 +49,7 @@ impl SnapshotIndex {
         index
     }
 
-    /// Adds a snapshot.
+    /// Adds a snapshot or hold.
     pub(super) fn add(&mut self, bookmark: &Bookmark) {
         let record = &bookmark.record;
         let of = match self.keyspaces.get_mut(&record.keyspace) {
@@ -83,13 +85,14 @@ impl SnapshotIndex {
         }
     }
 
-    /// Returns the commit and the id (the [place](Bookmark::place)) of the newest snapshot with
-    /// this name.
+    /// Returns the commit and the id (the [place](Bookmark::place)) of the newest snapshot or hold
+    /// with this name; `None` if there is none.
     pub(super) fn place(&self, keyspace: &str, name: &str) -> Option<(SeqNo, u64)> {
         self.keyspaces.get(keyspace)?.places.get(name).copied()
     }
 
-    /// Returns the keyspaces that have snapshots, each with its snapshots, ascending by commit.
+    /// Returns the keyspaces that have snapshots or holds, each with these, ascending by the commit
+    /// at which they read.
     pub(super) fn keyspaces(&self) -> impl Iterator<Item = (&str, &[SnapshotPoint])> {
         let all = self.keyspaces.iter();
         all.map(|(keyspace, of)| (&**keyspace, &of.points[..]))

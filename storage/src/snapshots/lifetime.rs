@@ -49,8 +49,8 @@ impl Lifetime {
         self.created_after < seq && self.dropped_after.is_none_or(|last| seq <= last)
     }
 
-    /// Returns the positions of the commits at which the table exists, in a list that ascends by
-    /// commit.
+    /// Returns the positions, in a list that ascends by commit, of the items at whose commits the
+    /// table exists.
     pub(crate) fn range_in<T>(self, list: &[T], commit: impl Fn(&T) -> SeqNo) -> Range<usize> {
         let start = list.partition_point(|item| commit(item) <= self.created_after);
         let is_before_drop = |item: &T| self.dropped_after.is_none_or(|last| commit(item) <= last);

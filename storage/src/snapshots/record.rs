@@ -17,11 +17,12 @@ pub(crate) struct SnapshotRecord {
     pub(crate) id: u64,
     pub(crate) keyspace: String,
     pub(crate) name: String,
-    /// The only table that the snapshot covers. `None`: it covers all tables that the keyspace had.
+    /// The only table that the snapshot covers. `None`: it covers all tables that the keyspace had
+    /// at the commit of the snapshot.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) table: Option<CoveredTable>,
-    /// The creation time, in milliseconds since the Unix epoch. Readers of the snapshot judge expiry by
-    /// this time.
+    /// The creation time, in milliseconds since the Unix epoch; that of the snapshot, if this is a
+    /// hold. Readers of the snapshot or hold judge expiry by this time.
     pub(crate) created_ms: u64,
     /// The time from which on the snapshot counts as deleted; the engine deletes it soon after.
     /// `None`: the snapshot does not expire.
@@ -67,7 +68,7 @@ pub(crate) struct SnapshotExpiry {
     pub(crate) expires_ms: Option<u64>,
 }
 
-/// A snapshot with the commit at which its readers read.
+/// A bookmark: the record of a snapshot or hold, with the commit at which its readers read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Bookmark {
@@ -85,8 +86,7 @@ impl Bookmark {
     }
 
     /// Returns the key by which bookmarks (snapshots and holds) are sorted: the commit at which
-    /// they read, and then the id. A hold keeps the state of a snapshot, so it reads at the same
-    /// commit.
+    /// they read, and then the id. A hold reads at the commit of the snapshot whose state it keeps.
     pub(super) fn place(&self) -> (SeqNo, u64) {
         (self.seq, self.record.id)
     }
@@ -106,15 +106,15 @@ impl Bookmark {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Bookmarks {
     pub(crate) as_of: SeqNo,
-    /// The largest id that a snapshot ever had, deleted ones included.
+    /// The largest id that a snapshot or hold ever had, deleted ones included.
     pub(crate) last_id: u64,
     /// The bookmarks (snapshots and holds), ascending by the commit at which they read, then by id.
     pub(crate) list: Vec<Bookmark>,
 }
 
 impl Bookmarks {
-    /// Applies the operation of the commit `seq`. This method and those below are called in commit
-    /// order.
+    /// Applies the operation of the commit `seq`. Operations must be applied in the order of
+    /// commits.
     pub(crate) fn apply(&mut self, seq: SeqNo, op: SnapshotOp) {
         match op {
             SnapshotOp::Create(record) => {

@@ -60,8 +60,9 @@ pub(crate) struct SnapshotCensus {
     /// The number of snapshots, without `holds` (each keeps a snapshot's state of one table).
     pub(crate) snapshots: usize,
     pub(crate) holds: usize,
-    /// The creation time of the oldest snapshot. A deleted snapshot counts as long as a hold keeps
-    /// its state, because the hold pins as much as the snapshot did.
+    /// The creation time of the oldest snapshot, in milliseconds since the Unix epoch; `None` if
+    /// there is none. A deleted snapshot counts as long as a hold keeps its state, because the hold
+    /// pins as much as the snapshot did.
     pub(crate) oldest_ms: Option<u64>,
 }
 
@@ -151,8 +152,9 @@ impl SnapshotRegistry {
         state.costly.remove(&point)
     }
 
-    /// Registers a view at a named snapshot. The versions that an open snapshot reads stay, even if
-    /// the snapshot is deleted meanwhile.
+    /// Registers a view at a named snapshot, and returns the snapshot. The versions that the
+    /// snapshot shows stay until the view ends ([`Self::release_view`]), even if the snapshot is
+    /// deleted before.
     ///
     /// # Errors
     /// [`Error::NotFound`] when there is none of this name, or it has expired.
@@ -220,7 +222,8 @@ impl SnapshotRegistry {
         }
     }
 
-    /// Returns the time at which the next snapshot expires; `None` if none does.
+    /// Returns the earliest time at which a snapshot or hold expires, in milliseconds since the
+    /// Unix epoch; `None` if none expires.
     pub(crate) fn next_expiry_ms(&self) -> Option<u64> {
         let state = self.state.lock().unwrap();
         let list = state.bookmarks.list.iter();
@@ -232,7 +235,7 @@ impl SnapshotRegistry {
         self.state.lock().unwrap().bookmarks.as_of
     }
 
-    /// Returns the largest id that a snapshot ever had.
+    /// Returns the largest id that a snapshot or hold ever had.
     pub(crate) fn last_id(&self) -> u64 {
         self.state.lock().unwrap().bookmarks.last_id
     }
@@ -267,8 +270,8 @@ impl SnapshotRegistry {
         self.state.lock().unwrap().find_live(keyspace, name, now_ms)
     }
 
-    /// Returns the record of a snapshot, with the commit at which it reads. The snapshot may have
-    /// expired.
+    /// Returns the record of a snapshot, with the commit at which it reads; `None` if there is none
+    /// of this name. The snapshot may have expired.
     pub(crate) fn find(&self, keyspace: &str, name: &str) -> Option<Bookmark> {
         self.state.lock().unwrap().find(keyspace, name).cloned()
     }
@@ -278,8 +281,9 @@ impl SnapshotRegistry {
         state.index.covering(table).next().is_some()
     }
 
-    /// Returns the boundaries of a table: the points at which its snapshots and all views read.
-    /// `now_ms` is the time of the clock that views read, taken before this call.
+    /// Returns the boundaries of a table: the points at which its snapshots, its holds and all
+    /// views read. `now_ms` is the time of the flush or merge. It must be read from the clock
+    /// before this call, so that no view that is registered later has an earlier time.
     pub(crate) fn boundaries(&self, table: TableSpan<'_>, now_ms: u64) -> Boundaries {
         let state = self.state.lock().unwrap();
         let bookmarks = state.index.covering(table);
@@ -291,7 +295,7 @@ impl SnapshotRegistry {
     }
 
     /// Returns the boundaries of a table with its bookmarks (snapshots and holds) and without them,
-    /// both at one instant.
+    /// both at one instant. `now_ms` is as in [`Self::boundaries`].
     pub(crate) fn pin_points(&self, table: TableSpan<'_>, now_ms: u64) -> PinPoints {
         let state = self.state.lock().unwrap();
         let bookmarks: Vec<_> = state.index.covering(table).copied().collect();
@@ -334,8 +338,8 @@ impl SnapshotRegistry {
     }
 
     /// Returns the sequence numbers at which the bookmarks of a table (snapshots, and holds on a
-    /// snapshot's state of the table) read, ascending, each once. At these numbers flushes cut
-    /// memtables into runs, and by them the choice of merges keeps runs apart. (Views are too
+    /// snapshot's state of the table) read, ascending, each once. Flushes split memtables into
+    /// several runs at these numbers, and the merge policy arranges runs by them. (Views are too
     /// short-lived to arrange files by.)
     pub(crate) fn bookmark_seqs(&self, table: TableSpan<'_>) -> Vec<SeqNo> {
         let state = self.state.lock().unwrap();

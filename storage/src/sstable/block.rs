@@ -52,7 +52,7 @@ pub(super) struct Entry<'a> {
     pub(super) end: usize,
 }
 
-/// The entry that [`Block::find`] found: the first one at or after the sought version.
+/// The entry that [`Block::find`] or [`Block::find_older`] found.
 #[derive(Debug)]
 pub(super) struct Found<'a> {
     pub(super) entry: Entry<'a>,
@@ -62,7 +62,8 @@ pub(super) struct Found<'a> {
 
 impl Block {
     /// Creates a block of uncompressed bytes. Checks that they have room for entries and for as
-    /// many restart points as their last bytes state.
+    /// many restart points as their last bytes state, and that the first restart point is the first
+    /// byte.
     pub(super) fn new(bytes: Bytes) -> Result<Self, Damage> {
         let damage = || {
             Damage(format!(
@@ -241,7 +242,7 @@ impl Block {
     }
 
     /// Returns the entry at the offset `start` if its key is `key`; `None` if it has another key.
-    /// The entry before it must have the key `key`, too.
+    /// The entry that ends at `start` must have the key `key`, and must not be the last one.
     pub(super) fn find_older(&self, key: &[u8], start: usize) -> Result<Option<Found<'_>>, Damage> {
         let entry = self.entry(start)?;
         let Some(rest) = key.get(entry.shared..) else {
@@ -251,7 +252,8 @@ impl Block {
         Ok(same_key.then_some(Found { entry, same_key }))
     }
 
-    /// Returns the last restart point `< (key, seq)`, or the first one.
+    /// Returns the offset of the last restart point whose entry is before `(key, seq)`; the first
+    /// restart point if there is none.
     fn restart_before(&self, key: &[u8], seq: SeqNo) -> Result<usize, Damage> {
         // Restart points below `low` are smaller; from `high` on none is.
         let (mut low, mut high, mut best) = (0, self.restarts, 0);

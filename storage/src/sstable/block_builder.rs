@@ -31,7 +31,7 @@ impl BlockBuilder {
         }
     }
 
-    /// Appends a version, which must be greater than the one before.
+    /// Appends a version, which must come after the one before, in the order of versions.
     ///
     /// # Panics
     /// When the block grows past 4 GiB, because restart offsets have 32 bits.

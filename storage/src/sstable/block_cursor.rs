@@ -76,7 +76,7 @@ impl BlockCursor {
         self.block.value(self.value.clone())
     }
 
-    /// Moves to the first entry `>= (key, seq)`.
+    /// Moves to the first entry `>= (key, seq)`; to no entry if there is none.
     pub(super) fn seek(&mut self, key: &[u8], seq: SeqNo) -> Result<(), Damage> {
         self.valid = false;
         if let Some(found) = self.block.find(key, seq)? {
@@ -94,7 +94,7 @@ impl BlockCursor {
         Ok(())
     }
 
-    /// Moves to the last entry `< (key, seq)`.
+    /// Moves to the last entry `< (key, seq)`; to no entry if there is none.
     pub(super) fn seek_before(&mut self, key: &[u8], seq: SeqNo) -> Result<(), Damage> {
         self.valid = false;
         let limit = match self.block.find(key, seq)? {
@@ -117,10 +117,10 @@ impl BlockCursor {
         self.move_to_last_before(self.block.entries_end())
     }
 
-    /// Moves to the next entry.
+    /// Moves to the next entry; to no entry at the end of the block.
     ///
     /// # Panics
-    /// When not valid.
+    /// If the cursor stands on no entry.
     #[inline]
     pub(super) fn next(&mut self) -> Result<(), Damage> {
         assert!(self.valid, "next on a cursor that stands nowhere");
@@ -131,11 +131,12 @@ impl BlockCursor {
         Ok(())
     }
 
-    /// Moves to the entry before, by walking from the restart point before the current entry: an
-    /// entry does not contain the position of its predecessor.
+    /// Moves to the entry before; to no entry at the start of the block. Walks from the restart
+    /// point before the current entry, because an entry does not contain the position of its
+    /// predecessor.
     ///
     /// # Panics
-    /// When not valid.
+    /// If the cursor stands on no entry.
     pub(super) fn prev(&mut self) -> Result<(), Damage> {
         assert!(self.valid, "prev on a cursor that stands nowhere");
         self.valid = false;

@@ -155,8 +155,9 @@ impl Bounds {
     }
 }
 
-/// Returns the first eight bytes, padded with zeros, as a number that sorts as the bytes do. Of two
-/// keys the one with the smaller head is smaller; if the heads are equal, the keys decide.
+/// Returns the first eight bytes of `rest`, padded with zeros, as a number that sorts as the bytes
+/// do. Of two keys the one with the smaller head is smaller; if the heads are equal, the keys
+/// decide.
 fn head(rest: &[u8]) -> u64 {
     match rest.first_chunk::<HEAD_BYTES>() {
         Some(bytes) => u64::from_be_bytes(*bytes),

@@ -63,8 +63,8 @@ impl Weighter<BlockKey, Cached> for BlockWeighter {
     }
 }
 
-/// Handles evictions: updates the size of the cached partitions, and empties the slots of evicted
-/// ones.
+/// Handles evictions: subtracts the size of evicted partitions from `partitions_bytes`, and empties
+/// the slots of these partitions.
 #[derive(Debug, Clone)]
 struct Evictions {
     partitions_bytes: Arc<AtomicU64>,
@@ -184,7 +184,7 @@ impl BlockCache {
     }
 
     /// Sets the capacity of the cache to the part of the shared budget that open tables leave, or
-    /// to the least that the cache gets.
+    /// to the least that the cache gets. A small change is left out: see [`Self::STEP_FRACTION`].
     fn share(&self) {
         let (Some(shared), Some(blocks)) = (self.shared_bytes, &self.blocks) else {
             return;
@@ -198,8 +198,8 @@ impl BlockCache {
         }
     }
 
-    /// Returns the memory of open tables: the top levels of their indexes, properties, and range
-    /// tombstones.
+    /// Returns the bytes of memory that open tables take outside of the cache: the top levels of
+    /// their indexes, the slots of their partitions, properties, and range tombstones.
     pub(crate) fn tables_bytes(&self) -> u64 {
         self.tables_bytes.load(Ordering::Relaxed)
     }
@@ -209,8 +209,8 @@ impl BlockCache {
         *self.blocks_bytes_max.lock().unwrap()
     }
 
-    /// Looks for a data block; a block that is found counts as used, and so is less likely to be
-    /// evicted.
+    /// Returns a data block; `None` if it is not in the cache. A block that is found counts as
+    /// used, and so is less likely to be evicted.
     pub(super) fn get(&self, file_number: u64, offset: u64) -> Option<Block> {
         let blocks = self.blocks.as_ref();
         let found = match blocks.and_then(|blocks| blocks.get(&(file_number, offset))) {
@@ -227,7 +227,7 @@ impl BlockCache {
     }
 
     /// Adds a verified, uncompressed block. Returns a block that was evicted for it, if there was
-    /// one.
+    /// one, so that the caller can reuse its memory.
     pub(super) fn insert(&self, file_number: u64, offset: u64, block: Block) -> Option<Block> {
         let mut evicted = Evicted::default();
         let (blocks, key) = (self.blocks.as_ref()?, (file_number, offset));
@@ -286,7 +286,8 @@ impl BlockCache {
         self.partitions_read.load(Ordering::Relaxed)
     }
 
-    /// Returns the part of [`Self::used_bytes`] that partitions take.
+    /// Returns the memory of the cached partitions, in bytes. [`Self::used_bytes`] also includes an
+    /// overhead for each.
     pub(crate) fn partitions_bytes(&self) -> u64 {
         self.partitions_bytes.load(Ordering::Relaxed)
     }

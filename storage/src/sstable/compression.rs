@@ -18,7 +18,7 @@ use super::damage::Damage;
 use super::file_id::BlockPlace;
 use crate::mutation::{self, Mutation};
 
-/// The compression of blocks.
+/// The compression of blocks. The default is LZ4.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Compression {
@@ -44,12 +44,12 @@ pub(super) const PAYLOAD_BYTES_MAX: usize = (256 << 20) + (1 << 20);
 const TYPE_NONE: u8 = 0;
 const TYPE_LZ4: u8 = 1;
 const TYPE_ZSTD: u8 = 2;
-/// The greatest compression type.
+/// The greatest number of a compression type in a stored block.
 pub(super) const TYPE_MAX: u8 = TYPE_ZSTD;
-/// Width of the uncompressed length before compressed data.
+/// The number of bytes of the uncompressed length, which stands before compressed data.
 const LENGTH_BYTES: usize = 4;
-/// The memory for a payload is a multiple of this number of bytes, so that the next payload may fit
-/// into it, too.
+/// New memory for a payload has a multiple of this number of bytes, so that the next payload may
+/// fit into it, too.
 const MEMORY_STEP_BYTES: usize = 128;
 /// A byte of LZ4 data stands for at most this many bytes.
 const LZ4_RATIO_MAX: usize = 255;
@@ -94,8 +94,8 @@ impl Sealer {
         out.len() - start
     }
 
-    /// Appends `payload` to `out`, compressed by `pack`, or leaves `out` unchanged if that saves
-    /// too little.
+    /// Appends `payload` to `out`, compressed by `pack`, and returns true. If that saves too
+    /// little, leaves `out` unchanged and returns false.
     fn put_packed(
         &mut self,
         payload: &[u8],
@@ -148,9 +148,10 @@ pub(super) fn unseal(stored: Bytes, place: BlockPlace) -> Result<Bytes, Damage> 
     }
 }
 
-/// Like [`unseal`], for bytes that are about to be overwritten. The payload is put into the memory
-/// of `spare` if nothing else refers to this memory and it is at most an eighth larger than the
-/// payload: a cache counts the length of the payload, not of its memory.
+/// Like [`unseal`], for bytes in a buffer that the caller will overwrite: the payload is always a
+/// copy. It is put into the memory of `spare` if nothing else refers to this memory and it is at
+/// most an eighth larger than the payload: a cache counts the length of the payload, not of its
+/// memory.
 pub(super) fn unseal_into(stored: &[u8], place: BlockPlace, spare: Bytes) -> Result<Bytes, Damage> {
     let memory = |len: usize| match spare.try_into_mut().map(Vec::from) {
         Ok(memory) if (len..=len + len / 8).contains(&memory.capacity()) => memory,
@@ -202,8 +203,8 @@ fn check(stored: &[u8], place: BlockPlace) -> Result<(Compression, &[u8]), Damag
     }
 }
 
-/// Unpacks a payload that begins with its unpacked length. `memory` returns a buffer for that
-/// length.
+/// Unpacks a payload that begins with its unpacked length. `memory` gets that length, and returns a
+/// buffer to be reused; a buffer that is too small is not used.
 fn unpack(
     packing: Compression,
     packed: &[u8],

@@ -25,7 +25,7 @@ use crate::random_id::random_id;
 #[serde(try_from = "String", into = "String")]
 pub(crate) struct FileId(pub(super) [u8; Self::BYTES]);
 
-/// Bytes before the first block.
+/// The number of bytes before the first block.
 pub(super) const HEADER_BYTES: usize = FileId::BYTES + 4;
 
 impl FileId {
@@ -47,7 +47,8 @@ impl FileId {
         header
     }
 
-    /// Returns the id in the header at the start of a file, if that is whole.
+    /// Returns the id in the header at the start of a file; `None` if the header is incomplete or
+    /// not valid.
     pub(super) fn of_header(file: &[u8]) -> Option<Self> {
         let header = file.first_chunk::<HEADER_BYTES>()?;
         let id = Self(*header.first_chunk()?);

@@ -62,7 +62,8 @@ impl Filter {
 /// Collects the keys for the bloom filter of the open partition of an SSTable being written.
 pub(super) struct FilterBuilder {
     bits_per_key: u32,
-    /// Hash of each distinct key: the size of the filter is known only at the end.
+    /// The hash of each distinct key and key prefix. They are collected because the size of the
+    /// filter depends on their number.
     hashes: Vec<u64>,
 }
 
@@ -74,7 +75,7 @@ impl FilterBuilder {
         }
     }
 
-    /// Adds a key; call once per distinct key.
+    /// Adds a key or a key prefix, by its hash; call once per distinct one.
     pub(super) fn add(&mut self, hash: u64) {
         if self.bits_per_key > 0 {
             self.hashes.push(hash);

@@ -121,8 +121,8 @@ pub fn properties(bytes: &[u8]) {
 }
 
 /// Opens a whole file, as it is and with its checksums made right, verifies it, scans it from both
-/// ends, and looks every key up. If verification finds no error, scans and look-ups must return the
-/// same.
+/// ends, and looks up the first 64 versions. If verification finds no error, both scans must return
+/// the same versions, and the look-ups must find theirs. Every error must be `Corruption`.
 pub fn sstable(bytes: &[u8]) {
     let mut repaired = bytes.to_vec();
     reseal(&mut repaired);
@@ -222,7 +222,10 @@ pub(crate) fn reseal(bytes: &mut [u8]) {
     }
 }
 
-/// Returns the payload of a block that lies in the file.
+/// Returns the payload of a stored block of the file.
+///
+/// # Errors
+/// `Damage` if the block does not lie in the file, or cannot be unpacked.
 fn payload_at(bytes: &[u8], footer: &Footer, handle: BlockHandle) -> Result<Bytes, Damage> {
     let range = usize::try_from(handle.offset).ok().zip(handle.end());
     let stored = range
@@ -344,7 +347,7 @@ pub(crate) fn tables() -> Vec<(&'static str, Vec<u8>)> {
         .to_vec()
 }
 
-/// Returns the parts of a real table, each with the name of its fuzz target.
+/// Returns parts of a whole table, each with the name of the fuzz target that decodes it.
 #[cfg(test)]
 pub(crate) fn parts(table: &[u8]) -> Vec<(&'static str, Vec<u8>)> {
     let last = table.last_chunk().unwrap();
@@ -366,7 +369,7 @@ pub(crate) fn parts(table: &[u8]) -> Vec<(&'static str, Vec<u8>)> {
 }
 
 /// Regression: the restart points of data blocks were verified, but not those of the index. A table
-/// with one of the latter in the wrong place passed, and could not be read backwards. Now the table
+/// whose index had a misplaced restart point passed, and could not be read backwards. Now the table
 /// does not open, or the partition cannot be read.
 #[cfg(test)]
 #[test]

@@ -13,7 +13,7 @@ pub(super) struct BlockHandle {
 }
 
 impl BlockHandle {
-    /// Returns the offset of the first byte after the block; `None` when it does not fit.
+    /// Returns the offset of the first byte after the block; `None` if it is above [`u64::MAX`].
     pub(super) fn end(self) -> Option<u64> {
         self.offset.checked_add(self.len)
     }

@@ -120,7 +120,8 @@ impl Index {
 pub(super) struct IndexBuilder {
     block: BlockBuilder,
     value: Vec<u8>,
-    /// The last version of the last data block, and the block's handle.
+    /// The last version of the last data block, and the block's handle, until the bound of the
+    /// block is known; `None` if there is no such block.
     last: Option<(Vec<u8>, SeqNo, BlockHandle)>,
     /// The offset in the file at which the last data block with a known bound ends. The bound of a
     /// block is known once the next block begins.

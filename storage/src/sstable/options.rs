@@ -6,27 +6,27 @@ use super::compression::Compression;
 use crate::error::{Error, Result};
 use crate::read::FilterPrefix;
 
-/// The layout of new SSTables. Every table records the options that it was written with, so a
+/// The layout of new SSTables. Every SSTable records the options that it was written with, so a
 /// change affects new files only.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SsTableOptions {
-    /// Size of a data block before compression, in bytes, 1 to 16 MiB. A single
-    /// larger record gets a block of its own. Larger blocks compress better;
-    /// smaller ones make a point read cheaper.
+    /// Size of a data block before compression, in bytes: from 1 byte to 16 MiB. A single larger
+    /// record gets a block of its own. Larger blocks compress better; smaller ones make a point
+    /// read cheaper. Default: 4096.
     pub block_bytes: u32,
     /// Number of records from one full key to the next in a block, at least 1. A larger number
-    /// saves space; a smaller one makes a search shorter.
+    /// saves space; a smaller one makes a search shorter. Default: 16.
     pub restart_interval: u32,
-    /// Size of the bloom filter, in bits per distinct key, at most 64. 10 lets
-    /// about 1 % of absent keys through; 0 writes no filter.
+    /// Size of the bloom filter, in bits per distinct key, at most 64. 10, the default, lets about
+    /// 1 % of absent keys through; 0 writes no filter.
     pub filter_bits_per_key: u32,
     /// The prefixes of keys that filters contain beside the keys. A scan within one prefix skips
     /// files without keys of that prefix. This is worth its space where such scans meet many runs;
     /// each prefix takes as many bits as a key. Default: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub filter_prefix: Option<FilterPrefix>,
-    /// The compression of data blocks and of the index.
+    /// The compression of data blocks, of the index and of range tombstones. Default: LZ4.
     pub compression: Compression,
     /// The compression of the oldest of a table's runs, which has most of the table's bytes and is
     /// written least often; by default that of the other runs. (`bottommost_compression` of

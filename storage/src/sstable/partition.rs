@@ -48,7 +48,8 @@ impl Partition {
     /// filter that excludes nothing.
     ///
     /// # Errors
-    /// `Damage` unless it has the data blocks that the top level records, within its bounds.
+    /// `Damage` if the payload is no index, or if its data blocks and bounds are not those that the
+    /// top level records for the partition.
     pub(super) fn decode(index: Bytes, top: &TopLevel, position: usize) -> Result<Self, Damage> {
         let data = top.place(position).data;
         let index = Index::decode(index, data.offset)?;

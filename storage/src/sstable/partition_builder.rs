@@ -8,8 +8,8 @@ use crate::key::SeqNo;
 use crate::mutation::{self, Mutation};
 
 /// A partition ends once its index and filter have this many bytes: some hundreds of data blocks.
-/// Larger ones push more out of the cache for one cold lookup; smaller ones make the top level
-/// larger, which never leaves memory.
+/// Larger partitions push more out of the cache for one cold lookup; smaller ones make the top
+/// level larger, which never leaves memory.
 const PARTITION_BYTES: usize = 16 << 10;
 
 /// A partition of an SSTable's index and filter, other than the last, has at least this many data
@@ -62,7 +62,8 @@ impl PartitionBuilder {
         self.partition_bytes = bytes;
     }
 
-    /// Begins a data block with this key; `prefix` is the hash of the key's prefix.
+    /// Ends the open partition if it is full. Then begins a data block with `key`; `prefix` is the
+    /// hash of the prefix of `key`, if it has one.
     pub(super) fn start_block(&mut self, key: &[u8], prefix: Option<u64>) {
         self.index.start_block(key);
         let (blocks, bytes_max) = (self.index.entries(), self.partition_bytes);

@@ -22,10 +22,11 @@ use crate::error::{Error, Result};
 use crate::file_system::ReadFile;
 use crate::key::RangeTombstones;
 
-/// The file number in a table that was written outside of a database.
+/// The file number that a table records if it was written outside of a database.
 pub(crate) const NO_NUMBER: u64 = 0;
 
-/// The parts of a table that are read when it is opened.
+/// The parts of an open table that stay in memory: all but the data blocks and the partitions of
+/// filters and indexes.
 #[derive(Debug)]
 pub(super) struct Parts {
     pub(super) footer: Footer,
@@ -36,8 +37,9 @@ pub(super) struct Parts {
 
 impl Parts {
     /// Reads and checks the parts of an SSTable that stay in memory while it is open: footer, top
-    /// level of the index, properties, range tombstones. The file must have this number, or this id
-    /// if one is given.
+    /// level of the index, properties, range tombstones. The properties must record `file_number`
+    /// or [`NO_NUMBER`], unless the footer has the `id` that is given: then any number is accepted.
+    /// The returned properties have `file_number` in each case.
     ///
     /// # Errors
     /// The errors of [`SsTable::open`](super::SsTable::open).
@@ -83,7 +85,8 @@ impl Parts {
         })
     }
 
-    /// Reads a partition, filter and index at once.
+    /// Reads the filter and the index of the partition at `position` of the top level, which are
+    /// neighbours in the file, with one read.
     pub(super) fn read_partition(
         &self,
         file: &dyn ReadFile,
@@ -115,7 +118,7 @@ impl Parts {
     }
 }
 
-/// Reads the range tombstones, if there are any.
+/// Reads the range tombstones; returns `None` if the properties list none.
 fn read_tombstones(
     file: &dyn ReadFile,
     path: &Path,

@@ -7,21 +7,21 @@ use super::reader::SsTable;
 use crate::error::Result;
 use crate::key::{KeyRange, SeqNo, is_before};
 
-/// A piece of a file's data: its upper end, a key that is not above the keys of the next piece, and
-/// its size in bytes.
+/// A piece of a file's data: its upper bound and its stored size in bytes. No key of the piece is
+/// above the bound, and no key of the next piece is below it.
 pub(crate) type Piece = (Vec<u8>, u64);
 
 impl SsTable {
-    /// Returns the number of partitions that may have keys of a range.
+    /// Returns the number of partitions of the index that may have keys of `range`.
     pub(crate) fn partitions_in(&self, range: &KeyRange) -> usize {
         self.partitions_over(range).count()
     }
 
-    /// Divides the data of a key range into pieces, in the order of the keys, without reading data.
-    /// A piece is a data block or, unless `in_detail`, all data blocks of an index partition that
-    /// lies within the range, so that only the partitions at the ends of the range are read. The
-    /// blocks of a partition that cannot be read are one piece, too: a read of their data will
-    /// report the damage.
+    /// Divides the data of a key range into pieces, in the order of the keys, without reading data
+    /// blocks. With `in_detail` each data block is a piece. Otherwise an index partition that lies
+    /// wholly within the range is one piece, and only the index partitions at the ends of the range
+    /// are read, and divided into blocks. An index partition that cannot be read is one piece, too;
+    /// a read of its data returns the error.
     pub(crate) fn pieces(&self, range: &KeyRange, in_detail: bool) -> Vec<Piece> {
         let mut pieces = Vec::new();
         for position in self.partitions_over(range) {

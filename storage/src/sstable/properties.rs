@@ -19,20 +19,22 @@ use crate::read::{ExpiryBounds, PrefixesOf, TimestampBounds};
 #[serde(deny_unknown_fields)]
 pub(crate) struct Properties {
     pub(crate) format_version: u32,
-    /// Number of the file within its database.
+    /// Number of the file within its database. A file that was written outside of a database
+    /// records [`NO_NUMBER`](super::NO_NUMBER); when it is read, that is replaced by the number
+    /// under which it was opened.
     pub(crate) file_number: u64,
     /// The id of the database's table whose versions the file contains; 0 if the file was written
     /// outside of a database, to be ingested.
     pub(crate) table_id: u32,
-    /// Number of versions, tombstones included; range tombstones are no versions.
-    /// 0 when there are range tombstones only; then the keys are empty.
+    /// Number of versions, tombstones included; range tombstones are no versions. 0 if the file has
+    /// range tombstones only: `smallest_key` and `largest_key` are empty then.
     pub(crate) entries: u64,
     /// Number of versions that are tombstones.
     pub(crate) tombstones: u64,
-    /// The first user key, in hex in the file.
+    /// The smallest user key of the versions; recorded in hex.
     #[serde(serialize_with = "to_hex", deserialize_with = "from_hex")]
     pub(crate) smallest_key: Vec<u8>,
-    /// The last user key, in hex in the file.
+    /// The largest user key of the versions; recorded in hex.
     #[serde(serialize_with = "to_hex", deserialize_with = "from_hex")]
     pub(crate) largest_key: Vec<u8>,
     /// The smallest sequence number of any version or range tombstone.
@@ -45,39 +47,39 @@ pub(crate) struct Properties {
     /// Number of versions that expire.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub(crate) expiring: u64,
-    /// The sketch of the user keys, to estimate the number of different keys of this table and
-    /// others together; in hex in the file.
+    /// The sketch of the user keys, to estimate the number of different keys in several tables
+    /// together; recorded in hex.
     #[serde(serialize_with = "sketch_to_hex", deserialize_with = "sketch_from_hex")]
     pub(crate) key_sketch: KeySketch,
     /// Length of the user keys of all versions together, in bytes.
     pub(crate) raw_key_bytes: u64,
     /// Length of the values of all versions together, in bytes.
     pub(crate) raw_value_bytes: u64,
-    /// The offset at which the stored data blocks end; they begin behind the header.
+    /// The offset at which the last data block ends. The first one begins behind the header.
     pub(crate) data_end: u64,
-    /// The bounds of the timestamps in the values; `None` if the table's merge operator
-    /// cannot read all of them.
+    /// The bounds of the timestamps in the values; `None` if the table has no merge operator, or
+    /// the operator cannot read all of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) timestamps: Option<TimestampBounds>,
-    /// The bounds of the times at which something in the file expires.
+    /// The bounds of the times at which values in the file, or parts of them, expire.
     #[serde(default, skip_serializing_if = "ExpiryBounds::is_never")]
     pub(crate) expiries: ExpiryBounds,
     /// The kind of the key prefixes in the table's filters; `None` if the filters have no prefixes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) filter_prefixes: Option<PrefixesOf>,
-    /// The block with the range tombstones of the whole run, which its last file has. (A merge may
-    /// write a run in parts, one key range after the other; then the last file of each part has
-    /// those of the part.) `None` if the block is in another file, or if there are no range
-    /// tombstones.
+    /// The place of the block of range tombstones. Of the files of a run only the last has that
+    /// block, for the whole run. If a merge wrote the run in parts, one key range after the other,
+    /// the last file of each part has the block for the part. `None` if the file has no such block.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) range_tombstones: Option<TombstoneProperties>,
-    /// The table of the database to which the file belongs, and the ranges of its keys and sequence
-    /// numbers that the file covers, for a repair without a manifest.
+    /// The database's table to which the file belongs, and the ranges of the table's keys and
+    /// sequence numbers that the file covers. A repair without a manifest needs them. `None` if the
+    /// file was written outside of a database.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) origin: Option<Origin>,
     /// The layout of the table.
     pub(crate) options: SsTableOptions,
-    /// The program that wrote the table, as "ebb 0.1.0".
+    /// The program that wrote the table, with its version: "ebb 0.1.0".
     pub(crate) created_by: String,
 }
 
@@ -92,9 +94,10 @@ pub(crate) struct Origin {
     /// The last commit before the table of the database was created. Snapshots up to this commit do
     /// not cover the table.
     pub(crate) created_after: SeqNo,
-    /// The first sequence number that the file covers: for its `keys`, the file has all versions
-    /// and tombstones numbered from here to `largest_seq` that readers still need. The memtables
-    /// and files that it was made from have no other versions and tombstones that readers need.
+    /// The first sequence number that the file covers. Of the keys in `keys`, the file has every
+    /// version numbered `smallest_seq` to `largest_seq` that readers still needed when the file was
+    /// written; flushes and merges have dropped the others. The range tombstones are in the last
+    /// file of the run.
     pub(crate) smallest_seq: SeqNo,
     /// The largest sequence number that the file covers.
     pub(crate) largest_seq: SeqNo,
@@ -106,7 +109,7 @@ pub(crate) struct Origin {
     pub(crate) merge_operator: Option<String>,
 }
 
-/// The place of the block of range tombstones, and the number of its entries.
+/// The place of the block of range tombstones, and the number of sequence numbers in it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct TombstoneProperties {
@@ -115,9 +118,9 @@ pub(crate) struct TombstoneProperties {
     pub(crate) offset: u64,
     /// The length in the file of the block of range tombstones, in bytes.
     pub(crate) bytes: u64,
-    /// The number of pairs of a fragment and a tombstone over it, for each of which the block has
-    /// one sequence number. Fragments are the key ranges that result where range tombstones are cut
-    /// at each other's ends.
+    /// The number of sequence numbers in the block. The block divides the key space into fragments
+    /// at the ends of all range tombstones, and has for each fragment the numbers of the range
+    /// tombstones over it. So a tombstone over three fragments counts three times.
     pub(crate) count: u64,
 }
 
@@ -131,7 +134,7 @@ impl TombstoneProperties {
 }
 
 impl Properties {
-    /// Returns the properties of a table without entries.
+    /// Returns the properties of a table that has no versions and no range tombstones yet.
     pub(super) fn new((file_number, table_id): (u64, u32), options: SsTableOptions) -> Self {
         Self {
             format_version: SSTABLE.version,
@@ -145,8 +148,9 @@ impl Properties {
         }
     }
 
-    /// Adds a version to the counts. The caller sets the largest key once, at the end, so that it
-    /// is not copied for each version.
+    /// Counts a version, and extends `smallest_key` and the bounds of the sequence numbers to it.
+    /// The caller sets `largest_key` once, at the end, so that it is not copied for each version,
+    /// and counts different keys by [`Self::count_key`].
     pub(super) fn count(&mut self, key: &[u8], seq: SeqNo, kind: Kind, value_len: usize) {
         if self.entries == 0 {
             self.smallest_key = key.to_vec();
@@ -164,7 +168,8 @@ impl Properties {
         self.key_sketch.add(hash);
     }
 
-    /// Adds the range tombstones, which are stored at `handle`, to the counts.
+    /// Adds the sequence numbers of the range tombstones to the bounds, and records `handle` as the
+    /// place of their block, and their number.
     pub(super) fn count_tombstones(&mut self, tombstones: &RangeTombstones, handle: BlockHandle) {
         tombstones.seqs().for_each(|seq| self.widen(seq));
         self.range_tombstones = Some(TombstoneProperties {
@@ -174,7 +179,7 @@ impl Properties {
         });
     }
 
-    /// Returns the number of versions and range tombstones.
+    /// Returns the number of versions plus [`TombstoneProperties::count`].
     pub(crate) fn entries_with_tombstones(&self) -> u64 {
         let tombstones = self.range_tombstones.as_ref();
         self.entries + tombstones.map_or(0, |tombstones| tombstones.count)

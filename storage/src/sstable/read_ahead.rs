@@ -16,8 +16,9 @@ use super::read_at::fill;
 use crate::error::Result;
 use crate::file_system::ReadFile;
 
-/// The length of the first read-ahead, in bytes, once the second block follows the first: some
-/// blocks of the default size, about as many as a short scan reads.
+/// The length of the first read-ahead, in bytes: two uncompressed blocks of the default size, about
+/// as much as a short scan reads. Reading ahead begins with the second requested block, if it is
+/// next to the first.
 const BYTES_MIN: usize = 8 << 10;
 
 /// The longest read-ahead, in bytes: long enough that the cost of the system call does not matter,
@@ -28,26 +29,28 @@ const BYTES_MAX: usize = 256 << 10;
 /// alone, without the buffer.
 pub(super) const BLOCK_BYTES_MAX: u64 = (BYTES_MAX / 2) as u64;
 
-/// Reads the stored bytes around the last requested block. The pieces grow while each block follows
-/// the one before, in either direction.
+/// A buffer for a scan, which reads more of the file than the requested block: a piece with the
+/// blocks that follow or, in a scan backwards, precede. Each piece is twice as long as the one
+/// before, up to a maximum, as long as each requested block is next to the one requested before.
 #[derive(Debug)]
 pub(super) struct ReadAhead {
-    /// A buffer, whose first `filled` bytes are the stored bytes of the file from the offset
-    /// `start` on.
+    /// A buffer, whose first `filled` bytes are the bytes of the file from the offset `start` on.
     buffer: Vec<u8>,
     filled: usize,
     start: u64,
-    /// Start and end of the last requested block.
+    /// The offsets at which the last requested block begins and ends; `None` before the first
+    /// request.
     last: Option<(u64, u64)>,
-    /// The length of the next piece, in bytes; at most `bytes_max`.
+    /// The length of the next piece that is read ahead, in bytes; a longer block is still read
+    /// whole.
     bytes: usize,
     bytes_max: usize,
     once: bool,
 }
 
 impl ReadAhead {
-    /// Creates an empty buffer. With `once` the system is advised that the data will not be read
-    /// again soon.
+    /// Creates an empty buffer. With `once` the file system is advised that the data will not be
+    /// read again soon.
     pub(super) fn new(once: bool) -> Self {
         Self {
             buffer: Vec::new(),
@@ -60,13 +63,15 @@ impl ReadAhead {
         }
     }
 
-    /// Sets the largest length of a piece, in bytes. A block that is larger is still read whole.
+    /// Sets the largest length of a piece that is read ahead, in bytes. A longer block is still
+    /// read whole.
     pub(super) fn with_bytes_max(self, bytes_max: usize) -> Self {
         Self { bytes_max, ..self }
     }
 
-    /// Continues in another file, whose data blocks end at `end`, so that reading ahead goes on
-    /// with the file's first block or, backwards, with its last.
+    /// Continues in another file, whose data blocks end at `end`. The buffer is emptied. A request
+    /// for the new file's first or last data block then counts as next to the last request, so that
+    /// the pieces do not become short again.
     pub(super) fn change_file(&mut self, end: u64) {
         self.filled = 0;
         self.last = self.last.is_some().then_some((end, HEADER_BYTES as u64));
@@ -76,8 +81,8 @@ impl ReadAhead {
     /// which the last data block of the `file` ends.
     ///
     /// # Errors
-    /// `Io`; `Corruption` if the file ends within this block. A failure to read the blocks around
-    /// it is no error.
+    /// `Io`; `Corruption` if the file ends within this block. If only the blocks around it cannot
+    /// be read, this is no error.
     pub(super) fn stored(
         &mut self,
         file: &dyn ReadFile,
@@ -100,8 +105,8 @@ impl ReadAhead {
         Ok(&self.buffer[range])
     }
 
-    /// Returns the stored bytes of a block that is larger than [`BLOCK_BYTES_MAX`], read past the
-    /// buffer.
+    /// Returns the stored bytes of a block that is larger than [`BLOCK_BYTES_MAX`]. Neither uses
+    /// nor changes the buffer.
     pub(super) fn stored_large(
         &self,
         file: &dyn ReadFile,
@@ -113,15 +118,15 @@ impl ReadAhead {
         Ok(stored)
     }
 
-    /// Returns the range of a block in the buffer, if all of it is there.
+    /// Returns the place of a block in the buffer; `None` unless the whole block is there.
     fn range_of(&self, handle: BlockHandle) -> Option<std::ops::Range<usize>> {
         let from = usize::try_from(handle.offset.checked_sub(self.start)?).ok()?;
         let to = from.checked_add(handle.len as usize)?;
         (to <= self.filled).then_some(from..to)
     }
 
-    /// Returns the piece to read for a block that is not in the buffer: its offset and its
-    /// length.
+    /// Returns the piece to read for a block that is not in the buffer: its offset and its length.
+    /// The piece is the block alone, unless the block is next to the last requested one.
     fn next_piece(&mut self, handle: BlockHandle, end: u64) -> (u64, usize) {
         let block_end = handle.offset + handle.len;
         let (follows, precedes) = self.last.map_or((false, false), |(start, end)| {

@@ -6,8 +6,7 @@ use std::path::Path;
 use crate::error::{Error, Result};
 use crate::file_system::ReadFile;
 
-/// Fills `buf` with the bytes of the file from `offset` on, which was within
-/// the file when it was opened.
+/// Fills `buf` with the bytes of the file from `offset` on.
 ///
 /// # Errors
 /// `Corruption` if the file ends before `buf` is full; `Io`.
@@ -15,7 +14,8 @@ pub(super) fn read_at(file: &dyn ReadFile, path: &Path, buf: &mut [u8], offset: 
     fill(file, path, buf, offset, false)
 }
 
-/// As [`read_at`]. `once` means that the bytes are not expected to be read again soon.
+/// Does the same as [`read_at`]. With `once` the file system is advised that the bytes will not be
+/// read again soon.
 pub(super) fn fill(
     file: &dyn ReadFile,
     path: &Path,

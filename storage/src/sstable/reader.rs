@@ -28,7 +28,7 @@ use crate::error::{Error, Result};
 use crate::file_system::{FileSystem, ReadFile};
 use crate::key::{Kind, RangeTombstones, SeqNo, Version};
 
-/// The cost of a lookup, summed over the runs that it searched.
+/// The cost of looking up one key, summed over the runs of its table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct ReadCounters {
     /// Runs that were searched because their filter did not exclude the key.
@@ -60,8 +60,9 @@ impl SsTable {
     /// Partitions (filters and indexes) and data blocks are checked as they are read.
     ///
     /// # Errors
-    /// `Corruption` with the damage and its place, also if this is the file of another
-    /// number; `UnsupportedFormat` for another version; `Io`.
+    /// `Corruption` with the damage and its place, also if the file records another number than
+    /// `file_number`; `UnsupportedFormat` if the file has a format version that this build does not
+    /// know; `Io`.
     pub(crate) fn open(
         disk: &dyn FileSystem,
         path: &Path,
@@ -73,7 +74,7 @@ impl SsTable {
     }
 
     /// Reads a table from a file that is open already, as [`Self::open`] does; errors name `path`.
-    /// The file must have been written under `file_number`, or outside of a database, or have the
+    /// The file must record `file_number`, or have been written outside of a database, or have the
     /// id `id`.
     pub(crate) fn read(
         file: Arc<dyn ReadFile>,
@@ -93,8 +94,8 @@ impl SsTable {
         Ok(Arc::new(table))
     }
 
-    /// Returns the memory in bytes that the table takes for as long as it is open: without the
-    /// partitions of index and filter, which the cache counts.
+    /// Returns the memory in bytes that the table takes for as long as it is open. Partitions of
+    /// the index and the filter are not included: the cache counts them.
     fn memory_bytes(&self) -> u64 {
         let Parts {
             top,
@@ -108,7 +109,8 @@ impl SsTable {
         (parts + size_of::<Self>() + KeySketch::BYTES) as u64
     }
 
-    /// Verifies as [`Self::verify`] does, but from the disk, past the caches of the system.
+    /// Does the same as [`Self::verify`], but first drops the file from the operating system's
+    /// cache, if possible, so that the disk is read.
     pub(crate) fn verify_past_caches(&self) -> Result<()> {
         let forgotten = self.file.forget_cached();
         forgotten.map_err(Error::io("read past the cache", &self.path))?;
@@ -120,8 +122,9 @@ impl SsTable {
         &self.parts.properties
     }
 
-    /// Returns the range tombstones in this file: those of all of its run, or of a part of a merge.
-    /// `None` if another file of the run has them, or if there are none.
+    /// Returns the range tombstones that this file has; `None` if it has none. Only the last file
+    /// of a run has range tombstones, for the whole run. If a merge wrote the run in parts, the
+    /// last file of each part has those of the part.
     pub(crate) fn range_tombstones(&self) -> Option<&Arc<RangeTombstones>> {
         self.parts.tombstones.as_ref()
     }
@@ -134,10 +137,10 @@ impl SsTable {
         self.parts.footer.file_bytes()
     }
 
-    /// Calls `take` with the versions of `key` with sequence numbers `<= seq`, newest first, up to
-    /// the first that is no operand; tombstones included. If `take` returns true, because it needs
-    /// no older version, ends early and returns true. `hash` is [`super::key_hash`] of `key`. Adds
-    /// the cost of the lookup to `reads`.
+    /// Calls `take` with the versions of `key` with sequence numbers `<= seq`, newest first,
+    /// tombstones included. Ends after the first version that is no merge operand, or when `take`
+    /// returns true, which means that it needs no older version. Returns whether `take` returned
+    /// true. `hash` is [`super::key_hash`] of `key`. Adds the cost of the lookup to `reads`.
     ///
     /// # Errors
     /// `Corruption`, `Io`.
@@ -171,7 +174,7 @@ impl SsTable {
         }
     }
 
-    /// Looks up the versions of `key` in one partition, as [`Self::versions`] does in all.
+    /// Looks up the versions of `key` in one partition, which is at `number` in the top level.
     fn versions_in(
         &self,
         (number, partition): (usize, &Partition),
@@ -242,8 +245,9 @@ impl SsTable {
         Ok(Looked::Behind(seq))
     }
 
-    /// Returns whether a key from `start` on may have the prefix of `start`; `hash` is the
-    /// [`super::key_hash`] of that prefix. The table's filters must have prefixes of the same kind.
+    /// Returns whether a key from `start` on may have the prefix of `start`: false is certain, true
+    /// is not. `hash` is the [`super::key_hash`] of that prefix. The table's filters must have
+    /// prefixes of the same kind.
     ///
     /// # Errors
     /// `Corruption`, `Io`.
@@ -259,7 +263,7 @@ impl SsTable {
         &self.parts.top
     }
 
-    /// Returns the partition of the index at a position, which must be below the number of
+    /// Returns the partition at a position of the top level, which must be below the number of
     /// partitions. If it is not in memory, it is read from the file, and stays in memory if there
     /// is a cache.
     #[inline]
@@ -271,16 +275,16 @@ impl SsTable {
         self.read_partition(position).map(PartitionGuard::from)
     }
 
-    /// Returns the partition of the index at a position, for a cursor: as a counted reference,
+    /// Returns the partition at a position of the top level, for a cursor: as a counted reference,
     /// which a cursor may keep for longer than a lookup keeps a guard.
     pub(super) fn partition_to_keep(&self, position: usize) -> Result<Arc<Partition>> {
         self.partition(position).map(PartitionGuard::into_arc)
     }
 
-    /// Returns the partition of the index at a position, for a scan, without putting it into the
-    /// block cache: the partition in memory if there is one, or else one that is read from the file
-    /// and has no filter. With `once`, the bytes that are read do not stay in the system's cache
-    /// either.
+    /// Returns the partition at a position of the top level, for a scan, without putting it into
+    /// the block cache: the partition in memory if there is one, or else one that is read from the
+    /// file and whose filter excludes nothing. With `once` the file system is advised that the
+    /// bytes will not be read again soon.
     pub(super) fn partition_past_cache(
         &self,
         position: usize,
@@ -324,8 +328,9 @@ impl SsTable {
             .keep(number, place.filter.offset, &self.partitions, partition))
     }
 
-    /// Returns the data block at a position of the index of a partition, from the cache or the
-    /// disk, and whether the cache had it.
+    /// Returns the data block at `position` in the index of a partition, from the cache or the
+    /// file, and whether the cache had it. `number` is the position of the partition in the top
+    /// level.
     fn data_block(
         &self,
         (number, partition): (usize, &Partition),
@@ -342,9 +347,9 @@ impl SsTable {
         Ok((block, false))
     }
 
-    /// Creates the data block of this payload. Checks that the block belongs at this position of
-    /// the partition's index: if another block were there, versions would not be found, or be out
-    /// of order.
+    /// Creates a data block from its `payload`. Checks that the block belongs at `position` of the
+    /// partition's index: if another block were there, versions would not be found, or be out of
+    /// order.
     pub(super) fn block_at(
         &self,
         (number, partition): (usize, &Partition),
@@ -375,13 +380,13 @@ impl SsTable {
         self.parts.footer.file_id
     }
 
-    /// Returns a data block; `None` if the cache does not have it.
+    /// Returns a data block from the cache; `None` if it is not there.
     pub(super) fn cached_block(&self, handle: BlockHandle) -> Option<Block> {
         self.cache.get(self.properties().file_number, handle.offset)
     }
 
-    /// Puts a data block into the cache. The memory of a block that is evicted for it is kept for
-    /// the next read.
+    /// Puts a data block into the cache. If another block is evicted for it, this thread keeps that
+    /// block's memory to read the next block into it.
     pub(super) fn cache_block(&self, handle: BlockHandle, block: &Block) {
         let number = self.properties().file_number;
         let evicted = self.cache.insert(number, handle.offset, block.clone());
@@ -390,9 +395,10 @@ impl SsTable {
         }
     }
 
-    /// Removes what the cache has of this SSTable, because the file is about to be removed: the partitions of
-    /// its index and filter that are in memory, and the data blocks in them. Data blocks of other partitions
-    /// stay until the cache evicts them, because only a read of the file could find them.
+    /// Removes the entries of this SSTable from the cache, because the file is about to be removed:
+    /// the partitions of its index and filter that are in memory, and the data blocks that these
+    /// list. Data blocks of other partitions stay until the cache evicts them, because only a read
+    /// of the file could find them.
     pub(crate) fn forget_blocks(&self) {
         let number = self.properties().file_number;
         for (position, place) in self.top().places().enumerate() {
@@ -406,19 +412,20 @@ impl SsTable {
     }
 
     /// Takes the memory of the block that the cache evicted when this thread last added a block, so
-    /// that the next block can be read into it.
+    /// that the next block can be read into it. Empty if no block was evicted, or its memory was
+    /// taken already.
     pub(super) fn take_evicted(&self) -> Bytes {
         SPARE.take()
     }
 
-    /// Returns the payload of a data block, from the disk.
+    /// Reads a data block from the file, without the cache, and returns its uncompressed payload.
     pub(super) fn read_data_block(&self, handle: BlockHandle) -> Result<Bytes> {
         self.check_handle(handle)?;
         read_block(&*self.file, &self.path, self.id(), handle)
     }
 
-    /// Reads a data block through the read-ahead buffer, into the memory of `spare` if nothing else
-    /// refers to that memory.
+    /// Reads a data block through the read-ahead buffer, and returns its uncompressed payload, in
+    /// the memory of `spare` if possible and if nothing else refers to that memory.
     pub(super) fn read_data_block_ahead(
         &self,
         handle: BlockHandle,
@@ -437,7 +444,7 @@ impl SsTable {
         payload.map_err(|damage| damage.at(path, handle.offset))
     }
 
-    /// Reads a data block through the read-ahead buffer, and compares its checksum. The block is
+    /// Reads a data block through the read-ahead buffer, and verifies its checksum. The block is
     /// not unpacked, because the checksum is over the stored bytes.
     pub(super) fn check_data_block(
         &self,
@@ -456,8 +463,8 @@ impl SsTable {
         checked.map_err(|damage| damage.at(path, handle.offset))
     }
 
-    /// Checks the length of a data block. The offset of the block was checked when the partition
-    /// was read.
+    /// Checks that a data block is not longer than any stored block can be. The offset of the block
+    /// was checked when the partition was read.
     fn check_handle(&self, handle: BlockHandle) -> Result<()> {
         if handle.len <= (PAYLOAD_BYTES_MAX + TRAILER_BYTES) as u64 {
             return Ok(());
@@ -469,14 +476,14 @@ impl SsTable {
         .at(&self.path, handle.offset))
     }
 
-    /// Reads a partition of the index past all caches; `parts` are the file's parts outside of the
-    /// partitions, as they were read again.
+    /// Reads the partition at a position of the top level once more from the file, without the
+    /// cache. `parts` come from [`Self::reread_parts`].
     pub(super) fn reread_partition(&self, parts: &Parts, position: usize) -> Result<Partition> {
         parts.read_partition(&*self.file, &self.path, position)
     }
 
-    /// Reads once more the parts that [`Self::open`] has read, and the header, which must match the
-    /// footer.
+    /// Reads from the file once more what [`Self::open`] has read, and checks it again. Also checks
+    /// that the header has the same file id as the footer.
     pub(super) fn reread_parts(&self) -> Result<Parts> {
         let mut header = [0; HEADER_BYTES];
         read_at(&*self.file, &self.path, &mut header, 0)?;
@@ -493,11 +500,11 @@ impl SsTable {
 enum Looked {
     /// The caller needs no older versions.
     Enough,
-    /// The lookup is complete: neither this partition nor a later one has a version of the key that
-    /// is still to be taken. A version that is no operand ends the lookup, too.
+    /// The lookup is complete: the last version that was read is no operand, or the table has no
+    /// further version of the key.
     AtAll,
-    /// All versions of the key up to the end of this partition of the index were read. The next one
-    /// may have more of them, with sequence numbers up to this one (included).
+    /// All versions of the key up to the end of this partition were read, and all are operands. The
+    /// next partition may have older ones, with sequence numbers up to this one (included).
     Behind(SeqNo),
 }
 

@@ -40,17 +40,17 @@ pub(crate) type KeyVersion = (Bytes, Version);
 pub(crate) struct LostBlock {
     pub(crate) offset: u64,
     pub(crate) bytes: u64,
-    /// The first key that the lost part may have had; `None` is no bound.
+    /// The lost part has no keys below this one; `None` if no lower bound is known.
     pub(crate) from_key: Option<Vec<u8>>,
-    /// The last key that the lost part may have had; `None` is no bound.
+    /// The lost part has no keys above this one; `None` if no upper bound is known.
     pub(crate) to_key: Option<Vec<u8>>,
-    /// Whether the lost part had range tombstones, not versions.
+    /// Whether the lost part had range tombstones; otherwise it had versions.
     pub(crate) is_of_tombstones: bool,
     pub(crate) detail: String,
 }
 
 impl LostBlock {
-    /// Returns the keys that the lost part may have had.
+    /// Returns the range from `from_key` to `to_key`, both included.
     pub(crate) fn keys(&self) -> KeyRange {
         let bound = |key: &Option<Vec<u8>>| match key {
             Some(key) => ops::Bound::Included(key.clone()),
@@ -60,12 +60,13 @@ impl LostBlock {
     }
 }
 
-/// A file of which a part may be unreadable, with its good blocks.
+/// A file that may be damaged, and the places of the data blocks in it that can be read.
 #[derive(Debug)]
 pub(crate) struct Salvage {
     path: PathBuf,
     file: Arc<dyn ReadFile>,
-    /// The id of the file; if neither footer nor header has it, an id that no block has.
+    /// The id of the file: the one that the caller expects, or else that of the footer, or else
+    /// that of the header. If there is none, it is zero, and no block counts as good.
     id: FileId,
     blocks: Vec<BlockHandle>,
     /// The number of versions in the good blocks.
@@ -74,7 +75,8 @@ pub(crate) struct Salvage {
     pub(crate) properties: Option<Properties>,
     /// The range tombstones of the file, if it has any that can be read.
     pub(crate) tombstones: Option<RangeTombstones>,
-    /// The offset at which the data blocks end, by the index.
+    /// The offset at which the data blocks end, according to the top level of the index; `None` if
+    /// the top level cannot be read.
     data_end: Option<u64>,
     pub(crate) lost: Vec<LostBlock>,
 }
@@ -84,8 +86,9 @@ impl Salvage {
     /// count as damaged.
     ///
     /// # Errors
-    /// `UnsupportedFormat` for a sound file of another version; `Io` when it
-    /// cannot be opened.
+    /// `UnsupportedFormat` if the footer is sound and has a format version that this build does not
+    /// know; `Io` if the file cannot be opened, or its length is not known. A failure to read is no
+    /// error: what cannot be read counts as lost.
     pub(crate) fn open(
         file: io::Result<Arc<dyn ReadFile>>,
         path: &Path,
@@ -154,13 +157,14 @@ impl Salvage {
         self.good_versions + tombstones.map_or(0, RangeTombstones::count)
     }
 
-    /// Returns the bytes of the parts that cannot be read.
+    /// Returns the number of bytes in the parts that cannot be read.
     pub(crate) fn lost_bytes(&self) -> u64 {
         self.lost.iter().map(|lost| lost.bytes).sum()
     }
 
-    /// Iterates over the versions of the good blocks, in order. Calls `read_bytes` with the
-    /// length of each block read.
+    /// Reads the good blocks once more, one at a time, and returns their versions in order; an
+    /// error stands for a block that cannot be read any more. Calls `read_bytes` with the stored
+    /// length of each block.
     pub(crate) fn versions(
         self,
         read_bytes: impl Fn(u64),
@@ -190,9 +194,9 @@ impl Salvage {
         })
     }
 
-    /// Reads the range tombstones that the properties name. Without properties, their block is the
-    /// part between data and partitions. If the bounds of that part are unknown, too, it is unknown
-    /// whether the file had range tombstones.
+    /// Reads the range tombstones that the properties name. Without properties, the bytes between
+    /// the data blocks and the partitions are taken for their block. If these bounds are unknown,
+    /// too, adds to `lost` that the file may have had range tombstones.
     fn tombstones(&mut self, bytes: &Bytes, footer: Option<&Footer>) {
         const HID: &str = "are lost, what they hid may show";
         let listed = self.properties.as_ref().map(|it| &it.range_tombstones);
@@ -255,8 +259,8 @@ impl Salvage {
         }
     }
 
-    /// Salvages the data blocks of a partition by its index. `last` is the bound of the block
-    /// before the partition, if there is one: the versions must be behind that bound.
+    /// Salvages the data blocks of a partition by its index. `last` is the bound of the partition
+    /// before, if there is one: all versions must be behind it.
     fn by_partition(&mut self, bytes: &Bytes, index: &Index, mut last: Option<Bound>) {
         for IndexEntry { handle, bound } in index.entries() {
             let checked = part(bytes, self.id, handle).and_then(|payload| {
@@ -278,9 +282,9 @@ impl Salvage {
         }
     }
 
-    /// Salvages the data blocks of a partition whose index cannot be read. `last` is the bound of
-    /// the partition before, if there is one, and `bound` is the bound of this partition: the
-    /// versions must be above `last`, and not above `bound`.
+    /// Salvages the data blocks of a partition whose index cannot be read, up to the first damaged
+    /// one. `last` is the bound of the partition before, if there is one, and `bound` is the bound
+    /// of this partition: the versions must be above `last`, and not above `bound`.
     fn without_partition(
         &mut self,
         bytes: &Bytes,
@@ -306,8 +310,9 @@ impl Salvage {
         }
     }
 
-    /// Reads the stored blocks one after the other from the start to `data_end` or, if that is not
-    /// known, to the first filter, which is no block of versions.
+    /// Salvages stored blocks one after the other from the start of the file to `data_end`. If that
+    /// is not known, not even from the properties, ends at the first block that is no data block.
+    /// What follows the last good block is lost.
     fn in_sequence(&mut self, bytes: &Bytes, data_end: Option<u64>) {
         let id = self.id;
         let found: Vec<_> = stored_blocks(bytes, id, HEADER_BYTES as u64).collect();
@@ -341,8 +346,8 @@ impl Salvage {
 
     /// Adds the stored blocks `found` between two offsets to the good ones, until a block is
     /// damaged, or has a version that is not behind `last` (the last version before the block) or
-    /// is above `bound`. Returns the offset at which the last good block ends, and its last
-    /// version.
+    /// is above `bound`. Returns the offset at which the last good block ends, and the last version
+    /// in it; if no block is good, `start` and the given `last`.
     fn take(
         &mut self,
         bytes: &Bytes,
@@ -384,6 +389,7 @@ impl Salvage {
 
 /// Finds the blocks that are stored one behind the other from an offset on, without an index. A
 /// block is taken to end with the first four bytes that are the checksum of the bytes before them.
+/// The iterator ends where no such end is found.
 fn stored_blocks(bytes: &Bytes, id: FileId, start: u64) -> impl Iterator<Item = BlockHandle> {
     let mut offset = start;
     std::iter::from_fn(move || {
@@ -403,7 +409,7 @@ fn footer(bytes: &Bytes, path: &Path) -> Result<Footer> {
     }
 }
 
-/// Returns the payload of a stored block.
+/// Returns the uncompressed payload of the stored block at `handle`. `bytes` is the whole file.
 fn part(bytes: &Bytes, id: FileId, handle: BlockHandle) -> Result<Bytes, Damage> {
     let outside = || Damage("it does not lie in the file".into());
     let end = handle.end().ok_or_else(outside)?;
@@ -430,7 +436,8 @@ fn decode(payload: Bytes) -> Result<Vec<KeyVersion>, Damage> {
     Ok(versions)
 }
 
-/// Checks that the last version is not above the bound that the index has for the block.
+/// Checks that there are versions, and that the last one is not above the bound that the index has
+/// for the block.
 fn is_up_to(versions: &[KeyVersion], bound: &Bound) -> Result<(), Damage> {
     let end = versions
         .last()
@@ -479,7 +486,7 @@ fn stored_block_len(bytes: &[u8], place: BlockPlace) -> Option<usize> {
     None
 }
 
-/// Returns the bytes of a file, with zeros in the place of those that the disk cannot read.
+/// Returns the bytes of a file. Each piece of 4 KiB that the disk cannot read is replaced by zeros.
 fn read_what_reads(file: &dyn ReadFile, path: &Path) -> Result<Bytes> {
     const PIECE_BYTES: usize = 4096;
     let len = file.len().map_err(Error::io("get the length of", path))?;

@@ -20,7 +20,8 @@ thread_local! {
     static SCRATCH: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
-/// Reads and checks one stored block, which must lie within the file.
+/// Reads one stored block, which must lie within the file, checks its checksum, and returns its
+/// uncompressed payload.
 pub(super) fn read_block(
     file: &dyn ReadFile,
     path: &Path,
@@ -30,8 +31,8 @@ pub(super) fn read_block(
     read_block_into(file, path, id, handle, Bytes::new())
 }
 
-/// Does the same as [`read_block`], and uses the memory of `spare` if nothing else refers to it and
-/// the block fits.
+/// Does the same as [`read_block`], and puts the payload into the memory of `spare` if the payload
+/// fits and nothing else refers to that memory.
 pub(super) fn read_block_into(
     file: &dyn ReadFile,
     path: &Path,
@@ -53,8 +54,8 @@ pub(super) fn read_block_into(
     payload.map_err(|damage| damage.at(path, handle.offset))
 }
 
-/// Calls `read` with memory for the stored block at `handle`, which must lie in the file. The
-/// thread keeps the memory for later calls, unless the block is too large.
+/// Calls `read` with a buffer for the stored block at `handle`, which must lie in the file. The
+/// thread keeps the buffer for later calls if the block has at most [`SCRATCH_BYTES_MAX`].
 pub(super) fn with_stored<T>(
     handle: BlockHandle,
     read: impl FnOnce(&mut [u8]) -> Result<T>,

@@ -14,19 +14,19 @@ use super::reader::SsTable;
 use crate::error::{Error, Result};
 use crate::key::{Cursor, Kind, SeqNo};
 
-/// From this surplus of cache misses over hits on, a cursor neither searches the cache nor adds
-/// blocks to it, so that a long scan does not displace the blocks of others. A short scan stays
-/// below.
+/// Once a cursor has had this many more cache misses than hits, it neither searches the cache nor
+/// adds blocks to it, so that a long scan does not displace the blocks of others. A short scan has
+/// fewer misses.
 const SHORT_BLOCKS_MAX: u32 = 64;
 
-/// Walks a table; see [`Cursor`]. Holds the table, a partition, a block, and the bytes that were
-/// read ahead.
+/// A cursor over the versions of one SSTable; see [`Cursor`]. Holds the table, a partition, a
+/// block, and the bytes that were read ahead.
 #[derive(Debug)]
 pub(crate) struct SsTableCursor {
     table: Arc<SsTable>,
     fill_cache: bool,
-    /// The number of loaded blocks that were not in the cache, minus those that were, at least 0:
-    /// from [`SHORT_BLOCKS_MAX`] on, the cursor neither searches the cache nor adds blocks to it.
+    /// The number of loaded blocks that were not in the cache, minus those that were, but never
+    /// below 0. See [`SHORT_BLOCKS_MAX`].
     misses: u32,
     ahead: ReadAhead,
     /// The position in the top level of the partition that the cursor was moved to last; the length
@@ -42,15 +42,16 @@ pub(crate) struct SsTableCursor {
     data: BlockCursor,
     /// The offset of the loaded block; `None` until the first one is loaded.
     data_offset: Option<u64>,
-    /// The memory of the block that was loaded before the current one, to be used for the next: a
-    /// caller that moves on no longer holds a value of that block.
+    /// The memory of the block that was loaded before the current one. A block that is read without
+    /// the cache is put there, unless a caller still holds a value of the previous block.
     spare: Bytes,
 }
 
 impl SsTable {
     /// Returns a cursor over all versions, which does not stand on any version yet. With
-    /// `fill_cache` its blocks go through the block cache until the cursor turns out to read much:
-    /// a scan of the table must not displace the blocks that lookups need.
+    /// `fill_cache` its blocks go through the block cache until [`SHORT_BLOCKS_MAX`] more of them
+    /// were missing there than found: a scan of the table must not displace the blocks that lookups
+    /// need.
     ///
     /// Without `fill_cache` the cursor does not even look into the block cache: it may run on a
     /// thread that loses its core at any moment, and must not lose it while it holds a lock that a
@@ -88,8 +89,9 @@ impl SsTableCursor {
         self.data.clear();
     }
 
-    /// Goes to the partition at a position; the cursor does not stand on any version yet. Returns
-    /// the length of the partition's index; `None` if there is no partition at this position.
+    /// Goes to the partition at a position of the top level, and loads it if necessary; the cursor
+    /// does not stand on any version yet. Returns the number of the partition's data blocks; `None`
+    /// if the position is behind all partitions.
     fn enter_partition(&mut self, number: usize) -> Result<Option<usize>> {
         self.clear();
         (self.number, self.at) = (number, 0);
@@ -107,7 +109,8 @@ impl SsTableCursor {
         Ok(self.here().map(|partition| partition.index.len()))
     }
 
-    /// Returns the partition that the cursor was moved to last, unless the move failed.
+    /// Returns the partition at `number`; `None` if it could not be loaded, or `number` is behind
+    /// all partitions.
     #[inline]
     fn here(&self) -> Option<&Partition> {
         let partition = self.partition.as_ref();
@@ -168,7 +171,8 @@ impl SsTableCursor {
         Ok(block)
     }
 
-    /// Moves to the first version of the next block.
+    /// Moves to the first version of the next block. If there is none, the cursor stands on no
+    /// version.
     fn enter_next(&mut self) -> Result<()> {
         let next = self.at + 1;
         if self
@@ -180,7 +184,8 @@ impl SsTableCursor {
         self.enter_first_of(self.number.saturating_add(1))
     }
 
-    /// Moves to the first version of a partition.
+    /// Moves to the first version of the partition at `number`. If there is no such partition, the
+    /// cursor stands on no version.
     fn enter_first_of(&mut self, number: usize) -> Result<()> {
         match self.enter_partition(number)? {
             Some(_) => self.enter_block(0, BlockCursor::seek_to_first).map(drop),
@@ -188,7 +193,8 @@ impl SsTableCursor {
         }
     }
 
-    /// Moves to the last version of the block before.
+    /// Moves to the last version of the previous block. If there is none, the cursor stands on no
+    /// version.
     fn enter_before(&mut self) -> Result<()> {
         match self.at.checked_sub(1) {
             Some(before) => self
@@ -198,7 +204,8 @@ impl SsTableCursor {
         }
     }
 
-    /// Moves to the last version of the partition at `number - 1`.
+    /// Moves to the last version of the partition at `number - 1`. If `number` is 0, the cursor
+    /// stands on no version.
     fn enter_last_below(&mut self, number: usize) -> Result<()> {
         self.clear();
         let Some(before) = number.checked_sub(1) else {

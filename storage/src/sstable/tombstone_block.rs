@@ -38,7 +38,8 @@ pub(super) fn encode(tombstones: &RangeTombstones) -> Vec<u8> {
     out
 }
 
-/// Reads a payload and checks that ranges and numbers are in order.
+/// Reads a payload, and checks that the fragments ascend and do not overlap, and that the sequence
+/// numbers of each fragment descend.
 pub(super) fn decode(payload: &Bytes) -> Result<RangeTombstones, Damage> {
     let mut reader = Reader { payload, at: 0 };
     let mut fragments: Vec<Fragment> = Vec::new();

@@ -20,7 +20,7 @@ use crate::varint;
 pub(super) struct TopLevel {
     bounds: Bounds,
     places: Box<[Ends]>,
-    /// The offset of the first partition.
+    /// The offset of the first partition's filter, which is stored in front of its index.
     start: u64,
 }
 
@@ -43,11 +43,12 @@ pub(super) struct PartitionPlace {
 }
 
 impl TopLevel {
-    /// Decodes the payload of the top level.
+    /// Decodes the payload of the top level. `partitions` is the part of the file with all filters
+    /// and indexes.
     ///
     /// # Errors
-    /// `Damage` unless the bounds ascend, each partition has data, and the filters and indexes
-    /// fill `partitions`.
+    /// `Damage` unless the bounds ascend, each partition has data, and the filters and indexes fill
+    /// `partitions`.
     pub(super) fn decode(payload: Bytes, partitions: BlockHandle) -> Result<Self, Damage> {
         let block = IndexBlock::new(payload)?;
         let entries = block.entries()?;
@@ -85,17 +86,19 @@ impl TopLevel {
         self.places.len()
     }
 
-    /// Returns the offset at which the last data block ends.
+    /// Returns the offset at which the last data block ends; that at which the first one would
+    /// begin if there is none.
     pub(super) fn data_end(&self) -> u64 {
         self.places
             .last()
             .map_or(HEADER_BYTES as u64, |ends| ends.data)
     }
 
-    /// Returns the position of the partition with the data block in which a search for the first
-    /// version `>= (key, seq)` begins; [`Self::len`] if all versions are smaller. If the block has
-    /// only smaller versions, the first version of the next block is the result. If the table has
-    /// versions of `key` with numbers up to `seq`, the newest of them is in this partition.
+    /// Returns the position of the first partition whose bound is not below `(key, seq)`;
+    /// [`Self::len`] if there is none. A search for the first version `>= (key, seq)` begins in
+    /// this partition, but may find it in the next: a bound may be above all versions of its
+    /// partition. If the table has versions of `key` with numbers up to `seq`, the newest of them
+    /// is in this partition.
     pub(super) fn position(&self, key: &[u8], seq: SeqNo) -> usize {
         self.bounds.position(key, seq)
     }

@@ -24,19 +24,20 @@ use crate::read::{FilterPrefix, KeyPrefixes, PrefixesOf};
 /// between two calls must not be much longer. The check of 32 KiB takes some ten microseconds.
 const STEP_BYTES: u64 = 32 << 10;
 
-/// The length of the pieces that [`SsTable::check_blocks`] reads, unless a block is larger. A backup
-/// writes the whole piece to its copy before the next callback, which takes some 50 microseconds.
+/// The length of the pieces that [`SsTable::check_blocks`] reads, unless a block is larger. A
+/// backup writes the whole piece to its copy before the next callback, and this writing takes some
+/// 50 microseconds.
 const PIECE_BYTES: usize = 128 << 10;
 
 impl SsTable {
-    /// Reads the whole file, past the cache, and checks every checksum, the order of the versions,
-    /// the index, filters and properties against the data, and that no byte lies outside of a
-    /// block. This costs one reading of the file.
+    /// Reads the whole file, without the block cache, and checks every checksum, the order of the
+    /// versions, the index, filters and properties against the data, and that no byte lies outside
+    /// of a block. The bounds of timestamps and expiries in the properties are not checked.
     ///
     /// Calls `found` for each error. Calls `step` after each data block, with the block's length,
-    /// and after each partition whose index cannot be read, with the length of its data. Ends early
-    /// if `step` breaks. The totals are compared with the properties only if every block could be
-    /// read.
+    /// and after each partition whose index or filter cannot be read, with the length of its data.
+    /// Ends early, and returns `Break`, if `step` does. The counts and bounds in the properties are
+    /// compared with the data only if every block could be read.
     pub(crate) fn verify_all(
         &self,
         step: &mut dyn FnMut(u64) -> ControlFlow<()>,
@@ -86,10 +87,11 @@ impl SsTable {
         ControlFlow::Continue(())
     }
 
-    /// Reads the whole file, past the caches, and checks every checksum. That takes less time than
-    /// [`Self::verify_all`], because blocks are not unpacked, and versions not looked at. Calls
-    /// `step` after each [`STEP_BYTES`] of data blocks, or a little more, and after the last block,
-    /// with the length of the blocks since the last call. Ends early if `step` breaks.
+    /// Reads the whole file, without the block cache, and checks every checksum. That takes less
+    /// time than [`Self::verify_all`], because the data blocks are not unpacked and their versions
+    /// not compared. Calls `step` after each [`STEP_BYTES`] of data blocks, or a little more, and
+    /// after the last block, with the length of the blocks since the last call. Ends early, and
+    /// returns `Break`, if `step` does.
     ///
     /// # Errors
     /// The first damage as `Corruption`; `Io`.
@@ -132,8 +134,8 @@ impl SsTable {
     }
 }
 
-/// The properties of the data that was read so far, to be compared with those that the table has
-/// recorded.
+/// A check of the data blocks, one after the other: the properties of the blocks that were read so
+/// far, to be compared with the properties that the table has recorded.
 struct Walk<'a> {
     parts: &'a Parts,
     seen: Properties,
@@ -254,7 +256,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Compares the totals over the data with the properties that the table has recorded.
+    /// Compares the properties of all data that was read with those that the table has recorded.
     fn finish(mut self) -> Result<(), Damage> {
         let properties = &self.parts.properties;
         if let (Some(tombstones), Some(at)) = (&self.parts.tombstones, &properties.range_tombstones)

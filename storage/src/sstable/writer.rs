@@ -33,11 +33,12 @@ use crate::read::{KeyPrefixes, ValueBounds};
 /// the file.
 const APPEND_BYTES: usize = 256 << 10;
 
-/// The limit of the top level of an index: offsets of restart points are four bytes wide.
+/// The largest size of the top level of an index, in bytes: the offsets of its restart points are
+/// four bytes wide.
 const TOP_LEVEL_BYTES_MAX: usize = u32::MAX as usize;
 
-/// Upper bound of the size of an entry beside key and value: three lengths, the kind, the
-/// sequence number, a restart point and the number of them.
+/// Upper bound of the bytes that an entry takes beside key and value: three lengths, the kind, the
+/// sequence number, a restart point, and the number of restart points.
 const ENTRY_OVERHEAD_BYTES_MAX: usize = 3 * 5 + 1 + 10 + 4 + 4;
 
 /// A table being written. If it is dropped without [`Self::finish`], or an error occurs, the
@@ -49,7 +50,7 @@ pub(crate) struct SsTableWriter {
     prefixes: Option<Prefixes>,
     pub(super) properties: Properties,
     tombstones: RangeTombstones,
-    /// The limit of the size of the top level: [`TOP_LEVEL_BYTES_MAX`], or less in tests.
+    /// The largest size of the top level, in bytes: [`TOP_LEVEL_BYTES_MAX`], or less in tests.
     pub(super) top_level_bytes_max: usize,
     out: Output,
 }
@@ -64,10 +65,10 @@ pub(crate) struct FinishedTable {
 }
 
 impl SsTableWriter {
-    /// Creates the file `path` for the table `ids` = (file number, table id).
+    /// Creates the file `path`, for a table with `ids` = (file number, table id).
     ///
     /// # Errors
-    /// `InvalidRequest` when an option is out of its range; `Io`.
+    /// `InvalidRequest` when an option is out of its range; `DiskFull`; `Io`.
     pub(crate) fn create(
         disk: &dyn FileSystem,
         path: &Path,
@@ -113,7 +114,7 @@ impl SsTableWriter {
         self.out.pending = id.header().to_vec();
     }
 
-    /// Sets the size, in bytes, at which a partition of the index and the filter ends.
+    /// Sets the size in bytes at which a partition of the index and the filter is finished.
     #[cfg(test)]
     pub(super) fn set_partition_bytes(&mut self, bytes: usize) {
         self.partitions.set_partition_bytes(bytes);
@@ -124,11 +125,11 @@ impl SsTableWriter {
     /// # Errors
     /// `InvalidRequest` when key and value together are too large for a block (some 257 MiB), or
     /// the key has so many versions that the top level of the index would exceed 4 GiB (all
-    /// versions of a key must be in one file); `Io`.
+    /// versions of a key must be in one file); `DiskFull`; `Io`.
     ///
     /// # Panics
-    /// When the version is not greater than the one before (see [`crate::key`]),
-    /// or its value does not fit its kind.
+    /// When the version does not come after the one before in the order of versions (see
+    /// [`crate::key`]), or its value does not fit its kind.
     pub(crate) fn add(&mut self, key: &[u8], seq: SeqNo, kind: Kind, value: &[u8]) -> Result<()> {
         let new_key = match self.last_version() {
             None => true,
@@ -194,8 +195,8 @@ impl SsTableWriter {
         Ok(())
     }
 
-    /// Adds the prefixes of keys to the filters, beside the keys. Called before the first key is
-    /// added.
+    /// Sets the kind of prefixes that the filters have beside the keys; with `None` the filters
+    /// have only keys. Called before the first key is added.
     pub(crate) fn set_prefixes(&mut self, prefixes: Option<&KeyPrefixes>) {
         self.properties.filter_prefixes = prefixes.map(|prefixes| prefixes.of().clone());
         self.prefixes = prefixes.cloned().map(Prefixes::new);
@@ -206,7 +207,8 @@ impl SsTableWriter {
         self.tombstones = tombstones;
     }
 
-    /// Sets the table and the part of its history that the file contains.
+    /// Sets what the file records about the table that it belongs to, and the keys and sequence
+    /// numbers that it covers.
     pub(crate) fn set_origin(&mut self, origin: Origin) {
         self.properties.origin = Some(origin);
     }
@@ -218,9 +220,10 @@ impl SsTableWriter {
         self.properties.expiries = bounds.expiries;
     }
 
-    /// Returns about the size that the file would have if it were finished now, in bytes: the data
-    /// blocks as they are stored, and the open data block, the filters and the index before
-    /// compression. Leaves out the range tombstones, the properties and the footer.
+    /// Returns about the size that the file would have if it were finished now, in bytes. Finished
+    /// data blocks count as they are stored; the open data block, the filters and the index count
+    /// with their size before compression. The range tombstones, the properties and the footer are
+    /// left out.
     pub(crate) fn file_bytes(&self) -> u64 {
         let open = if self.data.is_empty() {
             0
@@ -230,8 +233,8 @@ impl SsTableWriter {
         self.out.bytes() + (open + self.partitions.len()) as u64
     }
 
-    /// Returns whether the next key should go into another file, if files are to have about
-    /// `bytes_max` bytes.
+    /// Returns whether the next key should go into another file: because this one has `bytes_max`
+    /// or more, or because the top level of its index has half of the size that it may have.
     pub(crate) fn is_full(&self, bytes_max: u64) -> bool {
         // From half of the limit on: the versions of the next key all go into the same file.
         self.file_bytes() >= bytes_max
@@ -242,11 +245,11 @@ impl SsTableWriter {
         self.last_version().map(|(key, _)| key)
     }
 
-    /// Writes what follows the data and syncs the file. Syncing the directory
-    /// is left to the caller, who may have more files in it.
+    /// Writes what follows the data and syncs the file. Syncing the directory is left to the
+    /// caller, who may have more files in it.
     ///
     /// # Errors
-    /// `Io`.
+    /// `DiskFull`; `Io`.
     ///
     /// # Panics
     /// When nothing was added: an empty table has no bounds.
@@ -318,7 +321,7 @@ impl SsTableWriter {
 /// Hashes of the prefixes of ascending keys.
 struct Prefixes {
     of: KeyPrefixes,
-    /// The prefix of the previous key; empty at first, and if that key has none.
+    /// The prefix of the previous key; empty if there is no previous key, or it has no prefix.
     last: Vec<u8>,
     hash: Option<u64>,
 }
@@ -344,7 +347,8 @@ impl Prefixes {
     }
 }
 
-/// The file that is written: a header, a sequence of stored blocks, and at the end the footer.
+/// The file that is being written: a header, a sequence of stored blocks, and at the end the
+/// footer.
 struct Output {
     path: PathBuf,
     id: FileId,

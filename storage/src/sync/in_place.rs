@@ -9,8 +9,8 @@ pub(crate) use loom::sync::atomic::{AtomicPtr, AtomicUsize};
 #[cfg(not(loom))]
 pub(crate) use std::sync::atomic::{AtomicPtr, AtomicUsize};
 
-/// A value that is complete before it is shared. Loom checks that each reader got its
-/// reference through a synchronization that makes the value visible.
+/// A value that is initialized before it is shared. Loom checks that each reader got its reference
+/// through a synchronization that makes the value visible.
 #[derive(Debug)]
 pub(crate) struct Complete<T> {
     value: T,

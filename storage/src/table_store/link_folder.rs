@@ -69,7 +69,8 @@ impl LinkFolder {
     }
 
     /// Removes a folder of links. A path that is a symbolic link or a file stays, and so does a
-    /// folder that contains more than links: a user made it, and it may be a backup.
+    /// folder with a file that is neither an SSTable nor a log segment: a user made it, and it may
+    /// be a backup.
     pub(crate) fn remove(disk: &dyn TableFiles, dir: &Path) -> io::Result<()> {
         // This comes before the list, which would follow a symbolic link to the files of others.
         match disk.remove_dir(dir) {

@@ -16,8 +16,8 @@ pub(crate) enum Way {
     Copied,
 }
 
-/// Gives the file `from` of `len` bytes, which never changes, the second name `to` by a link, or
-/// copies it if the file can have no link at `to`. The name is durable after a `sync_dir`.
+/// Gives the file `from` of `len` bytes, which never changes, the second name `to` by a hard link
+/// or, if the disk cannot link it there, copies it to `to`. The name is durable after a `sync_dir`.
 ///
 /// # Errors
 /// [`Error::DiskFull`] names `to`, [`Error::Io`] names `from`.
@@ -29,7 +29,7 @@ pub(crate) fn link_or_copy(disk: &dyn TableFiles, from: &Path, to: &Path, len: u
     Ok(Way::Copied)
 }
 
-/// Links a file; returns false if the file can have no link at `to`.
+/// Links a file. Returns false if the disk cannot link this file at `to`.
 ///
 /// # Errors
 /// As [`link_or_copy`].
@@ -41,8 +41,8 @@ pub(crate) fn link(disk: &dyn TableFiles, from: &Path, to: &Path) -> Result<bool
     }
 }
 
-/// Returns whether an error means that the disk cannot link, rather than that something went
-/// wrong. Some file systems without links answer "not permitted".
+/// Returns whether an error means that the disk cannot make such a link, so that a copy is needed.
+/// Some file systems without links return "not permitted".
 fn has_no_link(error: &io::Error) -> bool {
     matches!(
         error.kind(),

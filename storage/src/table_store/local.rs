@@ -14,7 +14,7 @@ use crate::table_store::{TableFiles, Way, link_or_copy};
 /// The prefix of the locators of directories.
 const SCHEME: &str = "file:";
 
-/// The files `NUMBER.sst` of a directory.
+/// A table store that keeps each SSTable in a file `NUMBER.sst` of a directory.
 #[derive(Debug)]
 pub struct LocalTables {
     disk: Arc<dyn TableFiles>,
@@ -22,7 +22,7 @@ pub struct LocalTables {
 }
 
 impl LocalTables {
-    /// Creates a store that keeps each SSTable in a file of the directory `dir`.
+    /// Creates a store in the directory `dir` of `disk`.
     pub fn new(disk: Arc<dyn TableFiles>, dir: impl Into<PathBuf>) -> Self {
         Self {
             disk,
@@ -30,7 +30,8 @@ impl LocalTables {
         }
     }
 
-    /// Returns the directory that a locator names; `None` if it names none.
+    /// Returns the directory of the [`LocalTables`] with this locator; `None` if the locator is of
+    /// another kind of store.
     pub(crate) fn dir_of(locator: &str) -> Option<&Path> {
         locator.strip_prefix(SCHEME).map(Path::new)
     }

@@ -37,11 +37,11 @@ pub trait TableStore: Send + Sync + Debug {
     /// Returns the location of the store, in a form by which another process finds it: see
     /// [`DetachedTable`](crate::DetachedTable).
     fn locator(&self) -> io::Result<String>;
-    /// Returns the name of a table in errors. It need not be a path of the file system.
+    /// Returns the name by which errors mention a table. It need not be a path of the file system.
     fn name(&self, number: u64) -> PathBuf;
-    /// Begins a table. No other table ever had its number, except perhaps a half-written one that a crash
-    /// left. The same table may have had it: if its opening fails with [`io::ErrorKind::NotFound`], it may be
-    /// restored from a backup.
+    /// Creates the table `number`, and returns it open for writing. No other table ever had its
+    /// number, except perhaps a half-written one that a crash left. A lost table may be created
+    /// once more, from a backup: if opening it fails with [`io::ErrorKind::NotFound`].
     fn create(&self, number: u64) -> io::Result<Box<dyn WriteFile>>;
     /// Imports an immutable file of the local disk as a table: by a hard link where that is
     /// possible, or else by a copy. The table's bytes are durable when this returns.
@@ -57,14 +57,15 @@ pub trait TableStore: Send + Sync + Debug {
     fn open(&self, number: u64) -> io::Result<Arc<dyn ReadFile>>;
     /// Lists the numbers of all tables, finished or not, in any order.
     fn list(&self) -> io::Result<Vec<u64>>;
-    /// Deletes a table that has no readers any more. The store may delete it later: its
-    /// number is not used again while the table still opens.
+    /// Deletes a table that has no readers any more. The deletion may take effect later: as long as
+    /// the table can be opened, its number is not used again.
     fn delete(&self, number: u64) -> io::Result<()>;
     /// Returns the number of free bytes for further tables; `None` if it is unknown.
     fn free_bytes(&self) -> io::Result<Option<u64>> {
         Ok(None)
     }
-    /// Returns the path of a table that is a file of the local disk: a backup can link it.
+    /// Returns the path of a table if it is a file of the local disk, so that a backup can link it;
+    /// otherwise `None`, the default.
     fn local_file(&self, number: u64) -> Option<PathBuf> {
         let _ = number;
         None

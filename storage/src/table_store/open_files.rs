@@ -19,7 +19,7 @@ use super::TableStore;
 use crate::file_system::ReadFile;
 
 /// The entries of tables that no longer exist are removed from `ring` (the list of open tables)
-/// once `ring` has this many entries more than twice the number of open tables. So the cost of a
+/// once it has more than 2 * the number of open tables + this many entries. So the cost of a
 /// removal is shared by many additions.
 const GONE_MAX: usize = 64;
 
@@ -31,7 +31,8 @@ const SPARES: usize = 4;
 pub(crate) struct OpenFiles {
     max: usize,
     open: AtomicUsize,
-    /// The open tables, and some tables that no longer exist.
+    /// The open tables, and some tables that no longer exist, in the order in which the clock's
+    /// hand passes them.
     ring: Mutex<VecDeque<Weak<TableFile>>>,
     /// Files that are open only to reserve descriptors: they are closed when a call that writes
     /// finds no free descriptor.
@@ -65,7 +66,7 @@ impl OpenFiles {
         })
     }
 
-    /// Opens a table, which the cache may close and open again.
+    /// Opens a table. The cache may close its file, and opens it again at the next read.
     pub(crate) fn open(
         self: &Arc<Self>,
         tables: &Arc<dyn TableStore>,
@@ -106,7 +107,7 @@ impl OpenFiles {
         self.waited_us.load(Ordering::Relaxed)
     }
 
-    /// Closes a quarter of the open tables, to free descriptors for other files.
+    /// Closes a quarter of the open tables, rounded up, to free descriptors for other files.
     pub(crate) fn make_room(&self) {
         let mut ring = self.ring.lock().unwrap();
         let open = self.open.load(Ordering::Relaxed);

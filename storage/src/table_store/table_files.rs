@@ -23,9 +23,9 @@ pub trait TableFiles: FileSystem {
     /// directory stays, as do symbolic links, and a directory with files in it is refused with
     /// [`io::ErrorKind::DirectoryNotEmpty`].
     ///
-    /// A disk need not support this, as by default. Then a backup does not keep the files that it
-    /// needs by hard links in a temporary directory; instead, the database removes no log segments
-    /// and no such SSTables until the backup ends.
+    /// A disk need not support this, as by default. Then a backup cannot keep the files that it
+    /// needs by hard links in a temporary directory. Instead, until the backup ends, the database
+    /// removes no log segments and none of the SSTables that the backup needs.
     fn remove_dir(&self, dir: &Path) -> io::Result<()> {
         let _ = dir;
         Err(io::ErrorKind::Unsupported.into())

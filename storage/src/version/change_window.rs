@@ -66,15 +66,16 @@ use crate::mutation::{self, Mutation};
 use crate::read::{ExpiryBounds, Merger};
 use crate::version::{Source, TableVersion};
 
-/// The sequence numbers and times of the changes between two readers (snapshots or views), which
-/// the newer one may see and the older one does not. Values may change by a write or, at some time,
-/// by expiring.
+/// The sequence numbers and times that lie between two readers (snapshots or views): the newer
+/// reader may see the writes with these numbers and the expiries at these times, and the older
+/// reader sees none of them.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ChangeWindow {
-    /// The window has the numbers above `after`, up to `up_to` inclusive.
+    /// The window begins above this number, and ends with `up_to`, which it contains.
     after: SeqNo,
     up_to: SeqNo,
-    /// The window has the times after `after_ms`, up to `up_to_ms` inclusive, in milliseconds.
+    /// The window begins after this time, in milliseconds, and ends with `up_to_ms`, which it
+    /// contains.
     after_ms: u64,
     up_to_ms: u64,
 }
@@ -120,7 +121,7 @@ impl ChangeWindow {
     }
 
     /// Returns the keys that range tombstones in the window cover, in fragments that do not touch
-    /// each other.
+    /// each other. Each fragment has the number of the newer reader.
     pub(crate) fn deleted(&self, version: &TableVersion) -> RangeTombstones {
         let of_sources = version.range_tombstones(self.up_to);
         let all = of_sources.iter().flat_map(|of_source| of_source.list());
@@ -135,8 +136,8 @@ impl ChangeWindow {
     }
 
     /// Returns cursors, which do not stand on any version yet, over the sources that may have
-    /// changes of these keys. A memtable is left out only if it is empty or begins after the
-    /// window, because its largest sequence number is not known.
+    /// changes of `keys`. A memtable is left out only if it is empty or begins after the window,
+    /// because its largest sequence number is not known.
     pub(crate) fn sources(
         &self,
         version: &TableVersion,

@@ -15,7 +15,7 @@ pub(super) enum Layer<'v> {
 }
 
 impl Layer<'_> {
-    /// Returns an upper bound of the timestamps of visible values; [`i64::MIN`] if they have
+    /// Returns an upper bound of the timestamps of the layer's values; [`i64::MIN`] if they have
     /// none, [`i64::MAX`] if they are unknown.
     fn greatest_timestamp(self) -> i64 {
         match self {

@@ -18,7 +18,7 @@ const OPERANDS_TO_FOLD: usize = if cfg!(loom) { 2 } else { 8 };
 #[derive(Debug)]
 pub(crate) struct Lookup<'k, 't> {
     key: &'k [u8],
-    /// The hash of the key for filters; computed for the first filter.
+    /// The hash of the key for filters; `None` until the first run is searched.
     hash: Option<u64>,
     fold: Fold<'t>,
     reads: ReadCounters,
@@ -48,7 +48,7 @@ impl<'k, 't> Lookup<'k, 't> {
         &self.reads
     }
 
-    /// Returns the value of the key that was found; `None` if the key has none.
+    /// Returns the value of the key at the read time of the look-up; `None` if the key has none.
     ///
     /// # Errors
     /// As [`Fold::finish`].
@@ -57,7 +57,7 @@ impl<'k, 't> Lookup<'k, 't> {
         self.fold.finish(self.key, merger)
     }
 
-    /// Returns the look-ups that need older sources.
+    /// Returns the look-ups that are not done.
     #[inline]
     pub(super) fn open(lookups: &mut [Self]) -> impl Iterator<Item = &mut Self> {
         lookups.iter_mut().filter(|lookup| !lookup.is_done)
@@ -131,7 +131,8 @@ impl<'k, 't> Lookup<'k, 't> {
     }
 
     /// Takes, for each look-up that is not done, the versions of its key numbered `<= seq` from a
-    /// memtable, as many as are needed.
+    /// memtable, as many as are needed, and the number of the newest range tombstone `<= seq` over
+    /// the key.
     pub(super) fn take_of_memtable(
         lookups: &mut [Self],
         memtable: &Memtable,

@@ -29,16 +29,17 @@ use crate::runs::{FileMeta, Quarantine, Run, RunFile, Sought};
 use crate::sstable::SsTable;
 use crate::version::{Layer, Lookup, Source, Tombstones};
 
-/// A key range over which the files have at most this many index partitions is divided at the ends of
-/// data blocks. A larger range is divided at the ends of partitions: each of them is a small part of the
-/// range, and reading them all, to find the blocks, would take long.
+/// If the files have at most this many index partitions in a key range, the range is divided at the
+/// ends of data blocks. A larger range is divided at the ends of partitions: each of them is a
+/// small part of the range, and reading them all, to find the blocks, would take long.
 const PARTITIONS_IN_DETAIL_MAX: usize = 256;
 
 #[derive(Debug, Clone)]
 pub(crate) struct TableVersion {
     /// The open memtable, which takes the writes.
     pub(crate) memtable: Arc<Memtable>,
-    /// Full memtables on their way to disk, newest first.
+    /// The memtables that are to be flushed, newest first. One without entries may hold an ingested
+    /// run, which keeps its place among them.
     pub(crate) frozen: Vec<Arc<Memtable>>,
     /// The runs, newest first.
     pub(crate) runs: Vec<Arc<Run>>,
@@ -122,7 +123,8 @@ impl TableVersion {
         memtables.chain(runs.map(Layer::Run))
     }
 
-    /// Returns whether a memtable has something that a reader at `seq` may see.
+    /// Returns whether a memtable has a version or a range tombstone that a reader at `seq` may
+    /// see. Ingested runs do not count.
     pub(crate) fn has_in_memory(&self, seq: SeqNo) -> bool {
         let mut memtables = std::iter::once(&self.memtable).chain(&self.frozen);
         memtables.any(|memtable| {
@@ -132,10 +134,11 @@ impl TableVersion {
         })
     }
 
-    /// Returns cursors over every source that a reader at `seq` may see and that may hold
-    /// keys of `sought`, newest first; and the number of runs that the prefixes in their
-    /// filters exclude. Leaves out a run if one of `hiding` hides all that is sought in it: after a
-    /// deletion of all keys, a snapshot may keep many runs that no other reader sees anything of.
+    /// Returns cursors over every source that a reader at `seq` may see and that may hold keys of
+    /// `sought`, newest first; and the number of runs that were left out only because a filter
+    /// excludes the prefix of `sought`. A run is also left out if one of `hiding` hides all that is
+    /// sought in it: after a deletion of all keys, a snapshot may keep many runs of which no other
+    /// reader sees anything.
     pub(crate) fn cursors(
         &self,
         seq: SeqNo,
@@ -166,7 +169,8 @@ impl TableVersion {
         (sources.collect(), excluded.get())
     }
 
-    /// Returns the range tombstones of every source that a reader at `seq` may see.
+    /// Returns the range tombstones of every source that a reader at `seq` may see. Some of the
+    /// tombstones may have numbers above `seq`.
     pub(crate) fn range_tombstones(&self, seq: SeqNo) -> Vec<Tombstones> {
         let memtables = std::iter::once(&self.memtable).chain(&self.frozen);
         let memtables = memtables.filter_map(|memtable| memtable.range_tombstones());
@@ -262,8 +266,8 @@ impl TableVersion {
         Some(next)
     }
 
-    /// Returns a copy of this version in which the files of `rest` replace the lost one; a run without
-    /// files is removed. `None` if no run has the lost file.
+    /// Returns a copy of this version in which the files of `rest` replace the file `lost`; a run
+    /// without files is removed. `None` if no run has the file `lost`.
     pub(crate) fn without_lost(&self, lost: FileNumber, rest: Option<&Run>) -> Option<Self> {
         let mut runs = self.runs.iter().enumerate();
         let (at, run) = runs.find_map(|(at, run)| Some((at, run.without_lost(lost, rest)?)))?;
@@ -286,9 +290,9 @@ impl TableVersion {
         pieces.map(|(_, bytes)| bytes).sum()
     }
 
-    /// Returns the pieces of files in which a reader at `seq` may find keys of a range: data blocks, or
-    /// partitions if there are many. Each piece has an upper bound of its keys and its size in bytes.
-    /// Only indexes are read, no data.
+    /// Returns the pieces of files in which a reader at `seq` may find keys of a range, ascending.
+    /// Each piece is a data block or, if there are many index partitions, a whole partition, and
+    /// has an upper bound of its keys and its size in bytes. Only indexes are read, no data.
     fn pieces(&self, seq: SeqNo, range: &KeyRange) -> Vec<(Bytes, u64)> {
         let partitions: usize = self
             .tables(seq, range)
@@ -304,8 +308,8 @@ impl TableVersion {
         pieces
     }
 
-    /// Returns the files with versions that a reader at `seq` may see, each with the part of the
-    /// range that is within its run's keys.
+    /// Returns the files of the runs in which a reader at `seq` may see versions, each with the
+    /// part of the range that is within its run's keys.
     fn tables(
         &self,
         seq: SeqNo,

@@ -13,7 +13,8 @@ pub(crate) enum Tombstones {
 }
 
 impl Tombstones {
-    /// Returns the sequence number of the newest tombstone over `key` that is `<= seq`.
+    /// Returns the sequence number of the newest tombstone over `key` that is not above `seq`;
+    /// `None` if there is none.
     pub(crate) fn covering(&self, key: &[u8], seq: SeqNo) -> Option<SeqNo> {
         match self {
             Self::OfMemtable(ranges) => ranges.covering(key, seq),
@@ -22,9 +23,9 @@ impl Tombstones {
     }
 
     /// Returns whether tombstones with numbers above `largest_seq`, and up to `seq`, cover all keys
-    /// of `range`: then a reader at `seq` sees no version there that has a number up to
-    /// `largest_seq`. May return false although they do: if they are many, or if only several of a
-    /// memtable cover the range together.
+    /// of `range`. If so, a reader at `seq` sees none of the versions there that are numbered up to
+    /// `largest_seq`. May return false even if they do cover the range: if many of them overlap it
+    /// or, in a memtable, if tombstones of different parts of its structure cover it only together.
     pub(crate) fn hide(&self, range: &KeyRange, largest_seq: SeqNo, seq: SeqNo) -> bool {
         let older = Mutation::LeaveOutRunsAboveRangeTombstones;
         let largest_seq = mutation::replace(largest_seq, older, SeqNo::ZERO);

@@ -51,7 +51,8 @@ fn replay(bytes: &[u8], last: bool) -> Result<()> {
     Ok(())
 }
 
-/// Replaces the header by a valid one of segment 1, and corrects every checksum.
+/// Gives a segment the number 1 and a valid header, which keeps only the base LSN, and corrects the
+/// checksum of each record.
 pub(crate) fn reseal(bytes: &mut [u8]) {
     if bytes.len() < SEGMENT_HEADER_BYTES {
         return;
@@ -71,7 +72,8 @@ pub(crate) fn reseal(bytes: &mut [u8]) {
     }
 }
 
-/// Returns the commits of a segment: for each, its first number and its payload.
+/// Returns the records of a segment: for each, the sequence number of its first operation, and its
+/// payload.
 #[cfg(test)]
 pub(crate) fn payloads(bytes: &[u8]) -> Vec<(u64, Vec<u8>)> {
     let mut payloads = Vec::new();

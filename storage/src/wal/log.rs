@@ -28,8 +28,8 @@ use crate::log_store::LogStore;
 use crate::mutation::{self, Mutation};
 use crate::sync::{AtomicBool, AtomicU64, Condvar, Mutex, MutexGuard, Ordering, spin_until};
 
-/// The most memory, in bytes, that is kept for the next group, so that a single large value does
-/// not occupy as much for ever.
+/// A buffer of at most this capacity, in bytes, is kept for the next group of records. A larger one
+/// is freed, so that a single large value does not occupy the memory for ever.
 const SPARE_BYTES_MAX: usize = 1 << 20;
 
 /// A position in the log, in bytes of records since the start of the log, over all its segments.
@@ -49,7 +49,7 @@ pub(crate) struct Wal {
     buffer: Mutex<Buffer>,
     progress: Mutex<Progress>,
     progressed: Condvar,
-    /// `Progress::durable`, readable without the lock.
+    /// The LSN of `Progress::durable`, readable without the lock.
     durable_lsn: AtomicU64,
     /// `Progress::writing`, readable without the lock.
     is_writing: AtomicBool,
@@ -61,10 +61,10 @@ pub(crate) struct Wal {
 pub(crate) enum WalEvent<'a> {
     /// A failure stopped all writes, with this cause. It happens once.
     Failed(&'a Arc<str>),
-    /// Records were refused because the named file could not grow; the records before them were not
-    /// refused.
+    /// Records were refused because there was no space in the named file or for it. After this
+    /// event, further refusals are not reported until [`Self::DiskFreed`].
     DiskFull(&'a Path),
-    /// The disk has space again: records were written, the first after a refusal.
+    /// Records were written, the first after records were refused for lack of space.
     DiskFreed,
 }
 
@@ -83,12 +83,11 @@ impl fmt::Debug for Listener {
 #[derive(Debug)]
 struct Buffer {
     bytes: Vec<u8>,
-    /// The position behind the last pushed record.
+    /// The [`Position`] of the last pushed record.
     end: u64,
     /// Number of records in `bytes`.
     records: u64,
-    /// Whether a failure has ended all writes: records pushed from then on are never written, and
-    /// need not be kept.
+    /// Whether a failure has ended all writes: records pushed from then on are dropped.
     closed: bool,
 }
 
@@ -138,7 +137,8 @@ impl Wal {
     }
 
     /// Appends a record to the buffer, and returns the position after the record. The caller holds
-    /// the order lock, so that the log is in commit order.
+    /// the order lock, so that the log is in commit order. After a failure of the log the record is
+    /// dropped, and the wait for the position returns the failure.
     pub(crate) fn push(&self, first: SeqNo, count: u32, payload: &[u8]) -> Position {
         let durable = self.durable_lsn.load(Ordering::Relaxed);
         let mut buffer = self.buffer.lock().unwrap();
@@ -193,7 +193,7 @@ impl Wal {
         positions.into_iter().map(of).collect()
     }
 
-    /// Returns once everything before `end` is durable.
+    /// Returns once everything that was pushed before `end`, and not refused, is durable.
     ///
     /// A sync that fails for lack of space stops the log, as any failed sync does. The system may
     /// have dropped pages of records that were acknowledged once they were written, so cutting
@@ -237,6 +237,9 @@ impl Wal {
 
     /// Makes everything durable that has been pushed so far. Refused records are no error here:
     /// only the threads that pushed them get the error.
+    ///
+    /// # Errors
+    /// [`Error::ReadOnly`] when a write or an fsync failed, now or earlier.
     pub(crate) fn sync_all(&self) -> Result<()> {
         let end = self.buffer.lock().unwrap().end;
         let progress = self.settled(end)?;
@@ -244,10 +247,11 @@ impl Wal {
     }
 
     /// Closes the open segment and opens the next, so that all earlier ones can be deleted. Does
-    /// nothing if the open segment is empty.
+    /// nothing if the open segment is empty. If there is no space for the next segment, this is no
+    /// error: the next write tries again to open it.
     ///
     /// # Errors
-    /// As [`Wal::write_to`], for a new segment.
+    /// [`Error::ReadOnly`] when a write or an fsync failed, now or earlier.
     pub(crate) fn roll(&self) -> Result<()> {
         let mut progress = self.progress.lock().unwrap();
         while progress.writing {
@@ -279,8 +283,8 @@ impl Wal {
         self.files.written_bytes()
     }
 
-    /// Returns the number of syncs of records since the log was opened, each for all threads that
-    /// waited.
+    /// Returns the number of syncs of records since the log was opened. A sync counts once,
+    /// however many threads waited for it.
     pub(crate) fn syncs(&self) -> u64 {
         self.progress.lock().unwrap().syncs
     }
@@ -314,7 +318,8 @@ impl Wal {
     /// after that deletes them.
     ///
     /// # Errors
-    /// [`Error::DiskFull`] if there is no space to remove a segment; the next call tries again.
+    /// [`Error::DiskFull`] if there is no space to remove a segment; [`Error::Io`]. The segment
+    /// stays, and the next call tries again.
     pub(crate) fn delete_closed_below(&self, floor: FileNumber) -> Result<()> {
         loop {
             let (number, bytes) = {
@@ -346,11 +351,11 @@ impl Wal {
     }
 
     /// Returns the segments, ascending, each with its length in bytes up to the end of the last
-    /// record that was written: they contain everything acknowledged so far. The last segment may
-    /// be longer.
+    /// record that was written: they contain everything acknowledged so far. The file of the last
+    /// segment may be longer.
     ///
     /// # Errors
-    /// As [`Wal::write_to`].
+    /// [`Error::ReadOnly`] when a write or an fsync failed earlier.
     pub(crate) fn written_segments(&self) -> Result<Vec<(FileNumber, u64)>> {
         let progress = self.progress.lock().unwrap();
         progress.check()?;
@@ -404,7 +409,10 @@ impl Wal {
         }
     }
 
-    /// Returns once everything before `end` is in the file or refused.
+    /// Returns once every record up to the position `end` is in the file or refused.
+    ///
+    /// # Errors
+    /// [`Error::ReadOnly`] when a write or an fsync failed, now or earlier.
     fn settled(&self, end: u64) -> Result<MutexGuard<'_, Progress>> {
         let mut progress = self.progress.lock().unwrap();
         loop {

@@ -31,24 +31,24 @@ pub(super) struct Progress {
     /// Syncs of segments since the opening.
     pub(super) syncs: u64,
     pub(super) failed: Option<Arc<str>>,
-    /// The open segment; the writer takes it out while it writes.
+    /// The open segment; `None` before the first write, and while a writer has taken it out.
     pub(super) segment: Option<OpenSegment>,
     /// The segment that was last written to, and its length in bytes up to the end of the last group that was
     /// written as a whole. It is set also while a writer has taken `segment` out.
     pub(super) written_segment: Option<(FileNumber, u64)>,
-    /// The number of threads that wait for `progressed`.
+    /// The number of threads that wait for `Wal::progressed`.
     pub(super) waiting: usize,
     /// Memory for the buffer of the next group of records, which are written by one call.
     pub(super) spare: Vec<u8>,
     /// The number of guards that forbid the removal of segments, such as that of a backup.
     pub(super) holds: usize,
-    /// Closed segments that are still needed, oldest first, with their sizes.
+    /// The closed segments that are not removed yet, oldest first, with their sizes in bytes.
     pub(super) closed: Vec<(FileNumber, u64)>,
     pub(super) next_segment: FileNumber,
 }
 
-/// Neighbouring records that were refused with the same error: those that end behind the position `from`, up
-/// to `to`.
+/// Neighbouring refused records: those that end behind the position `from`, up to `to`. All their
+/// threads get `error`, that of the first refusal.
 #[derive(Debug)]
 pub(super) struct Refused {
     from: u64,

@@ -9,9 +9,10 @@ use crc32fast::Hasher;
 /// this.
 const STEP_BYTES: usize = 4 << 10;
 
-/// The checksums of some prefixes of the same bytes. CRC-32 is linear: the checksum of `A` followed
-/// by `B` is the checksum of `A`, shifted by as many zeros as `B` is long, xor the checksum of `B`.
-/// So the checksums of two prefixes give that of the bytes between their ends.
+/// The checksums of some prefixes of `bytes`, which give the checksum of any range. CRC-32 is
+/// linear: the checksum of `A` followed by `B` is the checksum of `A`, shifted by as many zeros as
+/// `B` is long, xor the checksum of `B`. So the checksums of two prefixes give that of the bytes
+/// between their ends.
 #[derive(Debug)]
 pub(super) struct RangeChecksums<'a> {
     bytes: &'a [u8],

@@ -35,7 +35,7 @@ pub(super) struct RecordHeader {
 }
 
 impl RecordHeader {
-    /// Appends the record to `out`.
+    /// Appends a record, header and payload, to `out`.
     pub(super) fn encode(
         out: &mut Vec<u8>,
         durable_lsn: u64,

@@ -32,14 +32,14 @@ pub(crate) struct Replayed {
     pub(crate) end: Lsn,
 }
 
-/// Returns the segments of a directory with these numbers, ascending; none may be missing between
-/// the first number and the last segment. Segments below the first number are not needed; a crash
-/// while they were removed may have left any of them.
+/// Returns the segments of a directory whose numbers are in `numbers`, ascending. None may be
+/// missing from the start of `numbers` to the last one that exists. Segments below `numbers` are
+/// not needed; a crash while they were removed may have left any of them.
 ///
 /// # Errors
-/// [`Error::Corruption`] when a segment is missing. A removal of old segments always leaves one. So
-/// if `numbers` does not begin at the number of the first segment of all, at least one segment must
-/// exist.
+/// [`Error::Corruption`] when a segment is missing; also when there is none at all, unless
+/// `numbers` begins at 1, the first number that a segment gets: a removal of old segments always
+/// leaves one. [`Error::Io`].
 pub(crate) fn segments(
     log_store: &dyn LogStore,
     dir: &Path,
@@ -91,13 +91,14 @@ pub(crate) fn remove_segments(
     log_store.sync_dir(dir).map_err(Error::io("sync", dir))
 }
 
-/// Calls `commit(first, operations, payload, offset)` for each record of a segment, in order. With
-/// `last_segment`, a torn tail is no error; `base` is the position at which the segment before ended, if
-/// there was one.
+/// Calls `commit(first, operations, payload, offset)` for each record of a segment, in order: the
+/// number of its first operation, the number of operations, the payload, and the record's offset in
+/// the segment. With `last_segment`, a torn tail is no error; `base` is the position at which the
+/// segment before ended, if there was one.
 ///
 /// # Errors
-/// [`Error::Corruption`] for any damage but a torn tail, [`Error::UnsupportedFormat`], [`Error::Io`], and the
-/// errors of `commit`.
+/// [`Error::Corruption`] for any damage but a torn tail, [`Error::UnsupportedFormat`],
+/// [`Error::Io`], and the errors of `commit`.
 pub(crate) fn replay_segment(
     log_store: &dyn LogStore,
     segment: &Segment,
@@ -123,7 +124,7 @@ pub(crate) struct SegmentReplay<'a> {
     start: Option<Lsn>,
     /// The number of bytes of the segment that were replayed.
     at: usize,
-    /// The last sequence number in the replayed bytes.
+    /// The number of the last operation in the replayed bytes; 0 before the first record.
     last: SeqNo,
     /// Whether the record behind the replayed bytes is damaged: further bytes cannot make it good.
     is_damaged: bool,
@@ -292,8 +293,12 @@ pub(crate) fn read_all(log_store: &dyn LogStore, path: &Path) -> Result<Bytes> {
 }
 
 /// Returns the LSN at which the segment begins, from its header; `None` if the header is incomplete
-/// or zeros, as a crash leaves it. If given, `base` is the end of the log before the segment: the
-/// segment must begin there.
+/// or all zeros, as a crash may leave it. `base` is the end of the log before the segment, if it is
+/// known: the segment must begin there.
+///
+/// # Errors
+/// [`Error::Corruption`] if the header is damaged or of another segment;
+/// [`Error::UnsupportedFormat`].
 fn check_header(bytes: &[u8], segment: &Segment, base: Option<Lsn>) -> Result<Option<Lsn>> {
     let path = &segment.path;
     let Some(header) = bytes.get(..SEGMENT_HEADER_BYTES) else {
@@ -340,7 +345,8 @@ fn check_header(bytes: &[u8], segment: &Segment, base: Option<Lsn>) -> Result<Op
     Ok(Some(start))
 }
 
-/// Returns the record at `at`, its checksum verified; the error describes the damage.
+/// Returns the header of the record at the offset `at`, after a check of the record's checksum; the
+/// error describes the damage.
 pub(super) fn record_at(bytes: &[u8], at: usize) -> Result<RecordHeader, String> {
     let left = bytes.len() - at;
     let header = RecordHeader::decode(&bytes[at..]).ok_or_else(|| {
@@ -362,10 +368,10 @@ pub(super) fn record_at(bytes: &[u8], at: usize) -> Result<RecordHeader, String>
     Ok(header)
 }
 
-/// Returns the offset of a good record behind the bad one at the start of `bytes` whose header shows that the
-/// bad one was durable before: then the bad one was not torn by a crash, but is damaged. `None` if there is
-/// no such record. `bad_lsn` is the position of the bad one in the log, and `last` the last sequence number
-/// before it.
+/// Looks for proof that the bad record at the start of `bytes` is damaged, and was not torn by a
+/// crash: a good record behind it whose durable LSN is above `bad_lsn`. Returns the offset of that
+/// record; `None` if there is none. `bad_lsn` is the position of the bad record in the log, and
+/// `last` the last sequence number before it.
 fn later_record_that_counts_on(bytes: &[u8], bad_lsn: Lsn, last: SeqNo) -> Option<usize> {
     (1..bytes.len().saturating_sub(RECORD_HEADER_BYTES)).find(|&at| {
         // The cheap tests come first: a checksum over the rest of the segment

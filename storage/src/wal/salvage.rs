@@ -15,8 +15,9 @@ use crate::formats::WAL;
 use crate::key::{NUMBER_MAX, SeqNo};
 
 /// Calls `commit(first, operations, payload)` for the good records of a segment, in order, and
-/// `lost(offset, bytes, detail)` for the parts between them. `last` is the number of the last
-/// operation before the segment, and is set to that of the last operation in it.
+/// `lost(offset, bytes, detail)` for the parts that cannot be read. A record that `commit` refuses
+/// counts as such a part. `last` is the number of the last operation before the segment, and is set
+/// to that of the last operation in it.
 ///
 /// Records behind a bad one are used only if they follow one another without a gap to the end of
 /// the segment: bytes of a value may look like a record, but not like a whole sequence of them.
@@ -76,7 +77,8 @@ pub(crate) fn refuse_other_versions(bytes: &[u8], path: &Path) -> Result<()> {
     WAL.check(path, found)
 }
 
-/// Returns the position in the log at which a segment begins, if its header is good.
+/// Returns the position in the log at which a segment begins; `None` if its header is incomplete or
+/// damaged. The format version is not checked.
 pub(crate) fn base_lsn(bytes: &[u8]) -> Option<u64> {
     let header = bytes.get(..SEGMENT_HEADER_BYTES)?;
     let is_good = crc32fast::hash(&header[16..]) == record::u32_at(header, 12);
@@ -92,8 +94,8 @@ struct Search<'a> {
     /// segment's header is damaged.
     base: Option<u64>,
     checksums: RangeChecksums<'a>,
-    /// Offsets of good records from which the search has already reached a bad record. It need not
-    /// follow the records from there again.
+    /// Offsets of good records from which the search has already reached a bad record. The search
+    /// need not follow the records from there again.
     dead: HashSet<usize>,
 }
 

@@ -32,7 +32,7 @@ pub(super) struct SegmentFiles {
     written_bytes: AtomicU64,
 }
 
-/// The outcome of writing a group of records by one call.
+/// The outcome of one attempt to write a group of records.
 #[derive(Debug)]
 pub(super) struct Outcome {
     pub(super) segment: Option<OpenSegment>,
@@ -47,7 +47,7 @@ pub(super) struct Outcome {
 pub(super) enum WriteFailure {
     /// Nothing of the group of records is in the files, and the log accepts further writes.
     Refused(Error),
-    /// It is unknown what the segments contain after this error, so the log accepts no more writes.
+    /// The log accepts no more writes: after this error it is unknown what the segments contain.
     Failed(Error),
 }
 
@@ -58,7 +58,7 @@ pub(super) struct OpenSegment {
     path: PathBuf,
     file: Box<dyn WriteFile>,
     pub(super) syncer: Arc<dyn SyncFile>,
-    /// Length up to the end of the last group that was written whole.
+    /// Length in bytes up to the end of the last group that was written whole.
     pub(super) bytes: u64,
 }
 
@@ -107,11 +107,11 @@ impl SegmentFiles {
         segment.bytes >= self.segment_bytes_max
     }
 
-    /// Removes a closed segment of size `bytes`.
+    /// Removes a closed segment of size `bytes`. A segment that does not exist counts as removed.
     ///
     /// # Errors
-    /// [`Error::DiskFull`] if the removal needs space and finds none, as on a file system that copies
-    /// on write. The segment stays.
+    /// [`Error::DiskFull`] if the removal needs space and finds none, as on a file system that
+    /// copies on write; [`Error::Io`]. The segment stays.
     pub(super) fn remove(&self, number: FileNumber, bytes: u64) -> Result<()> {
         let path = files::wal(&self.dir, number);
         let removed = file_system::gone(self.log_store.remove(&path));

@@ -55,9 +55,9 @@ fn database(mem: &MemDisk) -> Db {
     db
 }
 
-/// Makes the next backup copy its files: hard links into its target fail, as on another file
-/// system. Links into the temporary folder beside the database, which a backup makes first,
-/// succeed.
+/// Makes the next backup copy its files instead of linking them: hard links into its target fail,
+/// as on another file system. Links into the temporary folder beside the database, which a backup
+/// makes first, succeed.
 fn move_target_away(mem: &MemDisk, db: &Db) {
     let files = db.backup("/linked").unwrap().files;
     for nth in files + 1..=2 * files {
@@ -464,8 +464,8 @@ fn a_backup_copies_the_next_file_before_it_waits_for_the_disk() {
     assert_eq!(left, [Path::new(TARGET).join("LOCK")]);
 }
 
-/// Opens the database on a disk without links. Returns also the number of bytes that are read of the
-/// files for which `is_counted` returns true.
+/// Opens the database on a disk without links. Also returns a counter of the bytes that are read
+/// from the files for which `is_counted` returns true.
 fn counting_reads(mem: &MemDisk, is_counted: fn(&Path) -> bool) -> (Db, Arc<AtomicU64>) {
     let read_bytes = Arc::new(AtomicU64::new(0));
     let count = Arc::clone(&read_bytes);

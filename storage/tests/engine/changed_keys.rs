@@ -21,8 +21,8 @@ use rand::RngExt;
 /// The directory of the SSTables that the test writes, to ingest them.
 const OUT: &str = "/out";
 
-/// The size of a cell in bytes: the time at which the cell expires, in milliseconds since the Unix
-/// epoch, and a letter.
+/// The size of a cell: eight bytes for the time at which the cell expires, in milliseconds since
+/// the Unix epoch, and one for a letter.
 const CELL_BYTES: usize = 9;
 const NEVER_MS: u64 = u64::MAX;
 
@@ -86,7 +86,8 @@ fn differences(one: &Content, other: &Content) -> BTreeSet<Vec<u8>> {
         .collect()
 }
 
-/// Returns the changed keys between two bounds; `None` if they are not known.
+/// Returns the changed keys from `start` (included) to `end` (excluded); `None` if it cannot be
+/// known which keys changed.
 fn changed_between(
     older: &SnapshotTable,
     newer: &SnapshotTable,
@@ -347,7 +348,7 @@ fn a_damaged_file_with_changes_is_an_error_and_one_without_is_left_unread() {
     }
 }
 
-/// A picker that merges any neighbours, whatever snapshots stand between them.
+/// A picker that merges random neighbours, whatever snapshots stand between them.
 #[derive(Debug)]
 struct AnyNeighbours(Mutex<Rng>);
 
@@ -462,7 +463,8 @@ fn any_cell(rng: &mut Rng, now_ms: u64) -> Vec<u8> {
     cell(expiry_ms, rng.random_range(b'a'..=b'z'))
 }
 
-/// Checks the changed keys between every two snapshots.
+/// Checks, for every two snapshots, that each key whose value differs is among the changed keys,
+/// and that a search in a part of the keys finds the same ones.
 fn check(keyspace: &Keyspace, snapshots: &BTreeMap<String, usize>, rng: &mut Rng, step: u64) {
     let open = |(name, truncations): (&String, &usize)| {
         let table = keyspace.snapshot(name).unwrap().table("users").unwrap();

@@ -205,8 +205,9 @@ fn what_a_flush_keeps_under_a_range_tombstone_comes_back_with_its_snapshot() {
     assert_eq!((stats.tables[0].file_bytes, stats.compactions), (0, 1));
 }
 
-/// A picker that merges pairs of neighbouring runs that flushes wrote. It recognizes them by their
-/// size: such a run has some fifty commits, and a merged one has more.
+/// A picker that, while `on`, merges pairs of neighbouring runs that flushes wrote. It recognizes
+/// these runs by the number of their commits: a flushed run has some fifty, and a merged one has
+/// more.
 #[derive(Debug, Default)]
 struct Pairs {
     on: AtomicBool,

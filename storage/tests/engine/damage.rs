@@ -8,8 +8,8 @@ use crate::common::*;
 use ebb_storage::simulation::MemDisk;
 use ebb_storage::{Db, Durability, Error, Options};
 
-/// Returns a database with every kind of file, WAL segments before and behind the flushed
-/// commits, and a snapshot; with its content.
+/// Returns a database with every kind of file and a snapshot, and its content. The log has several
+/// segments with commits that are not flushed.
 fn small_database() -> (MemDisk, Everything) {
     let mem = MemDisk::new();
     let (db, users) = small(&mem, Durability::Sync);

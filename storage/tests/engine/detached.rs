@@ -51,8 +51,9 @@ fn open(mem: &MemDisk, description: &str) -> Result<DetachedTable> {
     DetachedTable::open(description, options)
 }
 
-/// Returns the values in the pinned table of this description, in the order of their keys, with
-/// equal neighbours as one. (A pin keeps the files of a snapshot's table for another process.)
+/// Returns the values in the table that the `description` of a pin names, in the order of their
+/// keys; of equal neighbours only one. (A pin keeps the files of a snapshot's table for another
+/// process.)
 fn values(mem: &MemDisk, description: &str) -> Vec<String> {
     let table = open(mem, description).unwrap();
     let content = content(table.scan::<&[u8], _>(..)).unwrap();

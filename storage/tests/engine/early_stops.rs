@@ -339,7 +339,8 @@ impl Trial {
         columns
     }
 
-    /// Ingests a file; half of the files have no known timestamps.
+    /// Ingests a file of random puts and operands. In half of the cases the file's writer does not
+    /// know the merge operator, so the file has no known timestamps.
     fn ingest(&mut self, now: i64) {
         let knows = self.rng.random_bool(0.5);
         let options = SortedWriterOptions {

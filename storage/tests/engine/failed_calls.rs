@@ -88,7 +88,8 @@ fn what_a_reopening_found_after_a_failed_fsync_is_there_for_good() {
     }
 }
 
-/// Regression: the output file of such a merge stayed until the next opening of the database.
+/// Regression: when a merge could not sync the log, the file that it had written stayed until the
+/// next opening of the database.
 #[test]
 fn a_merge_that_cannot_sync_the_log_leaves_no_file() {
     let mem = MemDisk::new();

@@ -18,8 +18,8 @@ const DAY_MS: u64 = 86_400_000;
 const MONTH: Duration = Duration::from_secs(30 * 86_400);
 const RUNS: u8 = 4;
 
-/// Creates a database whose table has [`RUNS`] runs of one file each. Returns its disk, its clock and its
-/// options.
+/// Creates a database whose table has [`RUNS`] runs of one file each, and closes it. Returns its
+/// disk, its clock and its options.
 fn database() -> (MemDisk, ManualClock, Options) {
     let (mem, clock) = (MemDisk::new(), ManualClock::at_ms(1_000_000));
     let options = Options {
@@ -38,7 +38,7 @@ fn database() -> (MemDisk, ManualClock, Options) {
     (mem, clock, options)
 }
 
-/// Checks the file whose check is due now, if there is one, and returns its path.
+/// Checks the file whose check is due now, and returns its path; `None` if no check is due.
 fn check(db: &Db) -> Option<PathBuf> {
     let mut check = db.next_file_check(MONTH).unwrap()?;
     let path = check.path().to_path_buf();

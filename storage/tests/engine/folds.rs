@@ -177,7 +177,8 @@ fn folds_take_a_part_of_a_memtable() {
 /// The expected state of a key.
 #[derive(Debug, Clone, Default)]
 struct Model {
-    /// The value of the put, and the time at which it expires; `None` without a put.
+    /// The value of the put, and the time at which it expires, in milliseconds; `None` without a
+    /// put.
     base: Option<(String, u64)>,
     operands: String,
 }
@@ -205,7 +206,8 @@ fn every_reader_sees_the_same_before_and_after_folds() {
     });
 }
 
-/// Writes at random to two keys, and checks that each reader always reads what it read at first.
+/// Writes at random to two keys, and checks that the table has what the model expects, and that
+/// each view still reads what it read at first.
 fn check_readers(rng: &mut Rng) {
     let clock = ManualClock::at_ms(1000);
     let options = Options {

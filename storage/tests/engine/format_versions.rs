@@ -26,7 +26,7 @@ fn database() -> MemDisk {
     mem
 }
 
-/// Returns the newest file with `part` in its name.
+/// Returns the file with `part` in its name; of several the last by name.
 fn file(mem: &MemDisk, part: &str) -> PathBuf {
     let mut paths = mem.list(DIR.as_ref()).unwrap();
     paths.retain(|path| path.to_string_lossy().contains(part));
@@ -50,7 +50,7 @@ fn manifests(mem: &MemDisk) -> [PathBuf; 2] {
     [copy.with_extension(""), copy]
 }
 
-/// Gives an SSTable a version, with the checksum of the footer made right.
+/// Sets the format version in the footer of an SSTable, and corrects the checksum of the footer.
 fn set_sstable_version(bytes: &mut [u8], version: u32) {
     let at = bytes.len() - FOOTER_BYTES;
     set_u32(bytes, at + 48, version);
@@ -66,8 +66,9 @@ fn contents(mem: &MemDisk) -> Vec<(PathBuf, Vec<u8>)> {
     paths.into_iter().map(bytes).collect()
 }
 
-/// Asserts that opening, repairing and verifying the database refuse the file, and name it and its
-/// version; and that the repair makes no database.
+/// Asserts that opening and repairing the database fail with an error that names the file and its
+/// `version`, that neither changes anything, and that verification reports the file and the
+/// version.
 fn assert_refused(mem: &MemDisk, path: &Path, version: u32, supported: u32) {
     let before = contents(mem);
     let assert_named = |error: Error| match error {
@@ -164,7 +165,7 @@ fn record(json: &[u8]) -> Vec<u8> {
     record
 }
 
-/// Returns the edits of a manifest.
+/// Returns the edits of a manifest as JSON.
 fn records(bytes: &[u8]) -> Vec<String> {
     let (mut at, mut records) = (MANIFEST_HEADER_BYTES, Vec::new());
     while at < bytes.len() {

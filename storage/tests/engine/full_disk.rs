@@ -35,8 +35,9 @@ fn a_full_disk_is_a_clean_error_wherever_it_strikes() {
 
 const WRITES: usize = 120;
 
-/// Writes until an error; acknowledged writes read back all the while. Returns their number,
-/// and the bytes on disk in the end.
+/// Opens a database and writes [`WRITES`] values, or up to the first error; after each write, all
+/// acknowledged ones are read back. Returns the number of acknowledged writes, and the bytes on
+/// disk at the end or else the error.
 fn fill(mem: &MemDisk) -> (usize, Result<u64, Error>) {
     let mut acknowledged = 0;
     let mut fill = || {

@@ -36,7 +36,7 @@ const DELETION: u8 = 0;
 struct Cell {
     timestamp: i64,
     kind: CellKind,
-    /// The time at which the cell was deleted or expires.
+    /// The second at which the cell was deleted or expires; 0 for a cell that stays.
     local_s: i64,
     byte: u8,
 }
@@ -79,8 +79,8 @@ fn decode(bytes: &[u8]) -> Result<Cells, String> {
     Ok(chunks.iter().map(decode).collect())
 }
 
-/// Adds the cells of `more` to `cells`. Of two cells of one column, the greater one stays: the one
-/// with the later timestamp.
+/// Adds the cells of `more` to `cells`. Of two cells of one column, the one with the later
+/// timestamp stays.
 fn join(cells: &mut Cells, more: &Cells) {
     for (place, cell) in more {
         let there = cells.entry(*place).or_insert(*cell);
@@ -92,9 +92,9 @@ fn deleted_to(cells: &Cells) -> i64 {
     cells.get(&DELETION).map_or(i64::MIN, |d| d.timestamp)
 }
 
-/// A merge operator in which the greatest timestamp decides. The first byte of a key is its group.
-/// The key of the group with "-" behind it is the head, whose deletion deletes the whole group. A
-/// key that begins with "z" belongs to no group.
+/// A merge operator in which the greatest timestamp decides. The first byte of a key is its group;
+/// keys that begin with "z" belong to no group. The key of that byte and "-" is the head of the
+/// group: a deletion that it stores deletes the whole group.
 #[derive(Debug, Clone, Copy)]
 struct LastWrite {
     knows_timestamps: bool,
@@ -167,7 +167,7 @@ impl MergeOperator for LastWrite {
 type Places = (Range<usize>, usize);
 
 /// A picker that merges the runs at the positions that the test has put here, unless the number of
-/// the table's runs has changed since. `None`: no merge.
+/// the table's runs has changed since. With `None` it merges nothing.
 #[derive(Debug, Clone, Default)]
 struct PlannedMerge(Arc<Mutex<Option<Places>>>);
 
@@ -182,7 +182,7 @@ impl CompactionPicker for PlannedMerge {
     }
 }
 
-/// A picker that merges any neighbours.
+/// A picker that merges random neighbours.
 #[derive(Debug)]
 struct AnyNeighbours(Mutex<Rng>);
 
@@ -298,7 +298,7 @@ impl Bench {
         self.db.flush().unwrap();
     }
 
-    /// Merges the runs at these places of the list, newest first.
+    /// Merges the runs at these positions in the list of runs, which is newest first.
     fn merge(&self, places: Range<usize>) {
         let runs = self.db.stats().tables[0].runs.len();
         *self.planned.0.lock().unwrap() = Some((places, runs));
@@ -314,7 +314,8 @@ impl Bench {
         self.db.stats().tables[0].versions
     }
 
-    /// Returns the number of keys with a live value that begin with `prefix`.
+    /// Returns the number of live cells in the keys that begin with `prefix`. Cells that will
+    /// expire do not count.
     fn live(&self, prefix: &str) -> usize {
         let view = self.db.view();
         let range = view.prefix(&self.table, prefix.as_bytes());
@@ -581,8 +582,8 @@ fn the_deletions_of_a_group_stay_when_a_value_in_it_cannot_be_read() {
 }
 
 /// A flush makes one version of a key's deletion (by the store's own delete) and an operand after
-/// it; this version also hides the key's versions in an older run. When it is purged, something
-/// must still hide those.
+/// it; this version also hides the key's versions in an older run. When this version is purged,
+/// something else must still hide the older ones.
 #[test]
 fn what_a_purged_value_replaced_stays_hidden() {
     let bench = Bench::new();

@@ -68,7 +68,8 @@ impl Fixture {
         }
     }
 
-    /// Writes the key again, so that nothing but a hold keeps the older value, and merges.
+    /// Writes the key "k" again, so that nothing but a snapshot or a hold keeps the older value,
+    /// flushes, and merges.
     fn overwrite(&self, value: &[u8]) {
         self.table.put(b"k", value).unwrap();
         self.db.flush().unwrap();

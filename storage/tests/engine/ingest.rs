@@ -339,8 +339,8 @@ fn a_transaction_is_in_conflict_with_what_was_ingested_into_its_keys() {
     outside.commit().unwrap();
 }
 
-/// Writes rows, ingests, writes, ingests and writes. The first `installed` ingests are in the
-/// manifest; the other ones are only in the log.
+/// Writes rows, ingests, writes, ingests, creates the snapshot "s" and writes. The first
+/// `installed` ingests are in the manifest; the other ones are only in the log.
 fn layered(mem: &MemDisk, installed: usize) -> (Db, Keyspace, Table) {
     let (db, keyspace, table) = open(mem);
     for (round, key) in ["b", "d"].into_iter().enumerate() {
@@ -358,7 +358,7 @@ fn layered(mem: &MemDisk, installed: usize) -> (Db, Keyspace, Table) {
     (db, keyspace, table)
 }
 
-/// Asserts that all rows of [`layered`] are there, now and at the snapshot.
+/// Asserts that all rows of [`layered`] are there, in the table and in the snapshot "s".
 fn assert_layered(db: &Db) {
     let keyspace = db.existing_keyspace("app").unwrap();
     let table = keyspace.existing_table("t").unwrap();
@@ -437,7 +437,8 @@ fn a_repair_has_what_was_ingested_whether_flushed_or_not() {
     }
 }
 
-/// Regression: a repair took the commit that names such a file for damaged, and went on without it.
+/// Regression: a repair that could not open an ingested file took the commit in the log that names
+/// the file for damaged, and went on without it.
 #[test]
 fn a_repair_fails_at_an_ingested_file_in_the_log_that_the_user_may_not_open() {
     let mem = MemDisk::new();

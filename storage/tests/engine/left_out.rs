@@ -20,15 +20,14 @@ const ENOENT: i32 = 2;
 const EIO: i32 = 5;
 
 const RUNS: u8 = 9;
-/// The number of keys of a run. Only the run `BAD_RUN`, whose first data block has a bad byte, has
-/// more keys.
+/// The number of keys of each run but `BAD_RUN`, whose first data block has the bad byte. That run
+/// has [`BAD_RUN_KEYS`].
 const KEYS: u8 = 50;
 const BAD_RUN: u8 = 4;
 const BAD_RUN_KEYS: u8 = 60;
 const BAD_BYTE: u64 = 100;
 const MEMTABLE_BYTES: usize = 64 << 10;
-/// The number of failed merges of a run in a row after which it is left out, though its files are
-/// whole.
+/// The number of failed merges in a row after which a run is left out, though its files are whole.
 const SUSPICIONS_MAX: usize = 3;
 const HOUR_MS: u64 = 3_600_000;
 
@@ -36,8 +35,9 @@ const HOUR_MS: u64 = 3_600_000;
 enum Fault {
     /// Reads of the byte at `BAD_BYTE` fail with this error number of the operating system.
     Unreadable(i32),
-    /// The next reads of the bad byte, as many as this number, return a wrong value and the right one in
-    /// turn; later reads return the right one, if the number is even.
+    /// The next reads of the bad byte, as many as this number, return a wrong value and the right
+    /// one by turns, beginning with the wrong one. If the number is even, later reads return the
+    /// right one.
     WrongEverySecondTime(u64),
     /// No SSTable can be created.
     NoOutput,
@@ -69,7 +69,8 @@ impl Faults {
     }
 }
 
-/// A database whose table "users" has runs that the picker would merge. Merges are paused.
+/// A database whose table "users" has [`RUNS`] runs that the picker would merge, and whose table
+/// "other" is empty. Merges are paused.
 struct Fixture {
     mem: MemDisk,
     faults: Arc<Mutex<Faults>>,
@@ -163,7 +164,7 @@ impl Fixture {
         (stats.runs.len(), stats.left_out_runs)
     }
 
-    /// Checks one file after the other, up to the file of `BAD_RUN`.
+    /// Checks one file after the other, until the file of `BAD_RUN` has been checked.
     fn check_up_to_bad_file(&self) {
         loop {
             // The file whose check is the longest ago comes next.

@@ -169,8 +169,9 @@ fn the_empty_key_and_empty_values_are_like_all_others_by_every_way_in() {
     }
 }
 
-/// Writes a value of the maximal length in every way that there is, and passes it through the log,
-/// the memtable, files of both forms and a merge. Uses a real disk, to save memory.
+/// Writes values of the maximal length by puts, merges, a transaction and an ingest, and passes
+/// them through the log, the memtable, compressed and uncompressed files and a merge. Each kind of
+/// write refuses a value that is one byte longer. Uses a real disk, to save memory.
 #[test]
 fn the_longest_value_goes_through_everything_and_one_longer_nowhere() {
     let dir = tempfile::tempdir().unwrap();

@@ -113,7 +113,7 @@ fn write_to_many(tables: usize, options: impl FnOnce(Options) -> Options) -> Siz
 }
 
 /// Regression: each of 200 tables had a memtable that was far from full, and all together took
-/// three times their budget. One table alone may not exceed it either.
+/// three times their budget. One table alone may not exceed the budget either.
 #[test]
 fn all_memtables_together_keep_to_their_budget() {
     for tables in [200, 1] {

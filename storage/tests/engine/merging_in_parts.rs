@@ -16,8 +16,8 @@ use ebb_storage::{
 };
 use rand::RngExt;
 
-/// A picker that merges the newest runs, up to the first one that is busy, into one, if there are
-/// at least two of them.
+/// A picker that merges the newest runs into one, if there are at least two before the first run
+/// that is busy.
 #[derive(Debug)]
 struct FreeRuns;
 
@@ -107,9 +107,9 @@ fn key(i: u32) -> Vec<u8> {
 
 const KEYS: u32 = 300;
 
-/// Writes runs with puts, deletions, operands and range tombstones, and a snapshot between them;
-/// one run is ingested if `ingests_on` is given. Returns the content at the end, and that of the
-/// snapshot.
+/// Writes runs with puts, deletions, merge operands and range tombstones, and creates the snapshot
+/// "s" between them. If `ingests_on` is given, also ingests a run. Returns the content at the end,
+/// and the content of the snapshot.
 fn write(
     ingests_on: Option<&MemDisk>,
     (db, keyspace, table): (&Db, &Keyspace, &Table),

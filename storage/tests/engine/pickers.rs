@@ -16,12 +16,12 @@ use ebb_storage::{
 };
 use rand::RngExt;
 
-/// Leveled compaction over ebb's list of runs: on top small runs, as flushes make them, and below
-/// them *levels* of one run each, each at most a `fanout`-th of the next. A level that is too large
-/// is merged into the next.
+/// Leveled compaction over ebb's list of runs. On top are the small runs that flushes make. Below
+/// them are *levels* of one run each; a level has at most a `fanout`-th of the size of the next. A
+/// level that is too large is merged into the next.
 #[derive(Debug)]
 struct Leveled {
-    /// The greatest number of freshly flushed, small runs; if there are more, all of them are
+    /// The greatest number of small runs that stay unmerged. If there are more, all of them are
     /// merged into the first level.
     fresh_max: usize,
     /// The size in bytes from which on a run counts as a level; smaller ones are small runs.
@@ -171,8 +171,8 @@ where
     Arc::new(FnPicker(pick))
 }
 
-/// Regression: the result of a picker was asserted: an unknown or busy run in it stopped the
-/// thread, and with it all writes.
+/// Regression: the engine checked the result of a picker by assertions: an unknown or busy run in
+/// it made the thread panic, and all writes stopped.
 #[test]
 fn an_invalid_pick_is_refused_with_a_reason_and_changes_nothing() {
     type Answer = fn(&TableShape<'_>) -> Pick;

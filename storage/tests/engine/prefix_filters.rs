@@ -102,7 +102,8 @@ fn filled(
     (db, table, all)
 }
 
-/// Reads a range forwards and backwards, and compares the results with the model.
+/// Reads a range forwards and backwards, and compares the results with `all`, the expected content
+/// of the table.
 fn check(table: &Table, all: &Content, (lower, upper): (Bound<Vec<u8>>, Bound<Vec<u8>>)) {
     let range = || table.range::<Vec<u8>, _>((lower.clone(), upper.clone()));
     let keys = (lower.as_ref(), upper.as_ref());

@@ -47,8 +47,8 @@ fn options(mem: &MemDisk) -> Options {
     }
 }
 
-/// Lists the losses in the damaged files of the table `users`, accepts exactly these, and rewrites
-/// the files. Starts again if merges have changed the list meanwhile.
+/// Lists the losses in the damaged files of the table `users`, accepts exactly these losses, and
+/// rewrites the files. If merges change the list between the two steps, lists the losses again.
 fn rewrite(db: &Db) -> ebb_storage::Result<LossReport> {
     loop {
         let accepted = db.list_lost("app", "users")?.token.unwrap_or_default();
@@ -129,7 +129,8 @@ fn database(seed: u64) -> (MemDisk, Model) {
     (mem, model)
 }
 
-/// The number of right results of reads, and of errors that name the damaged file.
+/// Counts of the reads: those that returned the expected result, and those that failed with an
+/// error that names a damaged file.
 #[derive(Debug, Default)]
 struct Answers {
     right: u64,
@@ -137,7 +138,7 @@ struct Answers {
 }
 
 impl Answers {
-    /// Checks that an error names the damaged file.
+    /// Checks that the error of a read names one of the files `damaged`, and counts the error.
     fn refused(&mut self, error: &Error, damaged: &[PathBuf]) {
         let is_it = matches!(error, Error::Corruption { path, .. } | Error::Unreadable { path, .. }
             if damaged.contains(path));
@@ -204,8 +205,9 @@ impl Answers {
     }
 }
 
-/// Reads everything in all ways. The table "other" must be undamaged, because only files of "users"
-/// are damaged.
+/// Reads the table "users", and each snapshot of it, by key and by range. Each read must return
+/// what `model` has, or fail with an error that names one of the files `damaged`. Also opens the
+/// table "other", which has no damaged files.
 fn read(db: &Db, model: &Model, damaged: &[PathBuf]) -> Answers {
     let mut answers = Answers::default();
     let [users, _] = tables(db);
@@ -247,7 +249,8 @@ fn delete_snapshots(db: &Db) {
     }
 }
 
-/// Returns the files of "users". Files of "other" may contain its keys, too, as values.
+/// Returns the SSTables of "users": those that are left once the snapshots are deleted and "other"
+/// is dropped. Changes `mem`, so callers pass a fork.
 fn files_of_users(mem: &MemDisk) -> Vec<PathBuf> {
     let db = Db::open(DIR, options(mem)).unwrap();
     delete_snapshots(&db);
@@ -258,9 +261,10 @@ fn files_of_users(mem: &MemDisk) -> Vec<PathBuf> {
     files(mem, ".sst")
 }
 
-/// Checks that all reads of a database with damaged files return what `model` has, or report the
-/// damage: while it is written, merged, and opened again, until its damaged table is dropped.
-/// Returns the answers of the first reads.
+/// Checks that each read of a database with the files `damaged` returns what `model` has, or
+/// reports the damage. Checks this right after the opening, after writes and merges, and after
+/// another opening. At the end it drops the damaged table, which must remove the first of the
+/// files. Returns the counts of the first round of reads.
 fn survives(mem: &MemDisk, model: &Model, damaged: &[PathBuf], seed: u64) -> Answers {
     let (mut rng, mut model) = (rng(seed), model.clone());
     let db = Db::open(DIR, options(mem)).unwrap();
@@ -327,9 +331,9 @@ fn one_flipped_bit_in_any_file_gives_right_answers_or_damage_and_never_an_older_
     assert!(all.damaged > 100 && all.right > all.damaged, "{all:?}");
 }
 
-/// Regression: one flipped bit that a merge met stopped the writes of all tables. Each time that
-/// the database was opened, it was read-only again as soon as it merged, and the damaged table
-/// could not be dropped.
+/// Regression: after a merge read one flipped bit, no table could be written. After each further
+/// opening, the database became read-only again at its first merge, and the damaged table could not
+/// be dropped.
 #[test]
 fn a_bit_that_a_merge_meets_stops_no_write_to_any_table() {
     let (mem, _) = database(7);
@@ -510,8 +514,9 @@ fn power_lost_at_any_call_leaves_a_file_in_quarantine_or_not_and_replaced_or_not
 }
 
 /// Regression: a restore copied a missing file under a new number. If the power was lost before the
-/// manifest named the copy, the next opening was refused, because the copy was a file that the manifest
-/// does not name beside a missing one. The same happened if the copy of a damaged file came first.
+/// manifest named the copy, the next opening found a missing file and a file that the manifest does
+/// not name, and refused this combination. The same happened if the restore first copied a damaged
+/// file, and another file was missing.
 #[test]
 fn power_lost_while_a_missing_file_is_restored_never_keeps_the_database_from_opening() {
     let (mem, mut model) = database(4);
@@ -551,8 +556,8 @@ fn power_lost_while_a_missing_file_is_restored_never_keeps_the_database_from_ope
     assert!(restored > 1, "{restored}");
 }
 
-/// Regression: a server that stopped could not end a restore, whose thread went on until the process
-/// ended.
+/// Regression: a server that stopped could not end a running restore: its thread went on until the
+/// process ended.
 #[test]
 fn a_restore_that_is_stopped_keeps_the_files_that_it_has_restored() {
     let (mem, model) = database(4);
@@ -578,8 +583,8 @@ fn a_restore_that_is_stopped_keeps_the_files_that_it_has_restored() {
     assert_eq!(db.verify_all(|_| ()).unwrap().findings, []);
 }
 
-/// Bytes that went bad in the memory of the machine are whole on the disk: no file is in
-/// quarantine.
+/// The first read returns damaged bytes, but the bytes on the disk are undamaged (as after a memory
+/// error). A merge reads the file again, so the file does not come into quarantine.
 #[test]
 fn what_reads_at_the_second_time_is_merged() {
     let (mem, model) = database(7);
@@ -667,9 +672,9 @@ fn only_readers_that_come_to_the_damage_fail() {
     assert_eq!(users.get(&key(first + 1)).unwrap().unwrap(), "operand");
 }
 
-/// A scan does not read a run whose keys in its range are all deleted by range tombstones that it
-/// sees, so it does not come to damage in the run. A scan of a snapshot from before the deletion
-/// fails.
+/// A scan does not read a run if range tombstones that the scan sees delete all keys of the run in
+/// the scan's range. So the scan does not reach damage in that run. A scan of a snapshot from
+/// before the deletion reads the run, and fails.
 #[test]
 fn a_range_tombstone_over_damage_lets_scans_succeed_that_see_the_tombstone() {
     for is_whole in [true, false] {
@@ -717,8 +722,9 @@ fn a_range_tombstone_over_damage_lets_scans_succeed_that_see_the_tombstone() {
     }
 }
 
-/// Merges keep deletions in runs above (newer than) a file that does not open: the file may hold
-/// versions that they hide, which would come back when the file is restored.
+/// A file that does not open may hold versions that newer deletions hide. So merges keep such
+/// deletions in the runs above (newer than) the file. Otherwise the hidden versions would come back
+/// when the file is restored.
 #[test]
 fn what_is_above_a_file_that_does_not_open_is_kept_until_that_is_whole_again() {
     let mem = MemDisk::new();
@@ -774,8 +780,8 @@ fn what_is_above_a_file_that_does_not_open_is_kept_until_that_is_whole_again() {
     }
 }
 
-/// Regression: an ingested file that was damaged before the manifest named it, so that only the log
-/// had its record, kept the database from opening.
+/// Regression: an ingested file was damaged before the manifest named it, while only its record in
+/// the log did. Then the database did not open.
 #[test]
 fn a_damaged_file_that_only_the_log_names_is_in_quarantine_too() {
     let mem = MemDisk::new();
@@ -842,8 +848,8 @@ fn a_damaged_file_that_only_the_log_names_is_in_quarantine_too() {
     }
 }
 
-/// Another process that reads a pinned table with a damaged file also gets right values, or an
-/// error about the damage.
+/// Other processes read a pinned table through a [`DetachedTable`]. Its reads, too, return right
+/// values or report the damage.
 #[test]
 fn a_pinned_table_with_a_damaged_file_is_right_or_damaged() {
     let (mem, model) = database(5);

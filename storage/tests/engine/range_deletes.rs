@@ -33,7 +33,8 @@ fn keys(table: &Table) -> String {
     keys_of(table.range::<&[u8], _>(..))
 }
 
-/// Regression: after a deletion of all keys, each scan passed the keys that a snapshot kept.
+/// Regression: after a deletion of all keys, each scan still read all the deleted keys that a
+/// snapshot kept.
 #[test]
 fn a_scan_reads_no_run_that_is_hidden_as_a_whole() {
     let mem = MemDisk::new();
@@ -68,8 +69,8 @@ fn a_scan_reads_no_run_that_is_hidden_as_a_whole() {
     assert_eq!(keys_of(old.range::<&[u8], _>(..)), "abcdefgh");
 }
 
-/// The range tombstone is first in a memtable, then in a run. Both have a version that the snapshot
-/// sees, too, so that its reader searches them.
+/// The range tombstone is first in a memtable, then in a run. Each of them also has a version that
+/// the snapshot sees, so a scan of the snapshot reads it.
 #[test]
 fn a_scan_of_a_snapshot_reads_runs_under_newer_range_tombstones() {
     let mem = MemDisk::new();
@@ -225,9 +226,9 @@ fn a_truncated_table_gives_its_space_back_unread() {
     }
 }
 
-/// A run covers the keys of its range tombstones, too: if a run were dropped as soon as all keys of
-/// its versions are deleted again, tombstones that still hide older versions would be dropped with
-/// it.
+/// The key range of a run includes its range tombstones. Without them, a run would be dropped once
+/// newer range tombstones cover the keys of its versions, though its own range tombstones still
+/// hide older versions.
 #[test]
 fn a_run_whose_keys_are_covered_stays_for_its_range_tombstones() {
     let mem = MemDisk::new();
@@ -248,8 +249,8 @@ fn a_run_whose_keys_are_covered_stays_for_its_range_tombstones() {
     assert_eq!(keys(&table), "");
 }
 
-/// A range tombstone that a flush or a merge leaves out must hide nothing in older runs, and
-/// nothing that stays in its own run.
+/// A flush or a merge may drop a range tombstone only if the tombstone hides no version in older
+/// runs, and none that stays in its own run.
 #[test]
 fn range_tombstones_stay_while_anything_is_under_them_and_go_in_the_end() {
     let mem = MemDisk::new();
@@ -281,7 +282,7 @@ fn range_tombstones_stay_while_anything_is_under_them_and_go_in_the_end() {
     assert_eq!(db.stats().tables[0].runs.len(), 0);
 }
 
-/// A view that began before a truncation still reads the truncated versions.
+/// A view (`Db::view`) that was created before a truncation still reads the truncated versions.
 #[test]
 fn a_view_keeps_runs_that_a_truncation_covers() {
     let mem = MemDisk::new();

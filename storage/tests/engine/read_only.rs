@@ -305,8 +305,8 @@ fn an_opening_without_a_database_creates_nothing() {
     disk.assert_left_alone();
 }
 
-/// With and without a lock file: a plain copy may lack it, and in a read-only directory none can be
-/// made.
+/// Reads the directory with and without a lock file: a plain copy of a database may lack it, and
+/// readers cannot create it in a read-only directory.
 #[test]
 fn a_read_only_directory_on_the_real_disk_is_read() {
     use std::os::unix::fs::PermissionsExt;

@@ -89,10 +89,10 @@ fn the_source_must_be_a_closed_database_and_the_target_empty() {
 }
 
 /// Regression: a merge folded operands 1 to 3 of a key into one version, with the sequence number
-/// of operand 3. Its input files were still there when the manifest was lost. Repair took the
-/// versions of all files, those of the newest file first, and applied operands 1 and 2 a second
-/// time: their numbers did not show that the folded version contains them. The log came even before
-/// the newest file, so operand 3 in it hid the folded version.
+/// of operand 3. The input files of the merge still existed when the manifest was lost. The repair
+/// read the log first, then the files from newest to oldest. It applied operands 1 and 2 a second
+/// time, because their numbers do not show that the folded version contains them. Operand 3 in the
+/// log even hid the folded version.
 #[test]
 fn what_a_merge_replaced_is_not_folded_in_again() {
     for (left, has_snapshot, gone) in (0..8).flat_map(|left| {
@@ -161,8 +161,8 @@ fn what_a_merge_replaced_is_not_folded_in_again() {
     }
 }
 
-/// Regression: a repair by another user than the owner of the files reported every row as lost, and
-/// made a database without them.
+/// Regression: a user without permission to read the files ran a repair. It reported every row as
+/// lost, and made a database without rows.
 #[test]
 fn a_file_that_the_user_may_not_open_is_an_error_and_no_loss() {
     let mem = MemDisk::new();
@@ -192,8 +192,8 @@ fn a_file_that_the_user_may_not_open_is_an_error_and_no_loss() {
     assert_eq!(run(&mem).lost, []);
 }
 
-/// Regression: the rows of another file that had come under the number of a table's file were saved as
-/// rows of that table.
+/// Regression: another file had taken the place of a table's file, under its number. A repair saved
+/// the rows of the other file as rows of that table.
 #[test]
 fn nothing_is_saved_of_another_file_in_the_place_of_one_in_the_manifest() {
     let mem = MemDisk::new();
@@ -223,8 +223,8 @@ fn nothing_is_saved_of_another_file_in_the_place_of_one_in_the_manifest() {
     assert_eq!(found, expected);
 }
 
-/// Regression: tables came back as `recovered.table_N`, so CQL did not find its schema. A table
-/// that was dropped comes back only where the manifest is lost.
+/// Regression: a repair without a manifest named the tables `recovered.table_N`, so CQL did not
+/// find the tables of its schema. Only such a repair brings dropped tables back.
 #[test]
 fn without_a_manifest_tables_have_the_names_in_their_files() {
     for has_manifest in [true, false] {
@@ -268,7 +268,8 @@ fn without_a_manifest_tables_have_the_names_in_their_files() {
     }
 }
 
-/// Regression: beside a lost manifest, a segment that was missing between two others was not reported.
+/// Regression: a repair without a manifest did not report a log segment that was missing between
+/// two others.
 #[test]
 fn without_a_manifest_a_segment_that_is_missing_between_others_is_reported() {
     let mem = MemDisk::new();
@@ -300,8 +301,9 @@ fn without_a_manifest_a_segment_that_is_missing_between_others_is_reported() {
     assert_eq!(of_log, [&segments[2]]);
 }
 
-/// A crash may cut off the last segment before its first commit. It cannot be distinguished from a
-/// segment that damage has cut off, so the report has it with this condition.
+/// A crash may cut off the last log segment before its first commit, and then nothing is lost. A
+/// repair cannot distinguish this from damage, so it reports the last segment as lost "unless a
+/// crash cut it off".
 #[test]
 fn only_the_last_segment_may_have_lost_nothing_with_its_header() {
     let mem = MemDisk::new();
@@ -471,9 +473,9 @@ fn without_a_manifest_entries_in_the_log_name_tables_and_the_report_has_the_unna
     assert_eq!(report.snapshots_incomplete, ["app: before", "app: after"]);
 }
 
-/// Regression: a snapshot was deleted and another one created under its name. The record of the
-/// deletion was damaged, and the new database had two of that name: it showed the older one, and
-/// the name did not distinguish them.
+/// Regression: a snapshot was deleted, and another one was created under its name. When the record
+/// of the deletion was damaged, the repaired database had two snapshots of that name. A read by the
+/// name returned the older one.
 #[test]
 fn a_snapshot_whose_deletion_is_lost_gives_way_to_the_next_of_its_name() {
     let mem = MemDisk::new();
@@ -502,7 +504,7 @@ fn a_snapshot_whose_deletion_is_lost_gives_way_to_the_next_of_its_name() {
     assert_eq!(table.get(b"key").unwrap().unwrap(), "new");
 }
 
-/// Regression: the repair of such a backup reported a missing log.
+/// Regression: the repair of a backup that has no log reported that the log was missing.
 #[test]
 fn a_backup_of_a_database_without_a_log_has_lost_none() {
     let mem = MemDisk::new();

@@ -131,8 +131,8 @@ fn stats_of(db: &Db, table: &str) -> TableStats {
     tables.find(|of| of.name == table).unwrap()
 }
 
-/// Regression: a truncation was refused. A database with readers never becomes idle, so it did not
-/// flush the truncation, and the files of the truncated table stayed.
+/// Regression: a full disk refused truncations. Besides, a database with readers never becomes idle,
+/// so it did not flush a truncation, and the files of the truncated table stayed.
 #[test]
 fn a_truncation_on_a_full_disk_gives_its_space_back_without_another_write() {
     must_end(|| {
@@ -162,8 +162,9 @@ fn a_truncation_on_a_full_disk_gives_its_space_back_without_another_write() {
     });
 }
 
-/// Memtables are flushed in their order, and a round of flushes ends at the first one that finds no
-/// space. A truncation behind it must be flushed all the same, because it frees space.
+/// Memtables are flushed oldest first, and a round of flushes ends at the first memtable for which
+/// there is no space. A truncation in a later memtable must be flushed all the same, because it
+/// frees space.
 #[test]
 fn a_truncation_is_flushed_though_memtables_before_it_do_not_fit() {
     let mem = MemDisk::new();
@@ -251,8 +252,8 @@ fn truncations_that_wait_for_space_are_refused_once_they_are_many() {
     assert!(all["app.users in s"].keys().eq([b"before"]));
 }
 
-/// CQL's catalog drops a keyspace in two steps: it first records that the keyspace is being dropped, and then
-/// drops it. Both steps must succeed on a full disk.
+/// CQL's catalog drops a keyspace in two steps: it writes a record that the keyspace is being
+/// dropped, and then drops it. Both steps must succeed on a full disk.
 #[test]
 fn a_keyspace_is_dropped_on_a_full_disk_after_a_record_of_that() {
     let full = full(Maintenance::Manual, true);
@@ -266,8 +267,8 @@ fn a_keyspace_is_dropped_on_a_full_disk_after_a_record_of_that() {
     assert!(files(&full.mem, ".sst").is_empty());
 }
 
-/// Regression: segments of the log that were no longer needed stayed, because the edit that removes
-/// them found no space.
+/// Regression: log segments that were no longer needed stayed, because the disk had no space for
+/// the manifest edit that removes them.
 #[test]
 fn a_full_disk_does_not_keep_the_log() {
     let Full { mem, db, table, .. } = full(Maintenance::Manual, true);
@@ -290,8 +291,8 @@ fn a_full_disk_does_not_keep_the_log() {
     db.verify().unwrap();
 }
 
-/// Regression: the reserve consisted of zeros, which a file system that compresses stored in no
-/// space at all.
+/// Regression: the file `RESERVE` consisted of zeros. On a file system with compression it took
+/// hardly any space, so it held nothing back.
 #[test]
 fn the_reserve_has_random_bytes_and_one_with_others_is_replaced() {
     let mem = MemDisk::new();
@@ -313,7 +314,7 @@ fn the_reserve_has_random_bytes_and_one_with_others_is_replaced() {
     }
 }
 
-/// On a disk with little space the reserve would take the space that is missing.
+/// On a disk with little free space, a reserve would take space that the database needs.
 #[test]
 fn no_reserve_is_held_on_a_small_disk() {
     let mem = MemDisk::new();

@@ -156,7 +156,8 @@ fn the_name_of_an_expired_snapshot_is_free_before_it_is_deleted() {
     assert_eq!(value, "1");
 }
 
-/// Regression: the dropped table stayed until the next deletion of a snapshot, or opening.
+/// Regression: a table that only an expired snapshot kept was not removed when the snapshot's name
+/// was taken. It stayed until another snapshot was deleted, or the database was opened again.
 #[test]
 fn an_expired_snapshot_whose_name_is_taken_keeps_no_dropped_table() {
     let f = fixture(Maintenance::Manual);
@@ -168,8 +169,8 @@ fn an_expired_snapshot_whose_name_is_taken_keeps_no_dropped_table() {
     assert_eq!(f.db.stats().tables.len(), 0);
 }
 
-/// Regression: an expired snapshot could be deleted as long as its record existed, and was not
-/// found after a flush had removed the record.
+/// Regression: whether an expired snapshot could be deleted depended on flushes. It could be until
+/// a flush removed its record, and was not found afterwards.
 #[test]
 fn an_expired_snapshot_is_not_there_to_be_deleted_before_a_flush_or_after() {
     let f = fixture(Maintenance::Manual);
@@ -372,9 +373,9 @@ impl CompactionPicker for Everything {
     }
 }
 
-/// The pinned bytes that are reported before five snapshots are deleted differ from the bytes that
-/// are then freed by at most a tenth. This holds for compressed data, and whether the newer
-/// versions are in the same run as those that they hide or in another one.
+/// Checks the pinned bytes that are reported before five snapshots are deleted: they differ by at
+/// most a tenth from the bytes that the deletions free. The values are compressed. The newer
+/// versions are in the same run as the versions that they hide, or in another run.
 #[test]
 fn the_bytes_that_snapshots_pin_come_back() {
     for merged in [false, true] {
@@ -501,7 +502,7 @@ fn hundreds_of_snapshots_leave_no_tiny_files_and_few_runs() {
     }
 }
 
-/// Regression: the statistics listed the snapshots of each table, for each table.
+/// Regression: the statistics of each table listed all of its snapshots.
 #[test]
 fn statistics_take_as_much_room_with_many_snapshots_as_with_one() {
     let f = fixture(Maintenance::Manual);

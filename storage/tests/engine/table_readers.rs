@@ -56,8 +56,8 @@ fn owned(entry: Result<Entry>) -> (Vec<u8>, Vec<u8>) {
     (key.to_vec(), value.to_vec())
 }
 
-/// Asserts that each method of a reader returns what the table had when the reader was opened:
-/// `then`, or the requested part of it.
+/// Asserts that the reads of `reader` return what the table had at the reader's instant: `then`, or
+/// the requested part of it.
 fn assert_reads(reader: &dyn TableReader, then: &Content) {
     let numbers: Vec<[u8; 1]> = (0..=KEYS).map(|number| [number]).collect();
     let keys: Vec<&[u8]> = numbers.iter().map(|key| &key[..]).collect();

@@ -12,12 +12,12 @@ use ebb_storage::{
     SortedWriterOptions, SyncFile, Table, TableStore, WriteFile, repair, verify,
 };
 
-/// A store of objects: it has no directories and no second names, and keeps deleted objects until
-/// it is swept.
+/// A store of objects, as in the cloud: it has no directories and no links, and keeps deleted
+/// objects until `sweep` removes them.
 #[derive(Debug, Clone)]
 struct Shelf {
     name: &'static str,
-    /// The disk from which files are imported.
+    /// The disk of the database's other files, and of the files that are imported.
     disk: MemDisk,
     inside: Arc<Mutex<Inside>>,
 }
@@ -26,7 +26,7 @@ struct Shelf {
 struct Inside {
     objects: BTreeMap<u64, Arc<Vec<u8>>>,
     deleted: Vec<u64>,
-    /// The numbers of all objects that there ever were.
+    /// The numbers of all objects, including the removed ones.
     used: Vec<u64>,
 }
 
@@ -53,7 +53,7 @@ impl Shelf {
         inside.objects.insert(number, Arc::new(bytes));
     }
 
-    /// Removes the deleted objects for good; returns how many are left.
+    /// Removes the objects that were marked as deleted. Returns how many objects are left.
     fn sweep(&self) -> usize {
         let mut inside = self.inside.lock().unwrap();
         for number in std::mem::take(&mut inside.deleted) {

@@ -32,7 +32,7 @@ fn keys(entries: impl Iterator<Item = Result<Entry>>) -> Vec<String> {
     entries.map(key).collect()
 }
 
-/// Returns the key with which a commit was in conflict.
+/// Returns the table and the key on which a commit had a conflict; `None` if the commit succeeded.
 fn contested(outcome: Result<ebb_storage::SeqNo>) -> Option<String> {
     match outcome {
         Ok(_) => None,
@@ -363,7 +363,7 @@ fn a_range_delete_is_in_conflict_with_writes_inside_it_and_they_with_it() {
     assert_eq!(contested(any.commit()).unwrap(), "app.users zz");
 }
 
-/// Creates a table whose merges append.
+/// Creates a table whose merge operator appends.
 fn log_table(db: &Db) -> Table {
     let options = TableOptions {
         merge_operator: Some("append".into()),
@@ -407,9 +407,9 @@ fn no_update_is_lost_among_threads() {
     }
 }
 
-/// A plain write that got its number while no transaction lived has not recorded its keys. A
-/// transaction that begins before it is visible must not read below it: its commit would
-/// overwrite that write unseen.
+/// A plain write that gets its sequence number while no transaction is open does not record its
+/// keys for the detection of conflicts. A transaction that begins before the write is visible must
+/// not read at a lower number: its commit would overwrite the write without noticing it.
 #[test]
 fn a_plain_write_under_way_is_not_lost_to_a_transaction_that_begins_meanwhile() {
     let (db, users, _) = in_memory();
@@ -531,8 +531,8 @@ fn compare_range(
     }
 }
 
-/// With `sync` a commit survives a power loss, whatever the database's durability;
-/// uncommitted writes are not there.
+/// A commit with `TransactionOptions::sync` survives a power loss. Uncommitted writes are not in
+/// the database after it.
 #[test]
 fn a_synced_commit_survives_a_power_loss() {
     let mem = MemDisk::new();

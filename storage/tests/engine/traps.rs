@@ -16,8 +16,8 @@ use ebb_storage::{
     TableOptions, TieredPicker, WriteBatch, WriteOptions,
 };
 
-/// Options of a database that writes nothing to the disk of its own accord but the log, and syncs
-/// only flushes and writes that require it.
+/// Options of a database that flushes only on request or when a memtable is full, merges only on
+/// request, and syncs the log only for flushes, merges, and writes that require it.
 fn options(mem: &MemDisk) -> Options {
     Options {
         durability: Durability::Os,
@@ -139,9 +139,9 @@ fn sequence_reuse_a_bookmark_is_never_more_durable_than_the_writes_below_it() {
     }
 }
 
-/// A snapshot was created in the log and deleted there; a merge dropped the versions that
-/// only it could see; the part of the log with the deletion went. Replaying the creation
-/// would bring back a snapshot whose content is gone.
+/// A snapshot is created and deleted, and both records are in the log. A merge drops the versions
+/// that only the snapshot could see. Then the end of the log, with the deletion, is lost. A replay
+/// of the creation would bring back a snapshot without its content.
 #[test]
 fn resurrection_replay_does_not_revive_a_deleted_snapshot() {
     for (crash, bounding) in [(false, Bounding::Preferred), (true, Bounding::Off)] {
@@ -188,8 +188,8 @@ fn resurrection_replay_does_not_revive_a_deleted_snapshot() {
     }
 }
 
-/// A merge drops what only a deleted snapshot could see. If the deletion is not
-/// durable when the merge is, a crash brings back the name and not the content.
+/// A merge drops versions that only a deleted snapshot could see. If the merge were durable before
+/// the deletion, a crash would bring back the name of the snapshot without its content.
 #[test]
 fn resurrection_a_merge_makes_the_deletion_that_it_relies_on_durable() {
     for seed in 0..50 {
@@ -284,8 +284,8 @@ fn order_the_newest_value_counts_wherever_merges_put_it() {
     assert_eq!(get(&table, "k"), Some(format!("{expected:0300}")));
 }
 
-/// A tombstone that is dropped while an older run still has the key uncovers
-/// the value that it deleted. One that is never dropped costs space for ever.
+/// If a merge drops a tombstone while an older run still has the key, the deleted value comes back.
+/// If no merge ever drops it, it takes space for ever.
 #[test]
 fn tombstones_stay_while_an_older_run_has_the_key_and_go_in_the_end() {
     let mem = MemDisk::new();
@@ -328,8 +328,8 @@ fn tombstones_stay_while_an_older_run_has_the_key_and_go_in_the_end() {
     assert_eq!(db.stats().tables[0].versions, 300 + 6);
 }
 
-/// A table that is written once and then quiet holds on to the log's oldest
-/// segment. Unless it is flushed for the log's sake, no segment ever goes.
+/// A table that is written once and then never again needs the oldest segment of the log. Unless
+/// that table is flushed to free the segment, no segment is ever removed.
 #[test]
 fn wal_retention_a_quiet_table_does_not_hold_the_log_for_ever() {
     let mem = MemDisk::new();
@@ -378,9 +378,9 @@ fn wal_retention_a_quiet_table_does_not_hold_the_log_for_ever() {
     assert!(!files(&mem, ".log").is_empty());
 }
 
-/// A batch writes two tables; one is flushed, the other is not; then the power fails, and the
-/// log's tail, which was not synced, is lost. Unless the flush synced the log first, half of
-/// the batch survives.
+/// A batch writes two tables, but only one of them is flushed. Then the power fails, and the
+/// unsynced end of the log is lost. Unless the flush synced the log first, only the flushed half of
+/// the batch would survive.
 #[test]
 fn wal_synced_before_install_a_batch_over_two_tables_does_not_tear() {
     const WRITES: usize = 14;
@@ -415,10 +415,10 @@ fn wal_synced_before_install_a_batch_over_two_tables_does_not_tear() {
     assert!(lost > 0, "no restart lost anything that was not synced");
 }
 
-/// A reader gets the number up to which it reads and the files of one table, then those of the next
-/// table, while writers go on and merges drop the versions that no reader needs. If the number were
-/// read before the reader is registered, or each table were read at its own instant, the reader
-/// would see half of a batch or miss a version.
+/// A view gets the sequence number at which it reads, and the files of each table, while writers go
+/// on and merges drop versions that no reader needs. If the view got its number before it is
+/// registered as a reader, it could miss a version. If it read each table at another instant, it
+/// could see half of a batch.
 #[test]
 fn read_views_show_all_tables_at_one_instant_under_writers_and_merges() {
     let mem = MemDisk::new();
@@ -502,9 +502,9 @@ fn read_views_show_all_tables_at_one_instant_under_writers_and_merges() {
     assert!(db.stats().compactions > 0, "nothing was merged meanwhile");
 }
 
-/// A view has the number of the last write that it sees. Of the versions between two numbers of
-/// views, merges keep only the newest. If a view had the first number that it does not see, a merge
-/// would drop the view's last write in favour of the next one.
+/// A view has the sequence number of the last write that it sees. Merges keep only the newest
+/// version of a key between the numbers of two views. If a view had the number of the first write
+/// that it does not see, a merge would keep that write and drop the last one that the view sees.
 #[test]
 fn read_views_see_the_write_that_they_stand_at_whatever_becomes_of_it() {
     let mem = MemDisk::new();
@@ -533,8 +533,8 @@ fn read_views_see_the_write_that_they_stand_at_whatever_becomes_of_it() {
 }
 
 /// Regression: snapshots keep runs apart, so a table may have more runs than the number at which
-/// writers stall, with nothing to merge. Writers then waited for ever. With manual maintenance they
-/// waited for memtables that were never flushed.
+/// writers stall, and nothing to merge. Writers then waited for ever. With manual maintenance they
+/// also waited for flushes, although no thread flushes there.
 #[test]
 fn writers_do_not_wait_for_merges_that_never_come() {
     must_end(|| {
@@ -569,7 +569,8 @@ fn writers_do_not_wait_for_merges_that_never_come() {
     });
 }
 
-/// `WriteOptions::sync` gives a single write more durability than the database's options.
+/// `WriteOptions::sync` makes a write durable, and all writes before it, although the database's
+/// options do not sync writes.
 #[test]
 fn a_write_with_a_sync_survives_with_all_before_it() {
     for seed in 0..20 {

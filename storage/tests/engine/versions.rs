@@ -258,8 +258,8 @@ fn values_that_expired_for_all_readers_are_gone_from_the_files() {
     assert_eq!(db.stats().tables[0].runs.len(), 1);
 }
 
-/// The expiry is in the log as it was at the commit: replay does not give an
-/// entry a new life.
+/// The log contains the time at which an entry expires, not its TTL. So replay does not extend the
+/// life of the entry.
 #[test]
 fn an_expiry_does_not_move_with_a_restart() {
     let (mem, clock) = (MemDisk::new(), ManualClock::at_ms(1000));

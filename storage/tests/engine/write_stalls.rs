@@ -49,9 +49,9 @@ fn held_disk() -> (HookedDisk, Arc<Door>) {
     (disk, door)
 }
 
-/// While no flush makes progress, writers first spend the tokens that are available, which lasts
-/// for a part of the way to the limit. Then each write waits for a moment, and at the limit all
-/// writers wait for the flush, after which they go on.
+/// While no flush completes, writers first spend the available tokens (bytes of earlier background
+/// work), so they go on for a while. Then each write is delayed for a moment. When the memtables
+/// reach their limit, all writers stall until a flush is done, and then go on.
 #[test]
 fn writers_are_slowed_before_they_are_stopped_and_flushes_let_them_go_on() {
     must_end(|| {
@@ -94,8 +94,8 @@ fn writers_are_slowed_before_they_are_stopped_and_flushes_let_them_go_on() {
     });
 }
 
-/// If no memtable may wait for its flush, a writer that finds the memtable full stalls until the
-/// flush is done. It is never throttled before.
+/// With `frozen_memtables_max: 0`, a writer that finds the memtable full stalls until the flush is
+/// done. It is never throttled before.
 #[test]
 fn a_stall_is_counted_and_ends_with_the_flush() {
     must_end(|| {
@@ -121,7 +121,8 @@ fn a_stall_is_counted_and_ends_with_the_flush() {
     });
 }
 
-/// Dropping the table ends the wait for its flush, with an error.
+/// If the table is dropped, a writer that waits for a flush of the table gets an error and stops
+/// waiting.
 #[test]
 fn a_table_dropped_meanwhile_is_not_waited_for() {
     must_end(|| {
@@ -142,7 +143,7 @@ fn a_table_dropped_meanwhile_is_not_waited_for() {
     });
 }
 
-/// The usual picker, which picks nothing until it is switched on.
+/// The default picker, which picks nothing until it is switched on.
 #[derive(Debug, Default)]
 struct Switched {
     on: AtomicBool,
@@ -156,8 +157,7 @@ impl CompactionPicker for Switched {
     }
 }
 
-/// Writers wait because of the number of runs as long as there is a merge to wait for, and only
-/// then.
+/// A large number of runs makes writers wait only as long as there is a merge that reduces it.
 #[test]
 fn writers_wait_for_merges_until_there_are_fewer_runs() {
     must_end(|| {
@@ -187,8 +187,8 @@ fn writers_wait_for_merges_until_there_are_fewer_runs() {
     });
 }
 
-/// Snapshots keep the runs from being merged: there are more runs than any limit, and no merge to
-/// wait for. At the same time memtables fill up faster than they may be flushed.
+/// Snapshots keep the runs from being merged: there are more runs than the limit for writers, and
+/// no merge to wait for. At the same time writers fill memtables faster than these are flushed.
 #[test]
 fn strict_bounding_and_many_snapshots_stall_no_writer_for_ever() {
     must_end(|| {
@@ -236,7 +236,7 @@ fn strict_bounding_and_many_snapshots_stall_no_writer_for_ever() {
     });
 }
 
-/// Writes two runs that the usual picker merges.
+/// Writes two runs, which `UnlessSnapshot` with `runs` 2 merges.
 fn write_two_runs(db: &Db, table: &Table) {
     for value in 0..2 {
         for i in 0..100 {
@@ -246,8 +246,8 @@ fn write_two_runs(db: &Db, table: &Table) {
     }
 }
 
-/// A picker that merges all runs of a table when there are exactly `runs` of them and no snapshot
-/// stands between them.
+/// A picker that merges all runs of a table if there are exactly `runs` of them and the table has
+/// no snapshot. With `runs` 0 it picks nothing.
 #[derive(Debug, Default)]
 struct UnlessSnapshot {
     runs: AtomicUsize,
@@ -261,9 +261,9 @@ impl CompactionPicker for UnlessSnapshot {
     }
 }
 
-/// Regression: a writer waited for a merge that was worth it when the writer looked. Then a new
-/// snapshot held the runs apart: the thread found nothing to merge, did not wake the writer, and
-/// the writer waited for ever.
+/// Regression: a writer began to wait because there was a merge to do. Then a new snapshot kept the
+/// runs apart. The merging thread found nothing to merge and did not wake the writer, which waited
+/// for ever.
 #[test]
 fn a_merge_that_a_new_snapshot_makes_worthless_is_not_waited_for() {
     must_end(|| {
@@ -406,8 +406,8 @@ fn fail_while_a_writer_waits(
 }
 
 /// Regression: if a flush by a caller failed, the background threads were not signalled to try
-/// again, so a writer that waited for that flush waited for ever. If there is no space, another try
-/// does not help: the write must fail.
+/// again, so a writer that waited for that flush waited for ever. On a full disk another try does
+/// not help: there the write must fail.
 #[test]
 fn a_flush_that_fails_for_its_caller_leaves_no_writer_waiting() {
     must_end(|| {

@@ -38,11 +38,11 @@ pub struct TransactionOptions {
 
 /// Reads and writes under snapshot isolation.
 ///
-/// It reads the database as it was when the transaction began, with its own
-/// writes on top. [`commit`](Self::commit) makes all its writes visible at once,
-/// or none, with [`Error::Conflict`], if a key that it writes was written by
-/// another commit meanwhile, transaction or not: the first committer wins.
-/// Dropping the transaction rolls it back.
+/// A transaction reads the database as it was when the transaction began, with its own writes on
+/// top. [`commit`](Self::commit) makes all writes visible at once. If another commit (of a
+/// transaction or not) has written one of the keys since the transaction began, `commit` writes
+/// nothing and returns [`Error::Conflict`]: the first committer wins. Dropping the transaction
+/// rolls it back.
 ///
 /// Two transactions that each read what the other writes may both commit (write
 /// skew). Where that matters, [`guard`](Self::guard) what a write relies on, or
@@ -148,8 +148,9 @@ impl Transaction {
         }))
     }
 
-    /// [`Self::get`] and [`Self::guard`] in one. Merge operands that the transaction wrote are folded
-    /// once: a transaction that reads the key before each of many merges takes linear time.
+    /// Reads a key as [`Self::get`] does, and guards it as [`Self::guard`] does. Merge operands that
+    /// the transaction wrote are folded once: a transaction that reads the key before each of many
+    /// merges takes linear time.
     pub fn get_for_update(&mut self, table: &Table, key: &[u8]) -> Result<Option<Value>> {
         let own = self.own_mut(table)?;
         own.guard(key);
@@ -160,16 +161,16 @@ impl Transaction {
     /// Makes the commit fail if another commit wrote this key since the transaction began, as if
     /// the transaction wrote the key. The key is not written.
     ///
-    /// A transaction that writes nothing has nothing to protect: it commits
-    /// whatever it guards.
+    /// A transaction that writes nothing ignores its guards: its commit succeeds even if another
+    /// commit wrote a guarded key, because there is no write to protect.
     pub fn guard(&mut self, table: &Table, key: &[u8]) -> Result<()> {
         self.own_mut(table)?.guard(key);
         Ok(())
     }
 
-    /// Makes the commit fail if another commit wrote a key of this range since the transaction
-    /// began, even a key that did not exist: [`Self::guard`] for each key of the range. An empty
-    /// range guards nothing.
+    /// Makes the commit fail if another commit wrote a key of this range since the transaction began,
+    /// even a key that did not exist: guards each possible key of the range, as [`Self::guard`] does.
+    /// An empty range guards nothing.
     pub fn guard_range<K, R>(&mut self, table: &Table, range: R) -> Result<()>
     where
         K: AsRef<[u8]>,
@@ -232,9 +233,9 @@ impl Transaction {
         Ok(())
     }
 
-    /// Makes the writes visible, as durable as the options require; returns the number of their
-    /// commit. A transaction that wrote nothing has nothing to do, and returns the number at which
-    /// it read.
+    /// Commits the writes: makes them visible, as durable as the options require. Returns the sequence
+    /// number of the commit; for a transaction that wrote nothing, the number at which it read
+    /// ([`Self::seq`]).
     ///
     /// # Errors
     /// [`Error::Conflict`], which names a key, and [`Error::TransactionTooOld`]:

@@ -15,12 +15,12 @@ use crate::key::{KeyRange, check_lengths};
 #[derive(Debug)]
 pub(super) struct OwnTable {
     pub(super) table: Table,
-    /// The write to each key.
+    /// The writes of the transaction to single keys, by key.
     pub(super) writes: BTreeMap<Bytes, Write>,
     guards: BTreeSet<Bytes>,
     guarded_ranges: Vec<KeyRange>,
-    /// The deleted ranges, by their starts; no two overlap. They apply before `writes`: a deletion
-    /// removes the earlier writes in its range.
+    /// The deleted ranges, by their starts; no two overlap. The writes in `writes` are newer than the
+    /// deletions: each deletion has removed from `writes` what was written in its range before.
     cleared: BTreeMap<Bytes, KeyRange>,
 }
 
@@ -35,8 +35,9 @@ pub(super) struct Write {
 
 #[derive(Debug)]
 enum Base {
-    /// The transaction has neither set nor deleted the key: operands are merged into the value that
-    /// its view shows.
+    /// The transaction has not set the key, nor deleted it alone. The operands are merged into the
+    /// value in the transaction's view, or into no value if the transaction deleted a range with the
+    /// key.
     Below,
     Put(Bytes),
     PutWithTtl(Bytes, Duration),
@@ -72,7 +73,7 @@ impl Write {
         self.folded_onto(table, key, base).map(Some)
     }
 
-    /// Folds the operands, at least one, onto `base`.
+    /// Folds the operands onto `base`. There must be at least one operand.
     fn folded_onto(&self, table: &Table, key: &[u8], base: Option<Value>) -> Result<Value> {
         let newest_first: Vec<_> = self.operands.iter().rev().cloned().collect();
         table.core.merger.fold(key, &newest_first, base)

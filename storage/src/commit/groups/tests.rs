@@ -134,9 +134,9 @@ fn a_leader_that_panics_takes_its_group_along_and_no_other() {
     assert_eq!(synced.into_inner().unwrap(), [[2]]);
 }
 
-/// The last group had one writer, and two others joined the next group during its sync.
-/// This next group waits for the first writer, too, which was woken at the end of the
-/// sync.
+/// The recorded measurements are that the last group had one commit, and that two more joined the
+/// next group during its sync. So a group waits until it has three commits: the first writer, which
+/// was woken at the end of that sync, is expected to commit again.
 #[test]
 fn a_group_waits_for_writers_that_were_just_woken() {
     let (groups, synced) = (Groups::new(), Synced::default());

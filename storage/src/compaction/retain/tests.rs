@@ -54,9 +54,9 @@ fn expiring(seq: u64, expiry_ms: u64, value: &str) -> Version {
     }
 }
 
-/// "9! 8 7+ 6d 5e70" are versions 9 (an operand that fails), 8 (a put), 7 (an
-/// operand), 6 (a tombstone) and 5 (a put that expires at 70); each has its
-/// number as its value. "8=78" is a put with another value, "8+78" an operand.
+/// Parses versions: "9! 8 7+ 6d 5e70" are versions 9 (an operand that fails), 8 (a put), 7 (an
+/// operand), 6 (a tombstone) and 5 (a put that expires at 70). A put or an operand has its number
+/// as its value. "8=78" is a put with another value, "8+78" an operand with another value.
 fn versions(text: &str) -> Vec<Version> {
     let one = |word: &str| {
         let digits = word.len() - word.trim_start_matches(|c: char| c.is_ascii_digit()).len();
@@ -80,7 +80,7 @@ fn seqs(list: &[u64]) -> Vec<SeqNo> {
     list.iter().map(|&seq| SeqNo(seq)).collect()
 }
 
-/// Builds boundaries from pairs of a number and a read time.
+/// Builds boundaries from pairs of a sequence number and a read time.
 fn boundaries(list: &[(u64, u64)]) -> Boundaries {
     let point = |&(seq, read_time_ms): &(u64, u64)| ReadPoint {
         seq: SeqNo(seq),
@@ -329,7 +329,7 @@ fn every_reader_reads_the_same_as_if_all_versions_were_kept() {
 
 /// A case has the versions of a key, the boundaries (commits at which readers read), the sequence
 /// numbers of range tombstones over the key, the splits between output runs, and the versions that
-/// must be kept. Each of these has its number, the index of its run, and `only_for`.
+/// must be kept: for each, its number, the index of its run, and its `only_for`.
 #[test]
 fn a_kept_version_lists_its_readers_unless_a_version_in_another_run_hides_it() {
     type ExpectedVersions<'a> = &'a [(u64, usize, Option<(u64, u64)>)];

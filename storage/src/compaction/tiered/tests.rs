@@ -121,8 +121,8 @@ fn strata_are_merged_across_only_when_there_are_too_many_runs() {
     assert_eq!(runs.len(), 30 - TABLE_RUNS_MAX + 1);
 }
 
-/// "5 30* 40g" are runs of 5 bytes, of 30 that is busy, and of 40 with 11 of
-/// garbage.
+/// In a case, "5" is a run of 5 bytes, "30*" a busy run of 30 bytes, and "40g" a run of 40 bytes of
+/// which 11 are garbage.
 #[test]
 fn busy_runs_are_left_alone_and_garbage_is_rewritten() {
     for (text, expected) in [
@@ -214,7 +214,8 @@ fn the_newest_stratum_may_have_more_runs_than_older_ones() {
     assert_eq!(pick_with(picker, &runs, &[250], false), Some(1..4));
 }
 
-/// Puts a flushed run on top of the list, and merges; returns the bytes merged.
+/// Puts a flushed run on top of the list, and merges until the picker finds no further merge.
+/// Returns the bytes that the merges read.
 fn flush(list: &mut Vec<RunShape>, flushed: RunShape, picker: TieredPicker) -> u64 {
     let mut merged_bytes = 0;
     list.insert(0, flushed);

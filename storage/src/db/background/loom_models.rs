@@ -58,8 +58,8 @@ fn loom_a_thread_flushes_on_request_and_stops() {
     flush_then_stop(|signal| signal.wait(|requests| std::mem::take(&mut requests.flush), None));
 }
 
-/// Deliberate fault: the thread looks, releases the lock, and then waits. The notification may have
-/// come in between.
+/// Deliberate fault: the thread looks for a request, releases the lock, and then waits. A
+/// notification that comes in between is lost.
 #[test]
 #[should_panic(expected = "deadlock")]
 fn loom_a_wake_up_between_look_and_wait_is_caught() {

@@ -26,8 +26,8 @@ fn tombstones(list: &[(&str, u64)]) -> RangeTombstones {
     RangeTombstones::build(list.iter().map(tombstone), None)
 }
 
-/// Returns the fragments as text: of each the key range and the numbers of its tombstones, newest
-/// first, for example "a-f 4, f-m 9 4".
+/// Returns the fragments as text, each with its key range and the sequence numbers of its tombstones,
+/// newest first: for example "a-f 4, f-m 9 4".
 fn show(tombstones: &RangeTombstones) -> String {
     let show = |fragment: &Arc<Fragment>| {
         let text = |key: &[u8]| String::from_utf8(key.to_vec()).unwrap();
@@ -112,8 +112,8 @@ fn a_range_is_covered_by_fragments_without_a_gap() {
     }
 }
 
-/// Each case: a range, the largest number of the versions in it, the number of the reader, and
-/// whether the reader sees none of these versions.
+/// Each case: a range, the largest sequence number of the versions in it, the sequence number at
+/// which the reader reads, and whether tombstones hide all these versions from the reader.
 #[test]
 fn a_range_is_hidden_by_tombstones_above_its_versions_that_the_reader_sees() {
     let list = tombstones(&[
@@ -181,7 +181,8 @@ fn more_pieces_than_are_compared_hide_nothing() {
     assert!(!hide(within));
 }
 
-/// Compares with a search through the list of all tombstones.
+/// Compares the fragments with the list of the tombstones that they were built from, for random keys
+/// and ranges.
 #[test]
 fn every_key_has_the_tombstones_that_were_put_over_it() {
     let test = "every_key_has_the_tombstones_that_were_put_over_it";

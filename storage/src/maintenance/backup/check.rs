@@ -11,11 +11,11 @@ use crate::maintenance::verify::Finding;
 use crate::runs::FileMeta;
 use crate::sstable::{BlockCache, SsTable, id_of_file};
 
-/// Checks every block of the SSTable at `at`.
+/// Checks every block of the SSTable at `at`. Returns `Break` if `step` does.
 ///
 /// # Errors
-/// The first damage as `Corruption`, also if the file is another SSTable or has another length;
-/// `Io`.
+/// The first damage as `Corruption`, also if the file is another SSTable than `file` or has another
+/// length; `UnsupportedFormat`; `Io`.
 pub(super) fn check_blocks(
     engine: &Engine,
     file: &FileMeta,
@@ -27,7 +27,7 @@ pub(super) fn check_blocks(
     check_open(source, file, at, cache, step)
 }
 
-/// Does the same as [`check_blocks`] with a file that is open already; errors name `at`.
+/// Does the same as [`check_blocks`] with a file that is open already. Errors name the path `at`.
 pub(super) fn check_open(
     source: Arc<dyn ReadFile>,
     file: &FileMeta,

@@ -12,10 +12,10 @@ use crate::runs::RunMeta;
 use crate::sync::Ordering;
 use crate::table_store::{Link, LinkFolder, Way, link};
 
-/// Links the files of a capture into a folder beside the database. `None` if the disk cannot link
-/// them or has no space for a link ([`LinkFolder::make`]), if the SSTables are no files of this
-/// disk, or if the database was opened only to be read. Files that the database could not open are
-/// linked if possible.
+/// Links the files of a capture into a folder in the directory of the database. Returns `None` if the
+/// disk cannot link them or has no space for a link ([`LinkFolder::make`]), if an SSTable is no file
+/// of this disk, or if the database was opened read-only. A file that the database could not open is
+/// left out if it cannot be linked.
 pub(super) fn link_all(
     engine: &Engine,
     capture: &Capture<'_>,
@@ -57,9 +57,9 @@ pub(super) fn link_all(
 }
 
 /// Links an SSTable of the database to the path `to` in the backup, and returns [`Way::Linked`].
-/// Returns [`Way::Copied`] if that is not possible, and the caller has to copy the file. With
-/// `is_unreadable` (the database could not open the file) a link that fails because of the file is
-/// no error either.
+/// Returns [`Way::Copied`] if the disk cannot link it: then the caller has to copy the file. Returns
+/// the same if the link fails because of the file, and `is_unreadable` is true (the database could not
+/// open the file).
 pub(super) fn link_sstable(
     engine: &Engine,
     links: Option<&LinkFolder>,

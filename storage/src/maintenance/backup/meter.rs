@@ -7,15 +7,16 @@ use crate::error::{Error, Result};
 use crate::maintenance::progress::MaintenanceProgress;
 use crate::runs::RunMeta;
 
-/// A callback after each piece of a file: it may wait, and it may end the backup.
+/// A callback after each piece of a file. It may wait, and it ends the backup by returning `Break`.
 pub(super) type Step<'s> = &'s mut dyn FnMut(MaintenanceProgress) -> ControlFlow<()>;
 
 /// The free space that a backup leaves on the disk of the database, as a multiple of the low-water
-/// mark, so that no write is refused because of the backup. If less than twice this space was free
-/// at the start, the backup leaves half of what was free.
+/// mark, so that no write is refused because of the backup. If, at the start, less than twice this
+/// space is free, the backup leaves half of the space that is free then.
 const LOW_WATER_MARKS: u64 = 2;
 
-/// The number of processed bytes between two looks at the free space.
+/// The number of processed bytes between two looks at the free space. A look takes a system call, and
+/// pieces may be small, so not every piece takes a look.
 const LOOK_EVERY_BYTES: u64 = 256 << 10;
 
 /// The progress of a backup, and the free space that it must leave on the disk.
@@ -52,8 +53,8 @@ impl Meter {
         self.bytes_total += bytes;
     }
 
-    /// Counts `bytes` as done, and calls `step`, which may end the backup. Ends it, too, if too
-    /// little space is left.
+    /// Counts `bytes` as done, and calls `step`. Returns `Break`, so that the backup ends, if `step`
+    /// does, or if too little space is left.
     pub(super) fn advance(
         &mut self,
         engine: &Engine,

@@ -17,7 +17,8 @@ pub(super) struct Renumbered<'a> {
 }
 
 impl<'a> Renumbered<'a> {
-    /// Returns a reader of the segment as if its number were `to`; `None` if its header is damaged.
+    /// Returns a reader of the segment as if its number were `to`; `None` if the header of the
+    /// segment is damaged or incomplete.
     ///
     /// # Errors
     /// [`Error::Io`].
@@ -36,8 +37,8 @@ impl<'a> Renumbered<'a> {
         Ok(header.map(|header| Self { source, header }))
     }
 
-    /// Replaces the part of `bytes`, which were read at `offset`, that belongs to the segment's
-    /// header by the bytes of the new header.
+    /// Puts the new header into `bytes`, which were read from the segment at `offset`: overwrites
+    /// those of them that belong to the header.
     fn put_header(&self, bytes: &mut [u8], offset: u64) {
         let header = usize::try_from(offset).ok();
         let header = header

@@ -43,8 +43,9 @@ impl BackupDir {
     /// Locks a directory that is missing, empty, or a backup of the database `source`.
     ///
     /// # Errors
-    /// [`Error::InvalidRequest`] names a directory with something else in it; [`Error::Locked`];
-    /// [`Error::Corruption`] if the manifest of the older backup is damaged.
+    /// [`Error::InvalidRequest`] if the directory has something else in it, such as an incomplete
+    /// backup; [`Error::Locked`]; [`Error::Corruption`] if the manifest of the older backup is
+    /// damaged.
     pub(super) fn claim(disk: Arc<dyn Disk>, dir: &Path, source: DatabaseId) -> Result<Self> {
         // What an interrupted backup or repair left is refused there.
         if !has_database(&*disk, dir)? {
@@ -74,17 +75,17 @@ impl BackupDir {
         }
     }
 
-    /// Adds a file that is about to be made to the list of files that are removed if the backup is
-    /// not completed.
+    /// Notes the path of a file that is about to be created, so that the file is removed if the
+    /// backup is not completed.
     pub(super) fn note(&mut self, path: &Path) {
         if let Self::Older(older) = self {
             older.made.push(path.to_path_buf());
         }
     }
 
-    /// Makes the directory the backup with this state. `waiting` are the runs that only the
-    /// backup's log names. All files must be in the directory, and their bytes durable. The files
-    /// that only the older backup needed are removed afterwards.
+    /// Makes the directory a backup with this state. `waiting` are the runs that the backup's log
+    /// names, and its manifest does not. All files must be in the directory, and their bytes
+    /// durable. Afterwards, removes the files that only the older backup needed.
     pub(super) fn complete(self, state: State, waiting: &[RunMeta]) -> Result<()> {
         match self {
             Self::New(new) => new.complete(state),
@@ -97,7 +98,7 @@ impl BackupDir {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Found {
     Nothing,
-    /// A file that the manifest of the older backup names, and that is durable since then.
+    /// A file that the manifest of the older backup names. Its bytes are durable.
     Named,
     /// A file that the manifest of the older backup does not name. Only the log of that backup
     /// names it, or an interrupted backup left it, perhaps before its bytes were durable.
@@ -157,8 +158,9 @@ impl OlderBackup {
         }
     }
 
-    /// Makes CURRENT name the new backup, and removes the files that only the older one needed.
-    /// `waiting` are the runs that only the log names.
+    /// Makes CURRENT name the manifest of the new backup, and removes the files that only the older
+    /// backup needed. `waiting` are the runs that the new backup's log names, and its manifest does
+    /// not.
     fn replace(mut self, state: State, waiting: &[RunMeta]) -> Result<()> {
         let synced = self.disk.sync_dir(&self.dir);
         synced.map_err(Error::io("sync", &self.dir))?;
@@ -188,9 +190,9 @@ impl OlderBackup {
         Ok(())
     }
 
-    /// Returns whether CURRENT still names the older backup, after an attempt to replace it. A
-    /// rename that failed may have happened or not; if it happened, the files of the new backup
-    /// must stay.
+    /// Returns whether CURRENT still names the manifest of the older backup, after an attempt to
+    /// replace it failed. A failed rename may have happened or not; if it happened, the files of the
+    /// new backup must stay. Returns false, too, if no manifest can be read.
     fn is_live(&self) -> bool {
         let manifest = Manifest::load(self.disk.clone(), &self.dir);
         matches!(manifest, Ok(Some(manifest)) if manifest.next_number() == self.next_manifest)
@@ -219,7 +221,8 @@ impl Drop for OlderBackup {
 /// Reads the manifest of a backup of the database `source`.
 ///
 /// # Errors
-/// [`Error::InvalidRequest`] if the directory is no backup.
+/// [`Error::InvalidRequest`] if the directory is no backup of that database, or was opened for
+/// writing since; the errors of reading a manifest.
 fn load(disk: &Arc<dyn Disk>, dir: &Path, source: DatabaseId) -> Result<Manifest> {
     let refused = |what: &str| {
         let text = format!(

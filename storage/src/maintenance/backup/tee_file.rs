@@ -15,8 +15,8 @@ use std::sync::Arc;
 use crate::file_system::{ReadFile, WriteFile};
 use crate::sync::Mutex;
 
-/// A file that appends to a copy the bytes that are read from it. A read appends only the bytes
-/// that directly follow the part that was copied so far, so the copy has the bytes in their order.
+/// A file that appends the bytes that are read from it to a copy. A read appends only those bytes
+/// that continue the copy without a gap, so the copy always has the beginning of the file.
 #[derive(Debug)]
 pub(super) struct TeeFile {
     source: Arc<dyn ReadFile>,
@@ -45,10 +45,11 @@ impl TeeFile {
         }
     }
 
-    /// Returns the copy, and the length of the part of the source that it has.
+    /// Returns the copy, and its length: the copy has this many bytes from the start of the source.
     ///
     /// # Errors
-    /// The first failure to append to the copy. Each read after it failed, too.
+    /// The first failure to append to the copy. The read that met it failed, and so did every later
+    /// read.
     pub(super) fn into_copy(self) -> io::Result<(Box<dyn WriteFile>, u64)> {
         let copy = self.copy.into_inner().unwrap();
         match copy.failure {
@@ -63,8 +64,8 @@ impl TeeFile {
 }
 
 impl PartialCopy {
-    /// Appends the part of `bytes` that directly follows the copied part. `offset` is the position
-    /// of `bytes` in the source.
+    /// Appends those of `bytes` that directly follow the bytes copied so far, if there are any.
+    /// `offset` is the position of `bytes` in the source.
     fn append(&mut self, bytes: &[u8], offset: u64) -> io::Result<()> {
         if let Some(failure) = &self.failure {
             return Err(failure.kind().into());

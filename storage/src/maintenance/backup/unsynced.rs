@@ -14,8 +14,8 @@ use std::path::{Path, PathBuf};
 use crate::error::{Error, Result};
 use crate::file_system::{WriteFile, sync_copied};
 
-/// The largest number of files that may not be durable yet while the next file is copied. Each of
-/// them keeps a file descriptor open.
+/// The largest number of copied files that need not be durable yet while the next file is copied.
+/// Each of them keeps a file descriptor open.
 const FILES_MAX: usize = 1;
 
 /// Copied files whose bytes may not be durable yet, with their paths, the oldest first.

@@ -43,20 +43,23 @@ use crate::options::{Maintenance, Options};
 use crate::runs::RunBuilder;
 use crate::sstable::{KeyVersion, Origin};
 
-/// Saves what can be read of the database in `from` into the new directory `to`, which is missing
-/// or empty. `from` is only read. `progress` is called with the number of bytes that were read of
-/// `from`: an SSTable counts twice, since it is read once for its metadata and once for its
-/// versions. Damaged parts are not read, so the last number may be below the total.
+/// Saves what can be read of the database in `from` into the directory `to`, which must be missing
+/// or empty. `from` is only read. Calls `progress` with the number of bytes read of `from` so far: an
+/// SSTable counts twice, since it is read once for its metadata and once for its versions. Damaged
+/// parts are not read, so the last number may be below the total.
 ///
 /// # Errors
-/// [`Error::NoDatabase`](crate::Error::NoDatabase),
-/// [`Error::BeingWritten`](crate::Error::BeingWritten) for a source that has a writer;
-/// [`Error::Incomplete`](crate::Error::Incomplete) for one that an interrupted backup or repair left;
-/// [`Error::InvalidRequest`](crate::Error::InvalidRequest) for a target with something in it;
-/// [`Error::UnsupportedFormat`](crate::Error::UnsupportedFormat) for undamaged files of a format
-/// version that this build does not know: nothing is lost then; [`Error::Io`](crate::Error::Io),
-/// also for a file that the user of the process may not open, and if `from` was moved or replaced
-/// while it was read. Damage is no error; the report lists it.
+/// - [`Error::NoDatabase`](crate::Error::NoDatabase) if `from` contains no database.
+/// - [`Error::BeingWritten`](crate::Error::BeingWritten) if the database in `from` is open for writing.
+/// - [`Error::Incomplete`](crate::Error::Incomplete) if `from` is what an interrupted backup or
+///   repair left.
+/// - [`Error::InvalidRequest`](crate::Error::InvalidRequest) if `to` is not empty.
+/// - [`Error::UnsupportedFormat`](crate::Error::UnsupportedFormat) for undamaged files of a format
+///   version that this build does not know: the build that wrote them can read them.
+/// - [`Error::Io`](crate::Error::Io), also for a file that the user of the process may not open, and
+///   if `from` was moved or replaced while it was read.
+///
+/// Damage is no error; the report lists it.
 pub fn repair(
     from: impl AsRef<Path>,
     to: impl AsRef<Path>,
@@ -129,9 +132,9 @@ pub fn repair(
     Ok(report)
 }
 
-/// Writes all versions of a table as one run. Returns the table for the new manifest, and whether
-/// there are merge operands among the versions. `last_seq` is the largest sequence number of the
-/// database. Calls `read_on` after each key.
+/// Writes the versions of a table as one run, without those that a newer source replaces. Returns the
+/// table for the new manifest, and whether there are merge operands among the versions. `last_seq` is
+/// the largest sequence number of the database. Calls `read_on` after each key.
 fn write_table(
     engine: &Engine,
     table: SourceTable,
@@ -208,14 +211,15 @@ fn write_table(
     Ok((meta, has_operands))
 }
 
-/// Versions in order, each with its key.
+/// Versions with their keys, sorted by key, and the versions of a key newest first.
 type Versions = Box<dyn Iterator<Item = Result<KeyVersion>>>;
 
 /// The key by which the merge sorts the next version of a source: the user key, the sequence number
 /// (newest first), and the rank of the source.
 type Place = (Bytes, Reverse<SeqNo>, usize);
 
-/// A merge of sorted sources; of equal versions, the one of the earlier source comes first.
+/// A merge of sorted sources. Of versions with the same key and sequence number, the one of the
+/// earlier source comes first.
 #[derive(Default)]
 struct Sources {
     /// The next version of each source, with the iterator over the source's later versions.
@@ -266,8 +270,8 @@ mod tests {
     use crate::simulation::MemDisk;
     use crate::wal::{Lsn, Wal};
 
-    /// Regression: sequence numbers at the end of their range, in commits whose checksums are good,
-    /// were taken over, and the new database did not open.
+    /// Regression: a table id and a snapshot id at the end of their ranges, in commits with good
+    /// checksums, were copied to the new database, which then could not be opened.
     #[test]
     fn a_repaired_database_opens_whatever_numbers_the_log_names() {
         let options = Options {

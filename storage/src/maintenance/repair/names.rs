@@ -11,14 +11,15 @@ use crate::key::TableId;
 /// A keyspace and the name of a table in it.
 pub(super) type TableName = (String, String);
 
-/// The tables without a name, and the names that were found.
+/// The tables that the manifest does not name, and the names that were found elsewhere, also for
+/// other tables.
 #[derive(Debug, Default)]
 pub(super) struct TableNames {
     unnamed: BTreeSet<TableId>,
     found: BTreeMap<TableId, TableName>,
 }
 
-/// The result of [`TableNames::assign`], newest tables first.
+/// The result of [`TableNames::assign`]. In both lists, the newest table comes first.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct AssignedNames {
     pub(super) named: Vec<(TableId, TableName)>,
@@ -46,14 +47,15 @@ impl TableNames {
             .collect()
     }
 
-    /// Records a name that was found for a table. The name of a table never changes.
+    /// Records a name that was found for a table, unless one is recorded already: the name of a
+    /// table never changes.
     pub(super) fn note(&mut self, table: TableId, keyspace: &str, name: &str) {
         let found = self.found.entry(table);
         found.or_insert_with(|| (keyspace.to_string(), name.to_string()));
     }
 
-    /// Gives the noted names, except `taken` ones, to the tables that have none. If several tables
-    /// had a name, the newest gets it.
+    /// Gives each table that the manifest does not name the name that was noted for it, unless the
+    /// name is in `taken`. If several tables had the same name, the newest gets it.
     pub(super) fn assign(self, mut taken: BTreeSet<TableName>) -> AssignedNames {
         let Self { unnamed, mut found } = self;
         let mut assigned = AssignedNames::default();

@@ -16,8 +16,9 @@ pub(super) struct Reading {
 }
 
 impl Reading {
-    /// Returns the progress before the first read. The total leaves out files whose length cannot
-    /// be determined, because they cannot be read.
+    /// Returns the progress before the first read. The total is that of the SSTables, without those
+    /// whose length cannot be determined, because they cannot be read. The log is added later
+    /// ([`Self::expect`]).
     pub(super) fn of(files: &DbFiles, tables: &dyn TableStore) -> Self {
         let bytes = |number: u64| tables.open(number).and_then(|file| file.len());
         let sstables = files.sstables.iter();

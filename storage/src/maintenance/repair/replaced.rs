@@ -14,7 +14,7 @@
 
 use crate::key::{KeyRange, SeqNo};
 
-/// A range of keys, both ends included; `None` is no bound.
+/// The first and the last key of a range; `None` for no bound on this side.
 type LostKeys = (Option<Vec<u8>>, Option<Vec<u8>>);
 
 /// The known contents of one source (a file or the log) of a table's versions.
@@ -26,23 +26,23 @@ pub(super) struct Extent {
     pub(super) origin: Option<(SeqNo, SeqNo)>,
     /// The smallest and the largest sequence number of the source's versions.
     pub(super) seqs: (SeqNo, SeqNo),
-    /// The range of keys for which `origin` is valid, if known.
+    /// The range of keys for which `origin` is valid; `None` if it is not known.
     pub(super) keys: Option<KeyRange>,
-    /// Keys that the source may have lost.
+    /// The ranges of keys that the source may have lost.
     pub(super) lost: Vec<LostKeys>,
 }
 
 impl Extent {
-    /// Returns whether this source may contain versions of the source `older` already, or have
-    /// dropped them.
+    /// Returns whether versions in the source `older` may already be in this source, or have been
+    /// dropped when this source was written.
     fn touches(&self, older: &Self) -> bool {
         self.origin
             .is_some_and(|origin| origin.0 <= older.seqs.1 && older.seqs.0 <= origin.1)
     }
 
     /// Returns whether a version of a key in an older source, with the number `seq`, must not be
-    /// used, because this source contains or has dropped it. `has_key` is true if this source has
-    /// versions of that key itself.
+    /// used, because this source contains it, or it was dropped when this source was written.
+    /// `has_key` is true if this source has versions of the key.
     fn replaces(&self, key: &[u8], seq: SeqNo, has_key: bool) -> bool {
         let stands_for = |origin: (SeqNo, SeqNo)| origin.0 <= seq && seq <= origin.1;
         self.origin.is_some_and(stands_for) && (has_key || self.dropped(key))
@@ -61,8 +61,8 @@ impl Extent {
     }
 }
 
-/// The sources of a table's versions (files and the log), newest first. Versions in a source that a
-/// newer one contains, or has dropped, must not be used again.
+/// The sources of a table's versions (files and the log), newest first. A version must not be used
+/// if a newer source contains it, or if it was dropped when the newer source was written.
 #[derive(Debug)]
 pub(super) struct Replaced {
     extents: Vec<Extent>,

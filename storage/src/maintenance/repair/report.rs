@@ -16,23 +16,23 @@ pub struct Lost {
     /// The damaged or missing file.
     #[serde(serialize_with = "lossy")]
     pub path: PathBuf,
-    /// The offset in the file at which the lost part begins.
+    /// The offset in the file, in bytes, at which the lost part begins.
     pub offset: u64,
     /// The length of the lost part in bytes; 0 if it is not known.
     pub bytes: u64,
     /// The table, as `KEYSPACE.TABLE`; `None` if the loss may concern any table.
     pub table: Option<String>,
-    /// The smallest key that the loss may concern; `None` is no bound.
+    /// The smallest key that the loss may concern; `None` for no lower bound.
     pub from_key: Option<Vec<u8>>,
-    /// The largest key that the loss may concern, included; `None` is no bound.
+    /// The largest key that the loss may concern; `None` for no upper bound.
     pub to_key: Option<Vec<u8>>,
     /// The damage and its consequences, in words.
     pub detail: String,
 }
 
 impl Lost {
-    /// Returns whether versions of this key may be missing because of the loss, so that an older
-    /// value shows, or none. `table` is `KEYSPACE.TABLE`.
+    /// Returns whether versions of this key may be missing because of the loss. Then readers may get
+    /// an older value, or none. `table` is `KEYSPACE.TABLE`.
     pub fn concerns(&self, table: &str, key: &[u8]) -> bool {
         self.table.as_deref().is_none_or(|lost| lost == table)
             && self.from_key.as_deref().is_none_or(|from| from <= key)
@@ -47,7 +47,7 @@ pub struct RepairedTable {
     pub keyspace: String,
     /// The name of the table; `table_N` if it is unknown.
     pub name: String,
-    /// The number of versions that were saved, shadowed ones included.
+    /// The number of versions that were saved, including those that newer versions hide.
     pub versions: u64,
 }
 
@@ -62,13 +62,14 @@ pub struct RepairReport {
     pub bytes: u64,
     /// The number of named snapshots that were saved.
     pub snapshots: u64,
-    /// Snapshots that may miss something, as `KEYSPACE: NAME`.
+    /// The snapshots that may lack data because of the losses, as `KEYSPACE: NAME`.
     pub snapshots_incomplete: Vec<String>,
-    /// All losses; everything that is not named here is unchanged.
+    /// All losses. Data that none of them concerns is unchanged.
     pub lost: Vec<Lost>,
 }
 
-/// Returns the snapshots that may show a table with a loss.
+/// Returns the snapshots that cover a table with a loss, as `KEYSPACE: NAME`. If the table of a loss is
+/// not known, returns all snapshots.
 pub(super) fn incomplete_snapshots(state: &State, lost: &[Lost]) -> Vec<String> {
     let bookmarks = state.bookmarks.list.iter();
     // It may concern a table that is in no list any more.
@@ -98,9 +99,9 @@ fn manifest(dir: &Path, lost: &[Lost]) -> PathBuf {
     manifest.cloned().unwrap_or_else(|| files::current(dir))
 }
 
-/// Returns the report of a table in `dir` that lost its name and is called `table` now. `known` is
-/// its old name, if that was found; the table could not keep it, because another one has it. `lost`
-/// has the damage to the manifest.
+/// Returns the report of a table in `dir` that lost its name and is called `table` now. `known` is its
+/// old name, if that was found but now belongs to another table. `lost` are the losses found so far;
+/// the report gets the path of the damaged manifest among them.
 pub(super) fn lost_name(
     dir: &Path,
     table: String,
@@ -124,8 +125,9 @@ pub(super) fn lost_name(
     }
 }
 
-/// Returns the report of a table in `dir` whose merge operator is unknown, so that its operands
-/// cannot be read. `lost` has the damage to the manifest, the file that is reported.
+/// Returns the report of a table in `dir` whose merge operator is unknown, so that its operands cannot
+/// be read. `lost` are the losses found so far; the report gets the path of the damaged manifest among
+/// them.
 pub(super) fn unknown_operator(dir: &Path, table: &TableMeta, lost: &[Lost]) -> Lost {
     Lost {
         path: manifest(dir, lost),

@@ -38,12 +38,12 @@ const RECOVERED: &str = "recovered";
 /// more id.
 const TABLE_ID_MAX: TableId = TableId(u32::MAX - 1);
 
-/// A source (a file or the log) of a table's versions, sorted by key, and the known facts about
-/// them.
+/// A source (a file or the log) of a table's versions: which versions the source is known to cover,
+/// and an iterator over the versions, sorted by key.
 pub(super) type TableSource = (Extent, Versions);
 
-/// A table with all files and parts of the log that have versions of it. If two of these sources
-/// have the same version, the first one's is used.
+/// A table with its sources: the files, and the part of the log, that have versions of the table. If
+/// two of the sources have the same version, that of the first source is used.
 pub(super) struct SourceTable {
     pub(super) meta: TableMeta,
     pub(super) sources: Vec<TableSource>,
@@ -56,8 +56,8 @@ pub(super) struct Source {
     /// tables are not used: see `tables`.
     pub(super) state: State,
     pub(super) tables: Vec<SourceTable>,
-    /// The largest sequence number of all versions and snapshots, lost ones included as far as
-    /// their numbers are known.
+    /// The largest sequence number of all versions and snapshots. Lost ones count, too, if their
+    /// numbers are known.
     pub(super) last_seq: SeqNo,
     pub(super) lost: Vec<report::Lost>,
 }
@@ -205,7 +205,8 @@ impl Reader<'_> {
         id <= self.listed_to && !self.state.tables.contains_key(&id)
     }
 
-    /// Adds a table that the manifest does not list.
+    /// Adds a table with the id `id` and a made-up name if the manifest does not list it, and it was
+    /// not added yet.
     fn table(&mut self, id: TableId, options: TableOptions) {
         let names = &mut self.names;
         self.state.tables.entry(id).or_insert_with(|| {
@@ -268,9 +269,9 @@ impl Reader<'_> {
         }
     }
 
-    /// Looks in the log for names of tables that neither the manifest nor an SSTable names. A table
-    /// without SSTables is taken to be created just before the first of its entries in the log,
-    /// because nothing of it was flushed.
+    /// Looks in the log for the names of tables that neither the manifest nor an SSTable names: a
+    /// merge operator may recognize the table of an entry. A named table without SSTables counts as
+    /// created just before the first of its entries in the log, because nothing of it was flushed.
     fn names_in_log(&mut self) {
         for id in self.names.unknown() {
             let (Some(logged), Some(table)) =

@@ -20,8 +20,8 @@ pub(super) struct Reading<'a> {
 
 /// Returns the parts of a file that cannot be read, each with the range of the keys that readers may
 /// still need from the part, as versions or in range tombstones. Leaves out parts without such keys.
-/// `counting` is the key range of the file's run: no reader needs keys outside of this range from
-/// the file. `None`: all keys of the file may be needed.
+/// `counting` is the range of the keys that readers may still need from the file's run; `None` if they
+/// may need all keys of the file.
 ///
 /// The result is empty if as many entries were read as the file has: then at most a filter or an
 /// index is lost, and everything can be read without it.
@@ -90,7 +90,8 @@ fn narrowed(part: LostBlock, keys: &KeyRange) -> Option<LostBlock> {
     })
 }
 
-/// Returns the largest key before `end`, or `end` itself if there is no largest one.
+/// Returns the largest key before `end` if there is one (`end` without the zero byte at its end),
+/// otherwise `end` itself.
 fn upper_bound(end: &Bytes) -> Vec<u8> {
     end.strip_suffix(&[0]).unwrap_or(&end[..]).to_vec()
 }

@@ -40,9 +40,9 @@ pub(crate) fn list_lost(engine: &Engine, keyspace: &str, table: &str) -> Result<
     Ok(report_of(damaged, token))
 }
 
-/// Rewrites the damaged files of a table without what cannot be read, if `accepted` is the token of
-/// the present losses; `None` if it is not. See
-/// [`Db::rewrite_damaged`](crate::Db::rewrite_damaged).
+/// Replaces the damaged files of a table by new files with the readable part of them, if `accepted`
+/// is the token of the present losses. Returns `None` if it is another token, and an empty report if
+/// nothing is damaged. See [`Db::rewrite_damaged`](crate::Db::rewrite_damaged).
 pub(crate) fn rewrite_damaged(
     engine: &Engine,
     keyspace: &str,
@@ -92,7 +92,7 @@ struct Damaged {
 
 impl Damaged {
     /// Returns the damaged files of a table, and of tables of this name that were dropped and are
-    /// kept for snapshots. Reads every file.
+    /// kept for snapshots. Reads every file of these tables.
     fn all(engine: &Engine, keyspace: &str, name: &str) -> Result<Vec<Self>> {
         let mut tables = engine.tables();
         tables.retain(|table| table.keyspace == keyspace && table.name == name);
@@ -116,7 +116,8 @@ impl Damaged {
         Ok(all)
     }
 
-    /// Rewrites the file if its lost keys are still those whose loss was accepted.
+    /// Rewrites the file if its loss is still the one that was accepted, and notes in `loss` whether
+    /// this was done.
     fn rewrite(&mut self, engine: &Engine) -> Result<()> {
         let (table, file) = (&self.table, &self.file);
         let (mut loss, mut kept_as) = (self.loss.clone(), None);
@@ -157,7 +158,8 @@ impl Damaged {
     }
 }
 
-/// Reads what can be read of a file; the inner error is the reason why nothing can be read.
+/// Reads what can be read of a file. The inner error is the reason why nothing of it can be read; the
+/// outer error has another cause than the file.
 fn read(engine: &Engine, file: &FileMeta) -> Result<Result<Salvage>> {
     match engine.runs.salvage(file) {
         Err(error) if error.is_of_file() => Ok(Err(error)),
@@ -276,10 +278,10 @@ fn write_rest(
 }
 
 /// Returns the origin that the new files record (the part of the table's history that they contain,
-/// as sequence numbers and keys), and the key range of the new files. Both are those in the
-/// properties of the damaged file. If the properties are lost, the sequence numbers are those of
-/// the file's run, and the keys are those in the manifest. The key range leaves out keys that the
-/// run no longer needs, because other files have a later state of them.
+/// as sequence numbers and keys), and the key range of the new files. Both come from the properties
+/// of the damaged file. If the properties are lost, the sequence numbers are those of the file's
+/// run, and the keys are those in the manifest. The key range leaves out keys that the run no longer
+/// has, because other files have a later state of them.
 fn origin(table: &TableCore, run: &Run, file: &FileMeta, salvage: &Salvage) -> (Origin, KeyRange) {
     let properties = salvage.properties.as_ref();
     match properties.and_then(|properties| properties.origin.clone()) {

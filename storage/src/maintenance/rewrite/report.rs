@@ -13,8 +13,8 @@ use crate::maintenance::Lost;
 pub struct LossReport {
     /// The files of the table that are damaged, missing or unreadable.
     pub files: Vec<FileLoss>,
-    /// The token by which [`Db::rewrite_damaged`](crate::Db::rewrite_damaged) accepts exactly this
-    /// loss: a hash of the files and keys. `None` if `files` is empty.
+    /// The token with which a caller of [`Db::rewrite_damaged`](crate::Db::rewrite_damaged) accepts
+    /// exactly these losses: a hash of the files and of what they lost. `None` if `files` is empty.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token: Option<String>,
 }
@@ -44,11 +44,11 @@ pub struct FileLoss {
     /// The parts of the file that cannot be read and may have had keys that are still needed, with
     /// these keys. A damaged filter or index, for example, loses nothing.
     pub lost: Vec<Lost>,
-    /// Whether new files with the readable part of this file have taken its place, or the file was
-    /// taken out of the table because it has no readable part that is still needed.
+    /// Whether the file was replaced by new files with its readable part, or was removed from the
+    /// table because none of its readable part is still needed.
     pub is_rewritten: bool,
-    /// The path under which the damaged file is kept after the rewrite. It is `None` if the file
-    /// was missing, if the disk is full, or if the file can have no second name.
+    /// The path under which the damaged file is kept after the rewrite. `None` if the file was not
+    /// rewritten, if it was missing, if the disk is full, or if the file can have no second name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kept_as: Option<String>,
 }

@@ -8,9 +8,9 @@ use xxhash_rust::xxh3::Xxh3;
 use super::report::FileLoss;
 use crate::runs::FileMeta;
 
-/// Returns the hash of the loss of a file: the file, the numbers of entries that were read and that
-/// are lost, and the offset and the keys of each lost part. Paths and descriptions are left out,
-/// because they depend on the process that reads.
+/// Returns the hash of the loss of a file: of the table, the file's number and id, the numbers of
+/// entries that were read and that are lost, and the offset and the keys of each lost part. Leaves out
+/// paths and descriptions, because they depend on the process that reads.
 pub(super) fn hash_of(file: &FileMeta, loss: &FileLoss) -> u64 {
     let mut hasher = Xxh3::new();
     (&loss.table, file.number, file.id).hash(&mut hasher);
@@ -21,8 +21,8 @@ pub(super) fn hash_of(file: &FileMeta, loss: &FileLoss) -> u64 {
     hasher.finish()
 }
 
-/// Returns the token of a list of losses, from the hash of each, in any order; `None` if the list
-/// is empty.
+/// Returns the token of a list of losses, made of the hash of each. The order of the list does not
+/// matter. `None` if the list is empty.
 pub(super) fn token_of(mut hashes: Vec<u64>) -> Option<String> {
     hashes.sort_unstable();
     let mut hasher = Xxh3::new();

@@ -21,15 +21,19 @@ use crate::runs::{FileMeta, Quarantine, RunMeta, RunStore};
 use crate::sstable::{BlockCache, FileId, SsTable};
 use crate::wal::{self, Segment};
 
-/// Verifies the database of a directory without opening it, also one that does not open: nothing is
-/// recovered, cut or removed. Any number of processes may verify it at once, beside readers by
-/// [`Db::open_read_only`](crate::Db::open_read_only), also in a read-only directory. Takes the same
-/// lock as these readers.
+/// Verifies the database in a directory without opening it, so also a database that cannot be opened.
+/// Only reads: the directory may be read-only. Takes the same shared lock as
+/// [`Db::open_read_only`](crate::Db::open_read_only), so other processes may verify or read the
+/// database at the same time. Calls `progress` after each block, each piece of a log segment and each
+/// file.
 ///
 /// # Errors
-/// [`Error::NoDatabase`]; [`Error::Incomplete`] for what an interrupted backup or repair left;
-/// [`Error::BeingWritten`] beside a writer; [`Error::Io`] when the directory cannot be read, or was moved or
-/// replaced meanwhile. Faults of the files are no errors; the report lists them.
+/// - [`Error::NoDatabase`] if the directory contains no database.
+/// - [`Error::Incomplete`] if the directory is what an interrupted backup or repair left.
+/// - [`Error::BeingWritten`] if the database is open for writing.
+/// - [`Error::Io`] if the directory cannot be read, or was moved or replaced meanwhile.
+///
+/// Faults of the files are no errors; the report lists them.
 pub fn verify(
     dir: impl AsRef<Path>,
     options: &Options,
@@ -66,10 +70,10 @@ pub fn verify(
 }
 
 /// Verifies the database in `dir`. Finishes the inspection `manifest`, which the caller has begun,
-/// and verifies the files that `state` names. The caller keeps these files from being removed
-/// meanwhile. `segments` are those of the WAL, each with the number of bytes to verify. Calls
-/// `step` before the manifest is read, and then after each block, each piece of a segment and each
-/// file; returns `None` if `step` breaks.
+/// and verifies the files that `state` names. The caller must prevent the removal of these files
+/// meanwhile. `segments` are the WAL segments, each with the number of bytes to verify. Calls `step`
+/// before the manifest is read, and then after each block, each piece of a segment and each file.
+/// Returns `None` if `step` returns `Break`.
 pub(crate) fn verify_state(
     options: &Options,
     dir: &Path,
@@ -92,7 +96,8 @@ fn with_paths(dir: &Path, segments: &[(FileNumber, u64)]) -> Vec<(Segment, u64)>
     segments.iter().map(with_path).collect()
 }
 
-/// The callback of a verification, which ends early if the callback breaks.
+/// The callback that a verification calls with its progress. If it returns `Break`, the verification
+/// ends early.
 type Step<'a> = &'a mut dyn FnMut(MaintenanceProgress) -> ControlFlow<()>;
 
 struct Check<'a> {
@@ -133,7 +138,7 @@ impl<'a> Check<'a> {
         self.report.findings.push(finding(error, self.dir));
     }
 
-    /// Adds a file of this length to the files that were read, and reports the progress.
+    /// Counts a file of `bytes` bytes as read, and reports the progress.
     fn read(&mut self, bytes: u64) -> ControlFlow<()> {
         self.report.files += 1;
         self.report.bytes += bytes;
@@ -262,9 +267,9 @@ impl<'a> Check<'a> {
         ControlFlow::Continue(())
     }
 
-    /// Adds to each finding of a file in quarantine the note that the damage is known. The findings
-    /// of the file begin at the index `from`. If the file has no findings, adds the finding that it
-    /// is whole now.
+    /// Adds to each finding about a file in quarantine the note that the file is in quarantine. The
+    /// findings about this file begin at the index `from`. If there are none, adds a finding that
+    /// the file is whole now.
     fn known_damage(&mut self, meta: &FileMeta, quarantine: &Quarantine, from: usize) {
         for finding in &mut self.report.findings[from..] {
             finding.detail.push_str("; it is in quarantine");
@@ -278,7 +283,8 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// Checks an SSTable by itself, and returns it; `None` if it cannot be opened.
+    /// Checks an SSTable by itself, and adds its faults to the report. Returns the SSTable; `None` if
+    /// it cannot be opened. `id` is the id that the file must have, if known.
     fn sstable(
         &mut self,
         number: FileNumber,
@@ -359,8 +365,9 @@ impl<'a> Check<'a> {
         self.advance(0)
     }
 
-    /// Reads the first `bytes_max` bytes of a segment for `check`. Returns their number. Adds each
-    /// piece to the bytes that were read: the progress must not fall if the next one cannot be read.
+    /// Reads the first `bytes_max` bytes of a segment (or all, if it has fewer) for `check`, and
+    /// returns the number of bytes read. Counts each piece as read at once, because the progress must
+    /// not fall if the next piece cannot be read.
     fn read_segment(
         &mut self,
         segment: &Segment,

@@ -17,12 +17,12 @@ pub(crate) struct LogCheck {
     /// For each table, the sequence number up to which its runs have all writes.
     flushed_seqs: HashMap<TableId, SeqNo>,
     last_seq: SeqNo,
-    /// The position at which the last segment ended; `None` before the first one, and after a
-    /// damaged one.
+    /// The position at which the segment that was checked last ended; `None` before the first
+    /// segment, and after a damaged one.
     pub(super) end: Option<Lsn>,
-    /// The snapshots that exist after the commits that have been read.
+    /// The snapshots and holds that exist after the commits that have been read.
     pub(super) bookmarks: Bookmarks,
-    /// Ingested runs that only the log names.
+    /// Ingested runs that the log names, and the manifest does not.
     pub(super) waiting: Vec<(TableId, RunMeta)>,
 }
 
@@ -90,8 +90,8 @@ impl LogCheck {
     }
 }
 
-/// Returns the table that must exist before an operation, because the operation names it; `None`
-/// for an operation that names no table.
+/// Returns the table that an operation names, which must have been created before; `None` for an
+/// operation that names no table.
 pub(crate) fn table_of(op: &Op<'_>) -> Option<TableId> {
     match op {
         Op::Write { table, .. } | Op::RangeDelete { table, .. } | Op::Ingest { table, .. } => {

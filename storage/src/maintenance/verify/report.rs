@@ -23,11 +23,11 @@ pub struct Finding {
 pub struct VerifyReport {
     /// Everything that is wrong; empty when all is well.
     pub findings: Vec<Finding>,
-    /// The number of SSTables and WAL segments that were read.
+    /// The number of SSTables, and of WAL segments that could be read.
     pub files: u64,
-    /// Bytes of the SSTables and segments that were read.
+    /// The total size of the SSTables and of the readable WAL segments, in bytes.
     pub bytes: u64,
-    /// The number of versions and range tombstones in the SSTables.
+    /// The number of versions and range tombstones in the SSTables that could be opened.
     pub entries: u64,
     /// The number of runs that were checked.
     pub runs: u64,
@@ -46,7 +46,8 @@ pub struct VerifyReport {
     pub lifted: Vec<String>,
 }
 
-/// Converts an error to a finding; an error without a file is attributed to the directory.
+/// Converts an error to a finding. The finding has the path `dir` unless the error is
+/// [`Error::Corruption`], [`Error::UnsupportedFormat`] or [`Error::Io`].
 pub(crate) fn finding(error: Error, dir: &Path) -> Finding {
     let (path, offset, detail) = match error {
         Error::Corruption {

@@ -13,7 +13,8 @@ pub(crate) struct SegmentCheck<'a> {
     log: &'a mut LogCheck,
     segment: &'a Segment,
     replay: SegmentReplay<'a>,
-    /// The bytes that are not checked yet: a part of a record, or all from a damaged record on.
+    /// The bytes that are not checked yet: the beginning of a record, or, after damage, the bytes
+    /// from some point before it to the end of the piece with the damage.
     pending: Vec<u8>,
     /// The number of records that were checked.
     pub(super) records: u64,

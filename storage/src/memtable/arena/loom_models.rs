@@ -4,8 +4,8 @@ use loom::thread;
 
 use super::*;
 
-/// The bytes of an allocation. A chunk has room for one and a half, so the second one needs a new
-/// chunk.
+/// The size of each allocation, in bytes. The first chunk has room for one and a half of them, so the
+/// second allocation needs a new chunk.
 const PIECE_BYTES: usize = 2 * (FIRST_CHUNK_BYTES - HEAD_BYTES) / 3 / ALIGN_BYTES * ALIGN_BYTES;
 
 /// Makes three threads allocate a piece each, at the same time.

@@ -13,8 +13,8 @@ fn key(n: u32) -> Bytes {
     Bytes::copy_from_slice(&n.to_be_bytes())
 }
 
-/// Returns the `n`th key: keys differ in length, and share a prefix that may be longer than the
-/// part of a key that is compared as a number.
+/// Returns the `n`th key. The keys differ in length, and share `prefix`, which may be longer than the
+/// part of a key that an index compares as a number.
 fn named(prefix: &str, n: u32) -> Bytes {
     Bytes::from(format!(
         "{prefix}{}",
@@ -39,7 +39,8 @@ fn keys(from: u32, to: u32) -> KeyRange {
     }
 }
 
-/// Returns a tombstone over the keys from `n` (included) to `n` + 1 (not), with the number `n` + 1.
+/// Returns a tombstone over the keys from `key(n)` (included) to `key(n + 1)` (not), with the sequence
+/// number `n + 1`.
 fn piece(n: u32) -> RangeTombstone {
     RangeTombstone {
         range: keys(n, n + 1),
@@ -53,8 +54,8 @@ fn all_of(tombstones: &[RangeTombstone]) -> DeletedRanges {
     tombstones.iter().fold(none, with)
 }
 
-/// Compares the lookups with those in a plain list. The tombstones come in any order, as from
-/// commits that are written at the same time.
+/// Compares the lookups with those in a plain list. The tombstones do not arrive exactly in the order
+/// of their sequence numbers, because commits may be written at the same time.
 #[test]
 fn a_reader_at_any_number_finds_the_newest_over_a_key() {
     let test = "a_reader_at_any_number_finds_the_newest_over_a_key";
@@ -118,8 +119,9 @@ fn a_reader_at_any_number_finds_the_newest_over_a_key() {
     });
 }
 
-/// Each case: the keys of a range, the largest number of the versions in it, the number of the
-/// reader, and whether the reader sees none of these versions.
+/// Each case: the first key of a range and its exclusive end, the largest sequence number of the
+/// versions in it, the sequence number at which the reader reads, and whether tombstones hide all these
+/// versions from the reader.
 #[test]
 fn a_range_is_hidden_by_touching_tombstones_of_an_index_or_by_one_of_the_tail() {
     let touching: Vec<_> = (0..TAIL_LEN as u32).map(piece).collect();
@@ -178,8 +180,9 @@ fn more_pieces_of_an_index_than_are_compared_hide_nothing() {
     assert!(ranges.hide(&keys(0, len), SeqNo::ZERO, SeqNo::MAX));
 }
 
-/// Regression: a queue deletes up to its front again and again. For each key, all ranges over it
-/// were listed: after 1500 deletions these were a million numbers, all copied at the next deletion.
+/// Regression: a table that is used as a queue deletes all keys before its front again and again. The
+/// tombstones over each key were listed: after 1500 deletions these lists had a million sequence
+/// numbers, and the next deletion copied all of them.
 #[test]
 fn ranges_within_ranges_take_memory_in_proportion_to_their_number() {
     let len = if cfg!(miri) { 100 } else { 50_000 };

@@ -11,7 +11,8 @@ fn explore(model: impl Fn() + Send + Sync + 'static) {
     builder.check(model);
 }
 
-/// A way to insert a version.
+/// A function that inserts a version into the list: the real one, or one with a deliberate fault.
+/// The key is also the value.
 type Insert = fn(&SkipList, &[u8], SeqNo);
 
 fn insert(list: &SkipList, key: &[u8], seq: SeqNo) {
@@ -24,7 +25,8 @@ fn write<'a>(list: &'a SkipList, key: &[u8], seq: SeqNo) -> Unlinked<'a> {
     list.write(piece, header, key, key, None)
 }
 
-/// Returns the position of a version on each level.
+/// Returns, for each level of the list, the two neighbours of the place at which the version
+/// belongs: the node before it (or the head), and the entry after it, if there is one.
 fn places<'a>(
     list: &'a SkipList,
     key: &[u8],
@@ -39,8 +41,8 @@ fn places<'a>(
     places
 }
 
-/// Returns the sequence numbers whose nodes are on both levels of the list, which has only two in
-/// models.
+/// Returns, ascending and without end, the sequence numbers whose nodes are linked on all levels of
+/// the list. In models these are two.
 fn tall() -> impl Iterator<Item = SeqNo> {
     (1..).map(SeqNo).filter(|seq| height_of(*seq) == HEIGHT_MAX)
 }
@@ -59,9 +61,10 @@ fn keys(list: &SkipList) -> Vec<&[u8]> {
     keys.into_iter().map(|(key, _)| key).collect()
 }
 
-/// Model: two threads insert neighbouring keys in front of a key that is in the list already. All
-/// nodes have all levels, and no interleaving may lose a link on any of them. `insert_one` is the
-/// function under test.
+/// Model: two threads insert the neighbouring keys `a` and `b` before `c`, which is in the list
+/// already, while a third thread reads. All nodes have all levels. Panics if the reader finds an
+/// incomplete version, or if a node is not linked on one of the levels in the end. `insert_one` is
+/// the function under test.
 fn neighbours(insert_one: Insert) {
     explore(move || {
         let list = Arc::new(SkipList::default());
@@ -98,8 +101,8 @@ fn loom_neighbours_are_inserted_beside_a_reader() {
     neighbours(insert);
 }
 
-/// Deliberate fault: the link is stored without Release, so that a reader may find a node that is
-/// not written yet.
+/// Deliberate fault: the link to a new version is stored without Release, so that a reader may find
+/// a node that is not written yet.
 #[test]
 #[should_panic(expected = "Causality violation")]
 fn loom_a_version_linked_without_release_is_caught() {
@@ -121,8 +124,9 @@ fn loom_a_link_set_without_comparing_is_caught() {
     });
 }
 
-/// Deliberate fault: a version is linked from the top level down. A neighbour that finds it on an
-/// upper level follows it to the lowest level, on which it is not yet linked.
+/// Deliberate fault: a version is linked from the top level down. Another writer that finds it on
+/// the upper level descends from there. On the lowest level, on which the first version is not
+/// linked yet, that writer links its own version behind the first one, and this link is then lost.
 #[test]
 #[should_panic(expected = "a version is lost")]
 fn loom_a_version_linked_from_the_top_is_caught() {
@@ -142,8 +146,9 @@ fn loom_a_version_linked_from_the_top_is_caught() {
     });
 }
 
-/// Two readers store or use the fold at one operand (the result of merging it with all older
-/// versions), while a writer inserts the next operand.
+/// Model: two readers of one operand use its fold (the stored result of merging the operand with
+/// all older versions), or store the fold if there is none. Meanwhile a writer inserts the next
+/// operand. `publish` is the memory order with which the fold is linked.
 fn folds(publish: Ordering) {
     explore(move || {
         let list = Arc::new(SkipList::default());

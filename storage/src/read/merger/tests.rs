@@ -174,8 +174,8 @@ impl MergeOperator for TwoKinds {
     }
 }
 
-/// Regression: operands that cannot be merged with each other made a key unreadable, and a deletion of
-/// the key did not help if it was not the neighbour of the older one.
+/// Regression: operands that cannot be merged with each other made a key unreadable. A later
+/// deletion of the key helped only if no operand lay between it and the older of the two.
 #[test]
 fn a_deletion_heals_a_key_whose_operands_cannot_be_merged() {
     let operators = MergeOperators::none().with(TwoKinds);

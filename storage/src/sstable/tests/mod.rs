@@ -34,7 +34,7 @@ const FILE: &str = "000007.sst";
 const FILE_NUMBER: u64 = 7;
 const TABLE_ID: u32 = 3;
 
-/// Runs `check` with a generator for each seed of the test.
+/// Runs `check` with a random number generator for each seed of the test.
 fn with_rng(test: &str, mut check: impl FnMut(&mut ChaCha8Rng)) {
     for_seeds(test, 1, |seed| {
         check(&mut ChaCha8Rng::seed_from_u64(seed));
@@ -83,7 +83,7 @@ fn write(disk: &TestDisk, oracle: &Oracle, options: SsTableOptions) -> FinishedT
     write_with(disk, oracle, RangeTombstones::default(), options)
 }
 
-/// A range tombstone: start, end (`None` is the end of all keys), sequence
+/// A range tombstone: start (included), end (excluded; `None` if the range has no end), sequence
 /// number.
 type Tombstone = (&'static [u8], Option<&'static [u8]>, u64);
 
@@ -124,13 +124,13 @@ fn open(disk: &TestDisk, cache_bytes: u64) -> Result<Arc<SsTable>> {
     SsTable::open(disk, Path::new(FILE), FILE_NUMBER, cache)
 }
 
-/// Returns the newest version of a key up to the sequence number `seq`.
+/// Returns the newest version of a key that is not above the sequence number `seq`.
 fn get(table: &SsTable, key: &[u8], seq: u64) -> Result<Option<Version>> {
     Ok(versions(table, key, seq, 1)?.pop())
 }
 
-/// Looks a key up; returns its versions up to the sequence number `seq`, newest first, at most
-/// `wanted`.
+/// Looks a key up; returns its versions up to the sequence number `seq`, newest first: at most
+/// `wanted`, and none behind the first that is no merge operand.
 fn versions(table: &SsTable, key: &[u8], seq: u64, wanted: usize) -> Result<Vec<Version>> {
     let (hash, mut reads) = (key_hash(key), ReadCounters::default());
     let mut taken = Vec::new();
@@ -162,7 +162,7 @@ fn expected_version(oracle: &Oracle, key: &[u8], seq: u64) -> Option<Version> {
     })
 }
 
-/// Returns the row under a cursor.
+/// Returns the row under a cursor; `None` if the cursor stands on no version.
 fn row(cursor: &SsTableCursor) -> Option<Row> {
     cursor.valid().then(|| {
         (
@@ -180,7 +180,7 @@ fn oracle_rows(oracle: &Oracle) -> Vec<Row> {
         .collect()
 }
 
-/// Returns all rows, forward.
+/// Returns all rows, read forward without the block cache.
 fn scan(table: &Arc<SsTable>) -> Result<Vec<Row>> {
     let mut cursor = table.cursor(false);
     let mut rows = Vec::new();
@@ -192,7 +192,7 @@ fn scan(table: &Arc<SsTable>) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// Returns all rows, read backwards and returned in ascending order.
+/// Returns all rows in ascending order, read backwards with the block cache.
 fn scan_back(table: &Arc<SsTable>) -> Result<Vec<Row>> {
     let mut cursor = table.cursor(true);
     let mut rows = Vec::new();

@@ -233,7 +233,8 @@ fn a_damaged_partition_costs_its_keys_and_repair_loses_none() {
     );
 }
 
-/// Regression: without its index no block that zstd compresses was found, and repair gave all of them up.
+/// Regression: blocks that zstd had compressed were not found without their index, so that repair
+/// lost all of them.
 #[test]
 fn blocks_of_each_compression_are_found_without_their_index() {
     for (compression, compression_type) in [

@@ -6,10 +6,11 @@ use std::ops::ControlFlow;
 use super::*;
 use crate::error::Error;
 
-/// The most bytes that are read at once.
+/// The length of the longest read that a scan may make, in bytes.
 const PIECE_BYTES_MAX: usize = 256 << 10;
 
-/// Returns a table of 1 MiB that LZ4 makes little of, in some 250 blocks.
+/// Returns a table of 1 MiB in some 250 blocks. Its values are random, so LZ4 hardly makes it
+/// smaller.
 fn table(rng: &mut ChaCha8Rng) -> (TestDisk, Oracle) {
     let mut oracle = Oracle::new();
     for i in 0..1000 {
@@ -87,7 +88,7 @@ fn a_scan_that_goes_on_in_another_file_goes_on_with_large_pieces() {
     );
 }
 
-/// A backup looks at the clock and takes locks in the callback.
+/// The callback must not follow every block: that of a backup looks at the clock and takes locks.
 #[test]
 fn a_check_calls_back_for_all_data_once_in_pieces_of_many_blocks() {
     with_rng(

@@ -3,7 +3,7 @@
 use super::*;
 use crate::error::Error;
 
-/// Layouts that put few and many entries into blocks and restart intervals.
+/// Layouts with few and with many entries in a block, and in a restart interval.
 fn layouts() -> Vec<SsTableOptions> {
     let mut layouts = Vec::new();
     for (block_bytes, restart_interval) in [(1, 1), (64, 2), (300, 16), (4096, 3), (4096, 16)] {
@@ -199,8 +199,9 @@ fn values_larger_than_a_block_have_blocks_of_their_own() {
     );
 }
 
-/// Regression: only data were counted, and a file of 64 MB came out with 332 MB. Here the keys have
-/// 60 KB and differ at their ends: each block has one key, and the index has each key once more.
+/// Regression: the writer counted only data, so a file that was limited to 64 MB got 332 MB. Here
+/// the keys have 60 KB and differ at their ends: each block has one key, and the index has each key
+/// once more.
 #[test]
 fn a_writer_counts_index_and_filter_in_the_size_of_its_file() {
     let disk = TestDisk::default();

@@ -13,7 +13,7 @@ type Files = Arc<Mutex<BTreeMap<PathBuf, Arc<Vec<u8>>>>>;
 /// Offset and length of each read.
 type Reads = Arc<Mutex<Vec<(u64, usize)>>>;
 
-/// A disk in memory, which counts the reads; clones share the files.
+/// A disk in memory, which records the reads; clones share the files and the records.
 #[derive(Debug, Clone, Default)]
 pub(super) struct TestDisk {
     files: Files,

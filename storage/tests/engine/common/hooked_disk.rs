@@ -34,7 +34,7 @@ pub struct HookedDisk {
 
 impl HookedDisk {
     /// Creates a disk that calls `hook` before each call of the kinds in [`Call`], in the thread
-    /// that makes the call, with the path that is created, opened, synced or read.
+    /// that makes the call. The hook gets the path of the file or directory that the call is about.
     pub fn new(
         mem: &MemDisk,
         hook: impl Fn(Call, &Path) -> io::Result<()> + Send + Sync + 'static,

@@ -11,8 +11,8 @@ use ebb_storage::{FileSystem, LockGuard, LogStore, ReadFile, SyncFile, TableFile
 
 const EMFILE: i32 = 24;
 
-/// A disk that passes calls on to `mem` while fewer files are open than the
-/// limit.
+/// A disk that passes calls on to `mem`. A call that needs a descriptor fails with `EMFILE` if as
+/// many files are open as the limit allows.
 #[derive(Clone)]
 pub struct LimitedDisk {
     pub mem: MemDisk,

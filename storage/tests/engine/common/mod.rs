@@ -70,11 +70,11 @@ pub fn must_end(test: impl FnOnce() + Send + 'static) {
     outcome.expect("the test ends without a panic");
 }
 
-/// Returns options for a database in memory whose maintenance its caller does, so that all runs of
-/// a test are the same. A merge is due as soon as runs take about 1.2 times the space that they would
-/// take as one run, or there are four of them. Nothing happens just because the database is idle, as
-/// that would depend on the speed of the machine. There is no low-water mark: full disks of tests are
-/// small.
+/// Returns options for a database in memory. Maintenance is left to the caller, so that each run of
+/// a test with the same seed does the same. A merge is due as soon as a table's runs take about 1.2
+/// times the space that they would take as one run, or there are four of them. Nothing happens just
+/// because the database is idle, as that would depend on the speed of the machine. There is no
+/// low-water mark: full disks of tests are small.
 pub fn manual(mem: &MemDisk) -> Options {
     Options {
         maintenance: Maintenance::Manual,
@@ -116,10 +116,11 @@ pub fn content(range: Range) -> Result<Content> {
     Ok(content)
 }
 
-/// The whole readable content of a database: its tables, and those of its snapshots, by name.
+/// The whole readable content of a database. The names are `keyspace.table` for a table, and
+/// `keyspace.table in snapshot` for a table in a snapshot.
 pub type Everything = BTreeMap<String, Content>;
 
-/// Reads all tables, in all snapshots, too.
+/// Reads all tables, and all tables of all snapshots.
 pub fn everything(db: &Db) -> Result<Everything> {
     let mut all = Everything::new();
     for name in db.keyspaces() {
@@ -160,8 +161,8 @@ pub fn copy_dir(mem: &MemDisk, from: &str, to: &str) {
     }
 }
 
-/// Damages an SSTable: if `is_whole`, so that it does not open any more, and otherwise only its
-/// first data block.
+/// Flips a bit of an SSTable: if `is_whole`, so that the file does not open any more, and otherwise
+/// in its first data block. A second call undoes the first.
 pub fn damage_file(mem: &MemDisk, path: &Path, is_whole: bool) {
     let byte = if is_whole {
         mem.file_len(path).unwrap() - 20

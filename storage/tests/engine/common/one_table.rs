@@ -12,7 +12,7 @@ pub fn table_options(sstable: SsTableOptions) -> TableOptions {
     }
 }
 
-/// Creates a database with one table, synced writes and small files.
+/// Creates a database with one table, and with small files, blocks and log segments.
 pub fn small(mem: &MemDisk, durability: Durability) -> (Db, Table) {
     let options = Options {
         durability,
@@ -52,8 +52,8 @@ pub fn get(table: &Table, key: &str) -> Option<String> {
     text(table.get(key.as_bytes()).unwrap())
 }
 
-/// Reads all rows in each way of reading them, asserts that the results are
-/// equal, and returns the rows as "k=v k=v".
+/// Reads all rows forwards, backwards and one by one, asserts that the results are equal, and
+/// returns the rows as "k=v k=v".
 pub fn all(table: &Table) -> String {
     let forward = content(table.range::<&[u8], _>(..)).unwrap();
     let backward: Result<Vec<_>, Error> = table.range::<&[u8], _>(..).rev().collect();

@@ -189,8 +189,8 @@ fn check<'a>(
     check_changes(keyspace, model, step);
 }
 
-/// Checks that every key that differs between two snapshots is among the changed keys itself, or
-/// the head of its group is, whose value can delete the whole group.
+/// Checks, for every two snapshots, that each key whose live cells differ is among the changed
+/// keys, or the head of its group is: a deletion in the head changes the whole group.
 fn check_changes(keyspace: &Keyspace, model: &Model, step: u64) {
     let open = |(name, (_, now_s)): (&String, &(usize, i64))| {
         let table = keyspace.snapshot(name).unwrap().table("users").unwrap();
@@ -246,8 +246,9 @@ fn clock_s(clock: &ManualClock) -> i64 {
     (ebb_storage::Clock::now_ms(clock) / 1000) as i64
 }
 
-/// Returns a random write at the time `now_s`, a deletion with the probability `deletes`. Its
-/// timestamp is late by less than the grace period, so no deletion that hides it has been purged.
+/// Returns a random write at the time `now_s`: with the probability `deletes` the deletion of a row
+/// or group, otherwise a cell of a column, which may be a deletion, too. The timestamp is late by
+/// less than the grace period, so no deletion that hides the write has been purged.
 fn any_write(rng: &mut Rng, now_s: i64, deletes: f64) -> (Vec<u8>, Cells) {
     let key = KEYS[rng.random_range(0..KEYS.len())];
     let is_deletion = rng.random_bool(deletes);

@@ -13,8 +13,8 @@ use super::{options, rewrite, tables};
 /// The number of keys. All are written again and again, in the same order.
 const ROWS: u32 = 5000;
 
-/// Returns the key of the write with this number. Keys that are next to each other are written at
-/// different times.
+/// Returns the key of the write `number`. The keys are scattered, so neighbouring keys are written
+/// at different times.
 fn row(number: u32) -> [u8; 4] {
     (number % ROWS).wrapping_mul(0x9E37_79B1).to_be_bytes()
 }
@@ -25,8 +25,8 @@ fn lists(reports: &[LossReport], key: &[u8]) -> bool {
     lost.any(|lost| lost.concerns("app.users", key))
 }
 
-/// Merges run beside the losses, in parts, so they also change which keys are part of a run with a
-/// damaged file.
+/// Merges go on while damage is listed and rewritten. They merge a part of a run at a time, so they
+/// also change which keys belong to a run with a damaged file.
 #[test]
 fn each_key_that_is_not_listed_as_lost_has_the_value_of_its_last_write() {
     must_end(|| {

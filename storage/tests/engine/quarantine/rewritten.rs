@@ -73,8 +73,9 @@ fn delete_and_merge(db: &Db, model: &mut Model) {
     db.compact().unwrap();
 }
 
-/// The flipped bits are in blocks of every kind: data, index, filter, range tombstones, top level,
-/// properties, footer and header.
+/// Flips one bit in every 83rd byte of each file, one at a time. Over all files, the damage hits
+/// data blocks, index, filter, range tombstones, top level of the index, properties, footer and
+/// header.
 #[test]
 fn every_key_that_is_not_listed_as_lost_reads_as_before_whatever_block_is_damaged() {
     let test = "every_key_that_is_not_listed_as_lost_reads_as_before_whatever_block_is_damaged";
@@ -163,7 +164,8 @@ fn a_missing_file_can_be_given_up_and_its_keys_are_listed() {
     }
 }
 
-/// Each file has two versions of its keys, because a snapshot was created between them.
+/// The damaged file has two versions of each key, because a snapshot was created between the two
+/// writes.
 #[test]
 fn the_versions_that_snapshots_read_stay_in_a_rewritten_file() {
     let mem = MemDisk::new();
@@ -198,7 +200,7 @@ fn the_versions_that_snapshots_read_stay_in_a_rewritten_file() {
     assert_rest_is_there(&db, &model, &done);
 }
 
-/// The file is the only one of its run, and its only block is damaged.
+/// The damaged file is the only file of its run, and its only data block is damaged.
 #[test]
 fn older_values_of_lost_keys_show_and_their_table_is_merged_again() {
     let mem = MemDisk::new();
@@ -297,7 +299,7 @@ fn nothing_is_taken_from_another_file_in_the_place_of_a_damaged_one() {
     }
 }
 
-/// The bytes are damaged in memory at first, and are whole on the disk.
+/// The first reads return damaged bytes, but the bytes on the disk are undamaged.
 #[test]
 fn what_a_second_reading_finds_is_not_lost() {
     let (mem, _) = database(7);
@@ -353,8 +355,8 @@ fn a_loss_that_was_not_listed_is_not_given_up() {
     assert_rest_is_there(&db, &model, &done);
 }
 
-/// The rewrite reads the file several times; in each round of this test, a further block is damaged
-/// at another one of these readings.
+/// Listing and rewriting read the file several times. Each round of this test also damages the
+/// block after the lost one, before another one of these reads.
 #[test]
 fn a_file_that_loses_more_after_its_loss_was_accepted_is_not_rewritten() {
     let (mem, _) = database(7);
@@ -411,8 +413,8 @@ fn a_file_that_loses_more_after_its_loss_was_accepted_is_not_rewritten() {
     }
 }
 
-/// The versions of an ingested file have numbers of their own, its properties name no table, and
-/// until the next flush only the log names the file.
+/// An ingested file differs from others: the sequence number of its versions is that of the
+/// ingestion, its properties name no table, and until the next flush only the log names the file.
 #[test]
 fn a_damaged_file_that_was_ingested_is_rewritten_at_its_commit() {
     let mem = MemDisk::new();

@@ -18,7 +18,7 @@ fn options(mem: &MemDisk) -> Options {
     }
 }
 
-/// Returns the value of all keys in a round of writes.
+/// Returns the value that all keys get in one round of writes.
 fn value(round: u8) -> Vec<u8> {
     vec![round; 400]
 }
@@ -40,9 +40,10 @@ fn stats(db: &Db) -> TableStats {
     tables.find(|table| table.name == "users").unwrap()
 }
 
-/// Makes a database and damages the file that was written last: if `is_whole`, so that it does not
-/// open any more, otherwise one block. With `has_snapshot`, a snapshot covers the rows. Returns the
-/// disk, which has an undamaged backup in `/copied`, and the path of the damaged file.
+/// Makes a database and damages its newest file. With `is_whole`, the damage keeps the file from
+/// opening; otherwise it is in the first data block only. With `has_snapshot`, a snapshot covers
+/// the rows. Returns the disk, which has an undamaged backup in `/copied`, and the path of the
+/// damaged file.
 fn database(is_whole: bool, has_snapshot: bool) -> (MemDisk, PathBuf) {
     let mem = MemDisk::new();
     let db = Db::open(DIR, options(&mem)).unwrap();
@@ -61,8 +62,9 @@ fn database(is_whole: bool, has_snapshot: bool) -> (MemDisk, PathBuf) {
     (mem, path)
 }
 
-/// The first range tombstone covers the keys of all undamaged files of the run, and the second one
-/// those of the damaged file, too.
+/// A run whose damaged file does not open is dropped once range tombstones cover all of its keys.
+/// The first tombstone of this test covers the keys of the other files of the run only, the second
+/// one also those of the damaged file.
 #[test]
 fn a_run_goes_once_the_keys_of_its_damaged_file_are_covered_too() {
     let (mem, path) = database(true, false);

@@ -23,15 +23,16 @@ const EIO: i32 = 5;
 const EACCES: i32 = 13;
 const HOUR_MS: u64 = 3_600_000;
 
-/// A database whose disk fails to open, or to read, one file while `is_bad` is set.
+/// Options of a database whose disk fails to open, or to read, one file while `is_bad` is set, and
+/// the clock of the database.
 struct Fixture {
     options: Options,
     is_bad: Arc<AtomicBool>,
     clock: ManualClock,
 }
 
-/// Creates options with a disk on which the file `path` is bad: if `errno` is EIO, reads of the
-/// file fail, otherwise opening it fails.
+/// Creates a fixture on whose disk the file `path` is bad: if `errno` is EIO, reads of the file
+/// fail with this error; with another `errno`, opening the file fails.
 fn fixture(mem: &MemDisk, path: &Path, errno: i32) -> Fixture {
     let is_bad = Arc::new(AtomicBool::new(true));
     let clock = ManualClock::at_ms(2 * HOUR_MS);
@@ -69,8 +70,8 @@ fn is_io_of(error: &Error, file: &Path) -> bool {
     matches!(error, Error::Io { path, .. } if path == file)
 }
 
-/// Regression: a file that was missing, or one sector of it that was not read, kept the database
-/// from opening.
+/// Regression: the database did not open if a file was missing, or if a part of a file could not be
+/// read.
 #[test]
 fn an_opening_goes_on_without_a_file_that_cannot_be_read() {
     let (mem, model) = database(6);
@@ -183,9 +184,9 @@ fn a_file_of_the_backup_that_cannot_be_read_leaves_only_its_own_damage() {
     }
 }
 
-/// Regression: of two restores at once, the second one copied a file again that the first one had
-/// restored meanwhile. The copy had a new number, so a crash could keep the database from opening if
-/// another file was missing.
+/// Regression: two restores ran at once, and one of them copied a missing file that the other one
+/// had just restored. This second copy had a new number, so after a crash the database could not be
+/// opened if another file was missing.
 #[test]
 fn two_restores_at_once_copy_a_missing_file_once() {
     let (mem, model) = database(6);
@@ -229,8 +230,9 @@ fn two_restores_at_once_copy_a_missing_file_once() {
     assert_eq!(db.verify_all(|_| ()).unwrap().findings, []);
 }
 
-/// A manifest that lost its last edits names files that no longer exist, and does not name those
-/// that merges wrote in their place, which would be removed as orphans when the database is opened.
+/// A manifest that lost its last edits names files that merges have removed, and does not name the
+/// files that merges wrote in their place. An opening would remove the latter as orphans, so it
+/// must refuse such a manifest.
 #[test]
 fn an_opening_without_a_file_refuses_a_manifest_that_may_have_lost_its_end() {
     let (mem, model) = database(6);
@@ -253,7 +255,7 @@ fn an_opening_without_a_file_refuses_a_manifest_that_may_have_lost_its_end() {
     assert!(!mem.exists(&unnamed).unwrap());
 }
 
-/// The modes of a file are a mistake of an operator, which must not look like damage.
+/// A file without read permission is a mistake of an operator, and must not be treated as damage.
 #[test]
 fn an_opening_refuses_a_file_that_it_has_no_permission_to_open() {
     let (mem, _) = database(6);
@@ -262,8 +264,9 @@ fn an_opening_refuses_a_file_that_it_has_no_permission_to_open() {
     assert!(is_io_of(&error, &path), "{error}");
 }
 
-/// A pin keeps the open files of a table from removal, for other processes. It could not keep a
-/// file that does not open: if the file opened again later, the next merge would remove it.
+/// A pin keeps the open files of a table from removal, so that other processes can read them. It
+/// could not keep a file that does not open: if the file could be opened later, the next merge
+/// would remove it in spite of the pin.
 #[test]
 fn a_table_is_not_pinned_while_a_file_of_it_does_not_open() {
     let (mem, _) = database(9);
@@ -312,7 +315,8 @@ fn a_file_that_did_not_open_is_tried_again_and_the_time_between_doubles() {
     assert_eq!(read(&db, &model, &[]).damaged, 0);
 }
 
-/// Regression: while a clock that was set back caught up, a file was not tried again.
+/// Regression: after the clock had been set back, a file that did not open was not tried again
+/// until the clock had caught up with its earlier time.
 #[test]
 fn a_file_is_tried_again_though_the_clock_was_set_back() {
     let (mem, model) = database(8);

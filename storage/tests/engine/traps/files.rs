@@ -2,8 +2,8 @@
 
 use super::*;
 
-/// Files are removed when a merge has replaced them. They must stay for a reader that began before
-/// and is not done with them, and be removed once the last reader is done.
+/// A merge makes the files that it replaced obsolete. They must stay while a reader that began
+/// before the merge uses them, and be removed after that.
 #[test]
 fn files_stay_for_open_readers_and_go_after_the_last_one() {
     let mem = MemDisk::new();
@@ -60,9 +60,10 @@ fn files_stay_for_open_readers_and_go_after_the_last_one() {
     assert_eq!(db.stats().tables[0].versions, 200);
 }
 
-/// Regression: the last reader of an obsolete file removes it, by name. An iterator was still open
-/// when its database was closed. The directory was opened again and file numbers were used again,
-/// so dropping the iterator removed a file that the new opening used.
+/// Regression: dropping an iterator removed the obsolete files that it had read, by name. An
+/// iterator was still open when its database was closed and opened again. The new opening used the
+/// file numbers again, so dropping the iterator removed one of its files. Now the database stays
+/// locked while the iterator exists.
 #[test]
 fn files_of_a_later_opening_are_not_removed_by_an_iterator_of_an_earlier_one() {
     let mem = MemDisk::new();

@@ -25,8 +25,8 @@ fn write(mem: &MemDisk, path: &Path, bytes: &[u8]) {
     mem.create(path).unwrap().append(bytes).unwrap();
 }
 
-/// Regression: damage to one of these copies kept the database from opening, or cost the last edit of
-/// the manifest.
+/// Regression: damage to one of the two copies of CURRENT or of the manifest kept the database from
+/// opening, or cost the last edit of the manifest.
 #[test]
 fn damage_to_one_copy_of_the_manifest_or_of_current_costs_nothing() {
     let mem = MemDisk::new();
@@ -109,8 +109,8 @@ fn a_verification_of_an_open_database_finds_damage_to_any_copy() {
     }
 }
 
-/// Regression: CURRENT named the manifest that the opening was about to write, and the power failed
-/// when that was half-written.
+/// Regression: damaged CURRENT already named the manifest that the next opening was about to write.
+/// If the power failed while that manifest was half-written, CURRENT named a torn file.
 #[test]
 fn power_lost_while_damage_to_one_copy_is_repaired_costs_nothing() {
     let mem = MemDisk::new();
@@ -149,8 +149,8 @@ fn power_lost_while_damage_to_one_copy_is_repaired_costs_nothing() {
     }
 }
 
-/// If a part of an edit that found no space stayed in a copy, it would be in the way of the next
-/// edit, or take effect although the other copy lacks it.
+/// If a part of an edit for which there is no space stayed in one copy, the next edit would follow
+/// a torn one, or the edit would take effect although the other copy lacks it.
 #[test]
 fn an_edit_that_finds_no_space_is_in_neither_copy() {
     for free_bytes in 0.. {
@@ -177,9 +177,9 @@ fn an_edit_that_finds_no_space_is_in_neither_copy() {
     }
 }
 
-/// A crash tears the last edit of the manifest at most. A damaged edit with others behind it had
-/// taken effect: a database that ignored it and all later ones would have lost files without an
-/// error.
+/// A crash can tear only the last edit of the manifest. So an edit with others after it had taken
+/// effect, and damage to it is an error: a database that ignored this edit and the later ones would
+/// lose files silently.
 #[test]
 fn damage_to_an_edit_of_the_manifest_does_not_pass_for_a_torn_one() {
     let mem = MemDisk::new();
@@ -208,8 +208,8 @@ fn damage_to_an_edit_of_the_manifest_does_not_pass_for_a_torn_one() {
     assert_eq!(table.get(b"k").unwrap().unwrap(), "2");
 }
 
-/// One of the two copies of the manifest was replaced by that of another copy of the directory. If
-/// an opening believed the wrong one, it would remove the files that the right one names.
+/// One of the two copies of the manifest is replaced by one from a fork of the database. If an
+/// opening used the wrong copy, it would remove the files that only the right one names.
 #[test]
 fn copies_of_the_manifest_that_contradict_each_other_are_refused_with_nothing_removed() {
     let mem = MemDisk::new();
@@ -241,8 +241,8 @@ fn copies_of_the_manifest_that_contradict_each_other_are_refused_with_nothing_re
     assert!(!mem.exists(&orphan).unwrap());
 }
 
-/// An older manifest does not name the files that a flush has written since, and the segments of
-/// the log that had the same writes are gone. So an opening with such a manifest must fail.
+/// An older manifest does not name the files that later flushes wrote, and the log segments with
+/// the flushed writes are gone. So an opening with such a manifest must fail.
 #[test]
 fn an_older_manifest_is_refused_behind_a_trimmed_log() {
     let mem = MemDisk::new();
@@ -278,8 +278,8 @@ fn an_older_manifest_is_refused_behind_a_trimmed_log() {
     assert_copies_are_equal(&mem);
 }
 
-/// Each opening begins a new manifest file, and only this file has the changes after that: it must
-/// be found after a power loss.
+/// Each opening begins a new manifest file, and later changes are in this file only. So it must be
+/// found after a power loss.
 #[test]
 fn a_change_after_an_opening_survives_the_loss_of_power() {
     for seed in 0..20 {

@@ -134,7 +134,7 @@ impl Reader<'_> {
         );
     }
 
-    /// Adds the effect of an operation in the log.
+    /// Adds the effect of an operation in the log to the data that the repair saves.
     ///
     /// # Errors
     /// If an ingested file cannot be read for a reason that is no fault of the file.
@@ -196,9 +196,9 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Returns the memtable for an entry of the log: a write to `table` with the sequence number
-    /// `seq`. `None` if the entry must be left out: its table was dropped, or the entry was
-    /// flushed, and a merge may have dropped it since.
+    /// Returns the memtable that collects the entries of the log for `table`. `None` if the entry
+    /// with the sequence number `seq` must be left out, because the table was dropped, or because
+    /// the entry was flushed: a merge may have dropped it since.
     fn logged(&mut self, table: TableId, seq: SeqNo) -> Option<&Memtable> {
         if self.is_forgotten(table) {
             return None;

@@ -24,7 +24,8 @@ pub(super) struct Place {
     span: (SeqNo, SeqNo),
     /// The one sequence number that all versions of the file have, if the file was ingested.
     ingested_at: Option<SeqNo>,
-    /// The run's key range, if keys of its files outside of that range are no longer valid.
+    /// The run's key range, if its files may have keys outside of that range, which no longer count;
+    /// `None` if all keys count.
     keys: Option<KeyRange>,
 }
 
@@ -54,8 +55,8 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Reads every SSTable of the directory. Of equal versions, that in the output of a merge takes
-    /// precedence over those in the merge's inputs.
+    /// Reads every SSTable of the directory. If the inputs of a merge still exist beside its output,
+    /// and have the same version, that in the output is used.
     pub(super) fn all_files(&mut self, files: &DbFiles) -> Result<()> {
         let mut named = BTreeMap::new();
         for table in self.state.tables.values() {
