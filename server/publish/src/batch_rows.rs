@@ -3,18 +3,19 @@
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::ArrowReaderMetadata;
 
-/// The greatest number of rows of a batch, for files whose rows have few bytes. A value of fixed length that
-/// a dictionary contains once takes memory for each row of a batch that has it.
+/// The greatest number of rows of a batch, for files whose rows have few bytes. Without it, a batch could
+/// take far more memory than such a file suggests: a value of fixed length that a dictionary contains once
+/// takes memory for each row of a batch that has it.
 const BATCH_ROWS_MAX: u64 = 1024;
 
 /// The memory of a value in a batch besides the bytes of texts and blobs: 16 bytes for the view of a text, and not
 /// more for any other type. The file may take far less: a run of equal elements of lists takes a few bytes.
 const VALUE_BYTES: u64 = 16;
 
-/// Returns the number of rows with which a batch of the columns in `mask` takes about `batch_bytes` bytes. The mean
-/// size of rows decides, in the row group where they are largest: the uncompressed size in the file, plus
-/// [`VALUE_BYTES`] for each value. A text or blob that rows share in a dictionary counts once, as it also does in
-/// the memory of the batch.
+/// Returns the number of rows, from 1 to [`BATCH_ROWS_MAX`], for batches of about `batch_bytes` bytes, if
+/// only the columns in `mask` are read. A row counts with the mean size of rows in the row group where this
+/// mean is greatest: the uncompressed size in the file, plus [`VALUE_BYTES`] for each value. A text or blob
+/// that rows share in a dictionary counts once, as it also does in the memory of the batch.
 pub(crate) fn batch_rows(
     metadata: &ArrowReaderMetadata,
     mask: &ProjectionMask,

@@ -19,7 +19,8 @@ use crate::types::{IcebergType, NestedField};
 /// locations in delete files are not cut: they are shorter than 8 KiB.
 const BOUND_BYTES_MAX: usize = 8 << 10;
 
-/// The sizes, counts and bounds of the columns of a file, by field id.
+/// The sizes, counts and bounds of the columns of a file, by field id. Columns within lists and maps are left
+/// out.
 pub(crate) struct Columns {
     pub(crate) sizes: Vec<Entry<i64>>,
     pub(crate) values: Vec<Entry<i64>>,
@@ -49,7 +50,7 @@ enum Bounds {
     /// No row group has had a value.
     #[default]
     Empty,
-    /// The least and the greatest value of the column, each in Parquet's serialization.
+    /// A lower and an upper bound of the column's values, each in Parquet's serialization.
     Known {
         lower: Vec<u8>,
         upper: Vec<u8>,

@@ -19,14 +19,15 @@ use crate::iceberg::manifest::{DataFile, ROWS};
 use crate::row_index::{RowIndex, RowIndexBuilder};
 use crate::types::{ColumnBuilder, NestedField, OnEmpty, ValueError, arrow_field};
 
-/// The size of a batch, in bytes of values. The columns of a batch fit into the caches of a core.
+/// The size of a batch of rows, in bytes of values, at which the writer hands it to the Parquet library. The
+/// columns of a batch fit into the caches of a core.
 const BATCH_BYTES: usize = 1 << 20;
 
 /// The greatest number of rows of a batch, for tables whose rows have few bytes.
 const BATCH_ROWS: usize = 16_384;
 
-/// The size of an encoded row group for a writer with enough memory, in bytes. Readers cut files at row groups, and
-/// larger ones gain little.
+/// The greatest size of a row group, in encoded bytes, that a caller should choose, however much memory it
+/// has. Readers divide files at row groups, and larger ones gain little.
 pub const ROW_GROUP_BYTES_MAX: usize = 32 << 20;
 
 /// The number of bytes at which a file is full. Iceberg's own writers have the same default.
@@ -49,7 +50,7 @@ pub(crate) fn creator() -> String {
     format!("{CREATOR}{}", env!("CARGO_PKG_VERSION"))
 }
 
-/// Returns whether ebb wrote a Parquet file.
+/// Returns whether ebb wrote the Parquet file whose metadata is `file`.
 pub(crate) fn is_of_ebb(file: &FileMetaData) -> bool {
     file.created_by().is_some_and(|by| by.starts_with(CREATOR))
 }
@@ -57,13 +58,14 @@ pub(crate) fn is_of_ebb(file: &FileMetaData) -> bool {
 /// An error while a data file is written.
 #[derive(Debug, thiserror::Error)]
 pub enum DataFileError {
-    /// A value that Iceberg cannot represent.
+    /// A value that Iceberg cannot represent, or a column whose field in the Iceberg table does not suit its
+    /// CQL type.
     #[error("column {column}: {error}")]
     Value { column: String, error: ValueError },
     /// The file cannot be written.
     #[error("writing a Parquet file: {0}")]
     Parquet(#[from] ParquetError),
-    /// The columns of a batch do not fit together.
+    /// The columns of a batch do not fit together, for example because a row had too few values.
     #[error("building a batch of rows: {0}")]
     Arrow(#[from] ArrowError),
     /// A row whose key is not above that of the row before it.
@@ -153,12 +155,12 @@ impl<W: Write + Send> DataFileWriter<W> {
     }
 
     /// Appends a row as [`append`](Self::append) does, and reports long work on values to `charge`: see
-    /// [`ColumnBuilder::append_with`]. `key` must be above the keys of all rows before it. It must be the key that
-    /// [`RowKeys`](crate::rows::RowKeys) returns when the row is read.
+    /// [`ColumnBuilder::append_with`]. `key` must be above the keys of all rows before it. It must be the key
+    /// that [`RowKeys`](crate::rows::RowKeys) returns when the row is read.
     ///
     /// # Errors
-    /// If the key is not above the one before it; the errors of [`append`](Self::append), and that of `charge`,
-    /// with the name of the column.
+    /// If the key is not above the one before it: then nothing is appended. Also the errors of
+    /// [`append`](Self::append), and those of `charge` with the name of the column.
     ///
     /// # Panics
     /// If there are more values than columns.
@@ -174,11 +176,11 @@ impl<W: Write + Send> DataFileWriter<W> {
         self.append_with(values, charge)
     }
 
-    /// Appends a row: the value of each column, in their order. `None` is null.
+    /// Appends a row: one value for each column, in the order of the columns. `None` is null.
     ///
     /// # Errors
-    /// If a value has no exact counterpart (the error names its column), or if writing to the sink fails. The
-    /// writer cannot be used afterwards.
+    /// If a value has no exact counterpart (the error names its column), or if writing to the sink fails; if
+    /// there are fewer values than columns, at the end of the batch. The writer cannot be used afterwards.
     ///
     /// # Panics
     /// If there are more values than columns.
@@ -217,8 +219,8 @@ impl<W: Write + Send> DataFileWriter<W> {
         self.rows
     }
 
-    /// Returns whether the file has as many rows, column chunks or bytes as a file should have. Further rows
-    /// must go into another file.
+    /// Returns whether the file has reached the limit on its rows, column chunks or bytes. Further rows
+    /// should go into another file.
     pub fn is_full(&self) -> bool {
         let groups = self.writer.flushed_row_groups();
         let chunks = groups.len() * groups.first().map_or(0, RowGroupMetaData::num_columns);
@@ -303,8 +305,8 @@ impl<W: Write> Write for Counted<W> {
     }
 }
 
-/// Returns the description that a manifest gives of the file `path` with the row groups `groups`. Its size is
-/// 0; the caller sets it.
+/// Returns the description by which a manifest lists the file `path` with the row groups `groups`. Its
+/// `file_size_in_bytes` is 0; the caller sets it.
 pub(crate) fn describe(
     path: String,
     groups: &[RowGroupMetaData],

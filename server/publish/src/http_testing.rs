@@ -10,22 +10,22 @@ pub(crate) struct Request {
     pub(crate) method: String,
     /// The path, with the query.
     pub(crate) path: String,
-    /// The headers, by their names in small letters.
+    /// The headers by their names, which are in lower case.
     pub(crate) headers: HashMap<String, String>,
     pub(crate) body: Vec<u8>,
 }
 
-/// The status and headers of an answer, and its body.
+/// The first part of an answer (the status, which further headers may follow), and its body.
 pub(crate) type Response = (&'static str, Vec<u8>);
 
-/// Starts a server that answers one request at a time, and returns its URL. If `answer` returns none, the
-/// connection ends without an answer.
+/// Starts a server, and returns its URL. The server calls `answer` for one request at a time. If `answer`
+/// returns `None`, the connection ends without an answer.
 pub(crate) fn serve(answer: impl FnMut(&Request) -> Option<Response> + Send + 'static) -> String {
     let answer = Mutex::new(answer);
     serve_at_once(move |request| (*answer.lock().unwrap())(request))
 }
 
-/// Starts a server as [`serve`] does, with a thread for each connection.
+/// Starts a server as [`serve`] does, but one that calls `answer` for several requests at once.
 pub(crate) fn serve_at_once(
     answer: impl Fn(&Request) -> Option<Response> + Send + Sync + 'static,
 ) -> String {
@@ -55,7 +55,7 @@ pub(crate) fn serve_at_once(
     url
 }
 
-/// Reads a whole request; `None` if the connection ends before.
+/// Reads a whole request; `None` if the connection ends too early.
 fn read_request(stream: &TcpStream) -> Option<Request> {
     let mut reader = BufReader::new(stream);
     let mut lines = Vec::new();

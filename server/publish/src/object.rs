@@ -23,8 +23,8 @@ const FETCH_BYTES_MIN: u64 = 128 << 10;
 /// that takes 50 ms for a request, a column is read at 80 MiB/s.
 const FETCH_BYTES_MAX: u64 = 4 << 20;
 
-/// The limits on the byte ranges of an object, called parts, that a reader keeps in memory: how
-/// many, and the least size of a request.
+/// The limits of an [`ObjectReader`], which keeps byte ranges of its object in memory, called parts: the
+/// number of the parts, and the least size of a request.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Window {
     /// The least number of bytes that one request fetches.
@@ -42,8 +42,8 @@ impl Window {
     };
 
     /// Returns the window for reading `columns` columns from their beginnings to their ends, with one part
-    /// (range of bytes in memory) for each. The parts together have `bytes` at most, or 128 KiB for each column
-    /// if that is more.
+    /// (range of bytes in memory) for each. The parts together take `bytes` at most, or 128 KiB for each
+    /// column if that is more. A part is larger if the library reads more at once.
     pub(crate) fn scan(columns: usize, bytes: u64) -> Self {
         let parts_max = columns.max(1);
         let fetch_bytes = bytes / parts_max as u64;
@@ -54,7 +54,8 @@ impl Window {
     }
 }
 
-/// An object whose size is known. Clones share the parts that they have fetched.
+/// A reader of an object whose size is known. Clones share the parts (byte ranges of the object) that they
+/// have fetched.
 #[derive(Clone)]
 pub(crate) struct ObjectReader(Arc<Shared>);
 

@@ -25,8 +25,8 @@ const FOLDER: &str = "_ebb/.index";
 /// The first bytes of an index. The digits are the version of the format.
 const MAGIC: &[u8; 8] = b"ebbidx01";
 
-/// The size of an index without its keys and checksum, in bytes: the version, three integers, and the number
-/// of keys.
+/// The size of an index without its keys and checksum, in bytes: the version of the format, three integers,
+/// and the number of keys.
 const HEAD_BYTES: usize = MAGIC.len() + 3 * 8 + 4;
 
 /// The size of the checksum at the end, in bytes.
@@ -35,19 +35,20 @@ const CRC_BYTES: usize = 4;
 /// The size of the length in front of each key, in bytes.
 const LENGTH_BYTES: usize = 4;
 
-/// The least distance, in rows, between two rows whose keys an index has. It is doubled until all
-/// keys take no more than [`KEY_BYTES_MAX`]. A smaller distance would not make lookups faster,
+/// The least distance, in rows, between two rows whose keys an index has. The distance is doubled until all
+/// keys together take no more than [`KEY_BYTES_MAX`]. A smaller distance would not make lookups faster,
 /// because a reader decodes a page of some thousand rows anyway.
 const STRIDE_MIN: u64 = 256;
 
-/// The greatest size of all keys of an index, in bytes. Every writer and every reader of a data file holds these
-/// keys in memory.
+/// The greatest size of all keys of an index together, in bytes. Each writer and each reader of a data file
+/// holds these keys in memory.
 const KEY_BYTES_MAX: usize = 256 << 10;
 
 /// The greatest size of an index, in percent of the size of its data file.
 const PERCENT_MAX: u64 = 3;
 
-/// The keys of every `stride`-th row of a file, beginning with the first, and of its last row.
+/// The index of a data file: the keys of every `stride`-th row, beginning with the first, and of the last
+/// row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RowIndex {
     rows: u64,
@@ -57,7 +58,7 @@ pub struct RowIndex {
     last: Box<[u8]>,
 }
 
-/// A builder of an index, which gets the keys of all rows of a file while they are written or read.
+/// A builder of the index of a data file. While the file is written or read, it gets the keys of all rows.
 #[derive(Debug)]
 pub(crate) struct RowIndexBuilder {
     rows: u64,
@@ -150,7 +151,7 @@ impl RowIndex {
         Some(start..self.rows.min(start.saturating_add(self.stride)))
     }
 
-    /// Returns the key of the row `row`, if the index has it.
+    /// Returns the key of row number `row`; `None` if the index does not have it.
     pub(crate) fn key_of(&self, row: u64) -> Option<&[u8]> {
         let has_key = row.is_multiple_of(self.stride);
         let place = usize::try_from(row / self.stride)
@@ -159,8 +160,9 @@ impl RowIndex {
         self.keys.get(place).map(|key| &**key)
     }
 
-    /// Stores the index of a data file, and replaces an earlier index of the file. An index that
-    /// would be too large is not stored.
+    /// Stores the index of the data file `file`, and replaces an earlier one. Leaves out keys of an index
+    /// that would be too large. Stores nothing if even two keys are too large, or if the name of the file is
+    /// not one that ebb gives.
     ///
     /// # Errors
     /// If a request to the target fails.
@@ -172,7 +174,8 @@ impl RowIndex {
         }
     }
 
-    /// Reads the index of a data file; `None` if there is none, or if it is damaged.
+    /// Reads the index of a data file; `None` if there is none, if it is damaged, or if it is that of another
+    /// file.
     ///
     /// # Errors
     /// If a request to the target fails.
@@ -207,14 +210,15 @@ impl RowIndex {
         Ok(taken?.into_iter().flatten().collect())
     }
 
-    /// Reads the index of a data file; `None` if the bytes are no index of it.
+    /// Decodes the index of a data file; `None` if the bytes are damaged, or are the index of another file.
     fn of(bytes: &[u8], file: &DataFile) -> Option<Self> {
         let index = Self::decode(bytes, size_of(file))?;
         (i64::try_from(index.rows) == Ok(file.record_count)).then_some(index)
     }
 
-    /// Returns the bytes of the index of a file of `file_bytes`, with fewer keys if it would otherwise exceed
-    /// [`PERCENT_MAX`]; `None` if there is no room for two keys.
+    /// Returns the bytes of the index of a file that has the size `file_bytes`. Leaves out keys of an index
+    /// that would otherwise be larger than [`PERCENT_MAX`] of this size; `None` if there is no room for two
+    /// keys.
     fn encode(&self, file_bytes: u64) -> Option<Bytes> {
         let room = file_bytes / 100 * PERCENT_MAX;
         let (mut keys, mut stride) = (self.keys.clone(), self.stride);
@@ -241,7 +245,7 @@ impl RowIndex {
         Some(bytes.into())
     }
 
-    /// Reads an index of a file of `file_bytes`; `None` if the bytes are no such index.
+    /// Decodes the index of a file that has the size `file_bytes`; `None` if the bytes are no such index.
     fn decode(bytes: &[u8], file_bytes: u64) -> Option<Self> {
         let (content, crc) = bytes.split_last_chunk::<CRC_BYTES>()?;
         if crc32fast::hash(content) != u32::from_le_bytes(*crc) {
@@ -284,7 +288,7 @@ fn size_of(file: &DataFile) -> u64 {
     u64::try_from(file.file_size_in_bytes).unwrap_or(0)
 }
 
-/// Returns the folder of the indexes of a table.
+/// Returns the folder, in the target, of the indexes of a table.
 pub(crate) fn folder(table: &str) -> String {
     format!("{FOLDER}/{table}")
 }

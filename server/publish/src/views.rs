@@ -10,7 +10,8 @@ use arrow_schema::{DataType, Field, FieldRef, Fields, Schema};
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
 use parquet::errors::Result;
 
-/// Returns the metadata by which all texts and blobs of a file are read as views.
+/// Returns the metadata of a file with the Arrow type of each text or blob, also within other types, replaced
+/// by a view (`Utf8View`, `BinaryView`). A reader with this metadata returns arrays of views.
 ///
 /// # Errors
 /// If the library does not accept the types of the columns. This is not expected, because the library derived

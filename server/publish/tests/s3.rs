@@ -13,7 +13,7 @@ use ebb_publish::source::Source;
 use ebb_publish::target::Target;
 use ebb_publish::types::{FieldIds, OnEmpty, TypeOptions, field};
 
-/// The publishers that compete for each name.
+/// The number of threads that try to create each object at the same time.
 const RACERS: usize = 16;
 
 fn target(test: &str) -> Target {

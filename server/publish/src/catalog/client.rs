@@ -32,7 +32,7 @@ pub(super) struct Client {
 
 /// A request, kept so that it can be sent again.
 pub(super) struct Request {
-    /// The name of the call in errors.
+    /// The name of the call in errors, such as `reading the table`.
     pub(super) call: &'static str,
     pub(super) method: Method,
     pub(super) url: Url,
@@ -80,8 +80,8 @@ impl Client {
         }
     }
 
-    /// Sends a request. If the catalog refuses its token, sends the request once more with another token: a
-    /// refused request has had no effect.
+    /// Sends a request. If the catalog refuses the token, and a server issues other tokens, sends the request
+    /// once more with another one: a refused request has had no effect.
     pub(super) fn send_once(&self, request: &Request) -> Answer {
         let mut may_renew = true;
         loop {
@@ -124,7 +124,7 @@ impl Client {
         self.transport.pause(pause);
     }
 
-    /// Returns the part of a server's text that an error shows: it is cut if it is long, and has no secrets.
+    /// Returns a text of a server as an error may show it: without secrets, and cut if it is long.
     pub(super) fn without_secrets(&self, text: &str) -> String {
         for_people(&self.tokens.hide(text))
     }

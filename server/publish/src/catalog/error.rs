@@ -5,7 +5,8 @@ pub enum CatalogError {
     /// The URL of the catalog, or a variable of the environment, is not valid.
     #[error("{0}")]
     Setting(String),
-    /// The catalog refuses a request, or does not answer.
+    /// A request failed: the catalog or the server of its tokens refuses it, does not answer, or sends an
+    /// answer that ebb cannot read.
     #[error("{call} {url}: {reason}")]
     Request {
         call: &'static str,

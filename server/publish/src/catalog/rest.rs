@@ -56,7 +56,7 @@ pub(crate) struct LoadedTable {
     pub(crate) metadata: TableMetadata,
 }
 
-/// A table whose creation is prepared.
+/// A table whose creation is prepared. The first commit creates it.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) struct StagedTable {
@@ -237,8 +237,8 @@ impl RestCatalog {
         })
     }
 
-    /// Parses the body of the answer to `request`. An answer that the request was refused, or an unknown
-    /// result, becomes an error.
+    /// Parses the body of the answer to `request`. Returns an error if the request was refused, its effect is
+    /// unknown, or the body is not the expected JSON.
     fn parse<T: DeserializeOwned>(&self, request: &Request, answer: Answer) -> Result<T> {
         match answer {
             Answer::Done(body) => serde_json::from_slice(&body).map_err(|error| {

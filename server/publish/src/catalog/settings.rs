@@ -30,7 +30,7 @@ const SCOPE: &str = "EBB_CATALOG_SCOPE";
 /// The scope by default, as in other clients of such catalogs.
 const SCOPE_DEFAULT: &str = "catalog";
 
-/// The variable that allows servers without TLS.
+/// The variable that allows servers without TLS if it is `true`.
 const ALLOW_HTTP: &str = "EBB_CATALOG_ALLOW_HTTP";
 
 const VARIABLES: [&str; 7] = [
@@ -46,7 +46,8 @@ const VARIABLES: [&str; 7] = [
 /// The only parameter that the query of a catalog's URL may have.
 const WAREHOUSE: &str = "warehouse";
 
-/// The largest size of a file with credentials, in bytes.
+/// The largest size of a file with credentials, in bytes. A larger file is an error: it can hardly be the one
+/// that the user meant.
 const FILE_BYTES_MAX: u64 = 64 << 10;
 
 /// The settings of a catalog. They do not implement `Debug`, because they contain secrets.
@@ -60,11 +61,11 @@ pub(super) struct Settings {
     pub(super) access: Access,
 }
 
-/// The variables of the environment that are set and not empty.
+/// The variables of the environment in [`VARIABLES`] that are set to a text in UTF-8 and not empty.
 struct Variables(BTreeMap<&'static str, String>);
 
 impl Settings {
-    /// Reads the settings. Empty variables count as unset.
+    /// Reads the settings. Variables that are empty or not in UTF-8 count as unset.
     ///
     /// # Errors
     /// If the URL, a variable or a file that it names is invalid. The error shows none of their values,
@@ -136,8 +137,9 @@ impl Variables {
         Ok(Access::Open)
     }
 
-    /// Returns the credentials of the client, and the name of the environment variable that contains them or
-    /// the path of their file; `None` if neither variable is set.
+    /// Returns the name of the environment variable that contains the client's credentials or the path of
+    /// their file, and the credentials; `None` if neither variable is set. Both of them together are an
+    /// error.
     fn credential(&self) -> Result<Option<(&'static str, String)>, CatalogError> {
         match (self.secret(CREDENTIAL)?, self.get(CREDENTIAL_FILE)) {
             (None, None) => Ok(None),
@@ -153,7 +155,8 @@ impl Variables {
         }
     }
 
-    /// Returns the URL of the OAuth2 server: by default, the one that belongs to the catalog.
+    /// Returns the URL of the OAuth2 server; unless a variable names it, that of the catalog itself,
+    /// `{base}/v1/oauth/tokens`.
     fn server(&self, base: &str) -> Result<Url, CatalogError> {
         let own = format!("{base}/v1/oauth/tokens");
         let url = Url::parse(self.get(SERVER_URI).unwrap_or(&own)).ok();
@@ -208,7 +211,8 @@ fn graphic<'v>(name: &str, value: &'v str) -> Result<&'v str, CatalogError> {
     }
 }
 
-/// Reads a file that the user names in the environment.
+/// Reads the file with credentials that the user names in the environment. A file of more than
+/// [`FILE_BYTES_MAX`] bytes is an error.
 #[expect(
     clippy::disallowed_methods,
     reason = "the door to the file with credentials"
@@ -230,8 +234,8 @@ fn read_file(path: &str) -> Result<String, CatalogError> {
     }
 }
 
-/// Returns whether a URL of HTTP has no credentials and no fragment. Errors show the URLs of servers, so these
-/// must not hold credentials.
+/// Returns whether a URL is one of HTTP or HTTPS that has neither credentials nor a fragment. Errors show the
+/// URLs of servers, so these must not hold credentials.
 pub(crate) fn is_plain(url: &Url) -> bool {
     matches!(url.scheme(), "http" | "https")
         && url.username().is_empty()

@@ -73,7 +73,8 @@ fn served(mut answer: impl FnMut(&Request) -> Option<Response> + Send + 'static)
 }
 
 /// Commits to a server that answers the first commit with the status `first`, or not at all. If
-/// `takes_effect` is true, its table then has the snapshot, and later commits are conflicts.
+/// `takes_effect` is true, its table then has the snapshot, and later commits are conflicts. Otherwise the
+/// second commit takes effect.
 fn committed(first: Option<&'static str>, takes_effect: bool) -> Result<bool, CatalogError> {
     let (mut posts, mut has_snapshot) = (0, false);
     let catalog = served(move |request| {
@@ -307,7 +308,8 @@ fn credentials_of_a_client_come_from_a_variable_or_from_a_file() {
 }
 
 /// A catalog whose OAuth2 server issues the tokens `token-1`, `token-2` and so on to one client. The catalog
-/// accepts only the newest one, and refuses it with `refusal` once it is among `expired`.
+/// accepts only the newest one, and not even this one if its number is among `expired`. The catalog refuses
+/// all other tokens with the status `refusal`.
 #[derive(Default)]
 struct Issuer {
     issued: usize,

@@ -51,7 +51,7 @@ pub(super) struct Tokens {
 
 struct Issued {
     token: String,
-    /// The time from which another token is requested; `None` if the server names no lifetime.
+    /// The time from which another token is requested; `None` if the server names no lifetime in seconds.
     renewed_from: Option<Instant>,
 }
 
@@ -253,7 +253,7 @@ fn refused(reason: String) -> Answer {
     }
 }
 
-/// Returns a number of seconds, which may be a text.
+/// Returns the duration of a number of seconds, which may be a text; `None` if it is no whole number.
 fn seconds(value: &Value) -> Option<Duration> {
     let seconds = match value {
         Value::String(text) => text.parse().ok(),

@@ -10,28 +10,29 @@ use tokio::runtime::Runtime;
 
 use super::error::CatalogError;
 
-/// The time-out of a request. Within this time a catalog reads and writes the metadata of a table.
+/// The time-out of a request. It leaves a catalog time to read and write the metadata of a large table.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The largest answer that is read, in bytes. The metadata of a table with ten thousand snapshots
-/// has 10 MiB.
+/// The largest response body that the client accepts, in bytes; a larger one is an error. The metadata of a
+/// table with ten thousand snapshots has about 10 MiB.
 const ANSWER_BYTES_MAX: usize = 256 << 20;
 
 /// The longest part of a server's message that an error shows, in characters.
 const MESSAGE_CHARS_MAX: usize = 500;
 
-/// The answer to a request.
+/// The outcome of a request, as far as the client can tell.
 pub(super) enum Answer {
-    /// The request has taken effect. This is the body of the response.
+    /// The request has taken effect. The field is the body of the response.
     Done(Vec<u8>),
-    /// The request has no effect.
+    /// The server refused the request, which has no effect.
     Refused { status: StatusCode, reason: String },
-    /// The request has no answer, or one that leaves open whether it took effect.
+    /// The client got no response, or one after which the request may or may not have taken effect.
     Unknown { reason: String },
 }
 
 impl Answer {
-    /// Returns the answer to a request that has failed with this status.
+    /// Returns the outcome of a request that the server answered with the failure `status`: `Unknown` if the
+    /// same request may succeed later (see [`may_pass`]), and `Refused` otherwise.
     pub(super) fn of_failure(status: StatusCode, reason: String) -> Self {
         if may_pass(status) {
             Self::Unknown { reason }
@@ -41,13 +42,14 @@ impl Answer {
     }
 }
 
-/// Returns whether the same request may succeed later, after an answer with `status`.
+/// Returns whether the same request may succeed later, although the server answered it with the failure
+/// `status`: after an error of the server (5xx), or after too many requests (429).
 pub(super) fn may_pass(status: StatusCode) -> bool {
     status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS
 }
 
-/// Returns at most [`MESSAGE_CHARS_MAX`] characters of a server's message, without control
-/// characters.
+/// Returns the part of a server's message that an error shows: the first [`MESSAGE_CHARS_MAX`] characters,
+/// without control characters.
 pub(super) fn for_people(text: &str) -> String {
     let is_text = |c: &char| !c.is_control();
     text.chars()
@@ -56,7 +58,7 @@ pub(super) fn for_people(text: &str) -> String {
         .collect()
 }
 
-/// An HTTP client, and the threads that serve its connections.
+/// An HTTP client, and the runtime whose threads serve its connections.
 pub(super) struct Transport {
     http: reqwest::Client,
     runtime: Arc<Runtime>,
@@ -83,10 +85,11 @@ impl Transport {
         self.http.request(method, url)
     }
 
-    /// Sends a request, and returns the status and the body of its answer.
+    /// Sends a request, and returns the status and the body of the response.
     ///
     /// # Errors
-    /// The reason for which there is no answer.
+    /// If no complete response arrives within [`TIMEOUT`], or if its body is larger than
+    /// [`ANSWER_BYTES_MAX`]. The error is the reason, without the URL.
     pub(super) fn answer(&self, request: RequestBuilder) -> Result<(StatusCode, Vec<u8>), String> {
         self.runtime.block_on(async {
             let response = request.send().await.map_err(cause_of)?;
@@ -103,7 +106,10 @@ impl Transport {
     }
 }
 
-/// Reads the body of an answer.
+/// Reads the body of a response.
+///
+/// # Errors
+/// If the connection ends first, or if the body is larger than [`ANSWER_BYTES_MAX`].
 async fn read(mut response: Response) -> Result<Vec<u8>, String> {
     let mut body = Vec::new();
     while let Some(chunk) = response.chunk().await.map_err(cause_of)? {
@@ -115,7 +121,7 @@ async fn read(mut response: Response) -> Result<Vec<u8>, String> {
     Ok(body)
 }
 
-/// Returns the reason why a request has no answer.
+/// Returns the text of an error and of its causes, without the URL of the request.
 fn cause_of(error: reqwest::Error) -> String {
     let error = error.without_url();
     let mut text = error.to_string();

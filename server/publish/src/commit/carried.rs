@@ -6,22 +6,24 @@ use super::manifests::{ReadManifest, is_live};
 use crate::iceberg::manifest::{Content, DataFile, ManifestEntry, Status};
 use crate::iceberg::manifest_list::ManifestFile;
 
-/// A manifest of a new snapshot.
+/// A manifest in the list of a new snapshot.
 #[derive(Debug)]
 pub(super) enum NextManifest {
-    /// A manifest of an earlier snapshot, unchanged.
+    /// A manifest of the snapshot before, unchanged.
     Carried(ManifestFile),
-    /// A manifest that this commit writes, because it has changes.
+    /// A manifest that this commit writes: it lists added files, or replaces a manifest that lists removed
+    /// files.
     Written {
         /// The kind of files that the manifest lists: data files or delete files.
         content: Content,
-        /// The files that the manifest lists, each as added, kept or removed by the new snapshot.
+        /// The files that the manifest lists, each with its status: added, kept or removed by the new
+        /// snapshot.
         entries: Vec<ManifestEntry>,
     },
 }
 
-/// The files that a new snapshot no longer has, by their locations. The files that delete rows of a removed
-/// data file are removed with it.
+/// The locations of the files that a publication removes from the table. Delete files that name rows of a
+/// removed data file leave the table, too, and need not be among them.
 #[derive(Debug)]
 pub(super) struct Removed<'p> {
     names: BTreeSet<&'p str>,
@@ -34,17 +36,17 @@ impl<'p> Removed<'p> {
         }
     }
 
-    /// Returns whether the new snapshot no longer has a file: the file is removed itself, or deletes rows
-    /// of a removed data file.
+    /// Returns whether `file` leaves the table: it is one of the removed files, or deletes rows of one of
+    /// them.
     pub(super) fn contains(&self, file: &DataFile) -> bool {
         let names = |url: &str| self.names.contains(url);
         names(&file.file_path) || file.referenced_data_file.as_deref().is_some_and(names)
     }
 
-    /// Checks that the snapshot before, whose manifests are `base`, has all files to be removed.
+    /// Checks that each removed file belongs to the previous snapshot, whose manifests are `base`.
     ///
     /// # Errors
-    /// A sentence about a file that the snapshot before does not have.
+    /// If one of them does not belong to it. The error is a sentence with the location of that file.
     pub(super) fn check(&self, base: &[ReadManifest]) -> Result<(), String> {
         let live = base.iter().flat_map(ReadManifest::live);
         let known: BTreeSet<&str> = live.map(|entry| &entry.data_file.file_path[..]).collect();
@@ -57,10 +59,13 @@ impl<'p> Removed<'p> {
     }
 }
 
-/// Returns the manifests that the snapshot `snapshot_id` takes over from `base`, the manifests of the
-/// snapshot before. A manifest without removed files stays unchanged. A manifest with removed files is
-/// replaced by a new one. The new one lists the removed files as deleted, for engines that look for
-/// changes, and its other files as existing.
+/// Returns the manifests that the new snapshot `snapshot_id` takes over from the previous snapshot, whose
+/// manifests are `base`:
+///
+/// - Manifests that list no files of the previous snapshot, but only files removed earlier, are left out.
+/// - A manifest of which no file leaves the table stays unchanged.
+/// - Another manifest is replaced by a new one. It lists the files that leave as deleted, for engines that
+///   look for changes, and the others as existing.
 pub(super) fn carry(
     base: &[ReadManifest],
     leaving: &Removed<'_>,
@@ -108,8 +113,8 @@ fn content_of(listed: &ManifestFile) -> Content {
     }
 }
 
-/// Returns the entry, in the manifest list of a snapshot, of a manifest that is written for the snapshot.
-/// `path` and `length` are the location and the size of the manifest.
+/// Returns the entry by which the manifest list of the snapshot `snapshot_id` refers to a manifest that was
+/// written for this snapshot. `path` and `length` are the location and the size of the manifest.
 pub(super) fn listed(
     (path, length): (String, usize),
     content: Content,

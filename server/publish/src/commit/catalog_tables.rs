@@ -17,7 +17,7 @@ use crate::target::{Target, TargetError};
 #[cfg(test)]
 mod tests;
 
-/// The store of metadata in a REST catalog, which commits the tables of the target.
+/// A store of table metadata in the REST catalog `catalog`. All other objects of the tables are in `target`.
 pub(super) struct CatalogTables<'t> {
     pub(super) target: &'t Target,
     pub(super) catalog: &'t RestCatalog,
@@ -81,8 +81,11 @@ impl MetadataStore for CatalogTables<'_> {
 }
 
 impl CatalogTables<'_> {
-    /// Checks that a table that is absent from the catalog is new. It is not new if a publisher commits it in
-    /// the same target by another catalog, or without one.
+    /// Checks that a table that is absent from the catalog can be created in the target.
+    ///
+    /// # Errors
+    /// If the mark in the target names another catalog or none, if the target has metadata but no mark of the
+    /// table, or if a request to the target fails.
     fn check_is_free(&self, table: &str) -> Result<(), CommitError> {
         let objects = self.target.list(&format!("{table}/metadata"))?;
         let is_own = self.place().is_taken(table, &objects)?;
@@ -103,7 +106,7 @@ impl CatalogTables<'_> {
         }
     }
 
-    /// Checks that `location`, the folder of a table in the catalog, is the folder of the table in the
+    /// Checks that `location`, the folder that the catalog has for a table, is the table's folder in the
     /// target.
     fn check_location(&self, table: &str, location: &str) -> Result<(), CommitError> {
         let own = self.target.url(table);

@@ -9,8 +9,8 @@ use super::error::CommitError;
 use super::names::{catalog_mark, is_catalog_mark};
 use crate::target::Target;
 
-/// The content of the mark of a table that is committed without a catalog. Tables of earlier builds have no
-/// mark.
+/// The content of the mark of a table that is committed without a catalog. A table that an earlier build
+/// committed may have no mark.
 const NO_CATALOG: &str = "no catalog";
 
 /// The place where a publisher commits a table: the target itself, or a catalog.
@@ -36,9 +36,9 @@ impl CommitPlace<'_> {
         self.check_mark(table, &mark)
     }
 
-    /// Returns whether the table is committed in this place (the target itself, or this catalog),
-    /// as the table's mark shows: an object that the first commit writes beside the metadata. False
-    /// if there is no mark. `objects` are the names of the objects beside the metadata.
+    /// Returns whether the mark of the table shows that it is committed in this place (the target itself, or
+    /// this catalog). False if the table has no mark. The mark is an object that the first commit writes
+    /// beside the metadata; `objects` are the names of the objects there.
     ///
     /// # Errors
     /// If the table is committed in another place, or if a request to the target fails.

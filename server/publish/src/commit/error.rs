@@ -12,24 +12,24 @@ pub enum CommitError {
     /// The catalog cannot be read or changed.
     #[error(transparent)]
     Catalog(#[from] CatalogError),
-    /// The metadata of the table cannot be read or encoded.
+    /// The metadata file of the table cannot be decoded or encoded.
     #[error("{name}: {error}")]
     Metadata {
-        /// The file of the metadata in the target.
+        /// The name of the metadata file in the target.
         name: String,
         error: serde_json::Error,
     },
     /// A manifest or a manifest list of the table is damaged or missing.
     #[error("{url}: {error}")]
     Damaged {
-        /// The location of the object.
+        /// The location of the manifest or of the manifest list.
         url: String,
         error: AvroError,
     },
     /// The publication must not be committed to this table.
     #[error("{table}: {reason}")]
     Refused {
-        /// The table in the target.
+        /// The name of the table: its folder in the target.
         table: String,
         /// The reason, and what to do.
         reason: String,
@@ -37,7 +37,8 @@ pub enum CommitError {
 }
 
 impl CommitError {
-    /// Returns the error that another publisher has changed the table `table` before this commit.
+    /// Returns the error of a commit to `table` that comes too late, because another publisher has changed
+    /// the table.
     pub(super) fn overtaken(table: &str) -> Self {
         Self::Refused {
             table: table.to_owned(),
@@ -46,7 +47,7 @@ impl CommitError {
     }
 }
 
-/// The reason why a publication must not commit to an existing table, and what to do.
+/// The reason why a publication must not be committed to a table, and what to do.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(super) struct DecisionError(pub(super) String);

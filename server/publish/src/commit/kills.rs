@@ -17,7 +17,7 @@ use crate::iceberg::metadata::{MAIN, TableMetadata};
 use crate::target::Target;
 use crate::target::faulty::{Calls, Event, faulty_target, target};
 
-/// A store in memory, and a catalog if its tables are committed by one.
+/// A store in memory and, if a catalog commits its tables, the catalog.
 #[derive(Clone, Default)]
 struct Place {
     store: InMemory,
@@ -25,8 +25,7 @@ struct Place {
     catalog: Option<TestCatalog>,
 }
 
-/// The ways to commit, without a catalog and with one: for each a function that returns an empty
-/// store.
+/// Functions that return an empty store, one for each way to commit: without a catalog, and with one.
 const PLACES: &[fn() -> Place] = &[
     Place::default,
     #[cfg(feature = "s3")]
@@ -42,14 +41,13 @@ impl Place {
         }
     }
 
-    /// Returns the target of a publisher, which reaches the store without faults: every call
-    /// succeeds.
+    /// Returns the target of a publisher whose calls to the store and to the catalog all succeed.
     fn target(&self) -> Target {
         self.with_catalog(target(&self.store), None)
     }
 
-    /// Returns the target of a publisher whose call number `at` is hit by `event`, such as a kill, and the
-    /// counter of its calls.
+    /// Returns the target of a publisher, and the counter of its calls to the store and to the catalog.
+    /// `event`, such as a kill, happens at call number `at`, counted from 0.
     fn faulty(&self, at: usize, event: Event) -> (Target, Arc<Calls>) {
         let (target, calls) = faulty_target(&self.store, at, event);
         let target = self.with_catalog(target, Some(Arc::clone(&calls)));
@@ -69,7 +67,9 @@ impl Place {
         target
     }
 
-    /// Checks that readers that cannot list objects find the newest of `commits` commits.
+    /// Checks that the version hint, which serves readers that cannot list objects, names commit number
+    /// `commits`. With a catalog, checks instead that there is no hint and that the catalog has made
+    /// `commits` commits.
     fn check_hint(&self, commits: usize) {
         let hint = target(&self.store).read("ks/t/metadata/version-hint.text");
         #[cfg(feature = "s3")]
@@ -94,8 +94,8 @@ fn upload(target: &Target, name: &str) -> Result<String, Box<dyn Error>> {
     Ok(target.url(name))
 }
 
-/// Publishes a snapshot of the database that has one data file. `sequence_number` is that of the
-/// database's snapshot, `id` that of the Iceberg snapshot. Returns false if it was published
+/// Publishes all rows of a snapshot of the database, in one data file. `sequence_number` is that of the
+/// database's snapshot, `id` that of the Iceberg snapshot. Returns false if the snapshot was published
 /// before.
 fn publish(
     target: &Target,
@@ -109,8 +109,8 @@ fn publish(
     Ok(commit(target, &publication, id)?)
 }
 
-/// Publishes the changes since the snapshot before: a new data file, and the deletion of one row of
-/// the data file that the first snapshot added. Returns false if it was published before.
+/// Publishes the changes since the previous snapshot: a new data file, and the deletion of one row of the
+/// data file that publication 1 added. Returns false if the snapshot was published before.
 fn publish_changes(
     target: &Target,
     snapshot: &str,
@@ -126,9 +126,9 @@ fn publish_changes(
     Ok(commit(target, &publication, id)?)
 }
 
-/// A function that publishes, either all rows or changes. Takes the target, the name and the
-/// sequence number of the database's snapshot, and the id of the Iceberg snapshot. Returns false if
-/// it was published before.
+/// A function that publishes a snapshot, either all rows or changes. Takes the target, the name and the
+/// sequence number of the database's snapshot, and the id of the Iceberg snapshot. Returns false if the
+/// snapshot was published before.
 type Publish = fn(&Target, &str, u64, i64) -> Result<bool, Box<dyn Error>>;
 
 const WAYS: [Publish; 2] = [publish, publish_changes];
@@ -173,8 +173,9 @@ fn a_killed_publisher_leaves_the_old_or_the_new_publication_and_the_next_run_fin
     }
 }
 
-/// Repeats a publication, each time in a new store, for each call that it makes to the store or the catalog.
-/// `event` happens at this call.
+/// Runs the same publication again and again, each time in a new store. `event` happens at the first call to
+/// the store or the catalog in the first run, at the second call in the second run, and so on, until a run
+/// ends before the event.
 fn killed_at_each_call(new_place: &fn() -> Place, publish_next: Publish, event: &Event) {
     for at in 0.. {
         let place = new_place();
@@ -237,8 +238,9 @@ fn two_publishers_leave_whole_publications_wherever_they_meet() {
     }
 }
 
-/// Repeats a publication, each time in a new store, for each call that it makes to the store or the
-/// catalog. Another publisher commits just before this call.
+/// Runs the same publication again and again, each time in a new store. Another publisher commits just before
+/// the first call to the store or the catalog in the first run, before the second call in the second run, and
+/// so on, until a run ends before that call.
 fn meeting_at_each_call(new_place: &fn() -> Place, publish_next: Publish) {
     for at in 0.. {
         let place = new_place();

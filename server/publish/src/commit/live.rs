@@ -12,8 +12,8 @@ pub struct LiveFile {
     pub file: DataFile,
     /// The Iceberg sequence number of the publication that added the file.
     pub sequence_number: i64,
-    /// The files that name the deleted rows of the data file, oldest first. None of them names a row of
-    /// another file, and no two name the same row.
+    /// The files that name the deleted rows of the data file, by ascending sequence number. None of them
+    /// names a row of another file, and no two name the same row.
     pub deletes: Vec<DeleteFile>,
 }
 
@@ -27,7 +27,7 @@ pub struct DeleteFile {
 }
 
 impl LiveFile {
-    /// Returns the number of rows in the file, those that are deleted included.
+    /// Returns the number of rows in the file, deleted ones included.
     pub fn rows(&self) -> u64 {
         count(&self.file)
     }
@@ -42,11 +42,12 @@ fn count(file: &DataFile) -> u64 {
     u64::try_from(file.record_count).unwrap_or(0)
 }
 
-/// Returns the data files of a snapshot in the order of their manifests.
+/// Returns the data files of a snapshot, each with its delete files, in the order in which `manifests` list
+/// them.
 ///
 /// # Errors
-/// If the snapshot has deletes that ebb did not write, such as equality deletes. The error is a
-/// sentence about their file.
+/// If the snapshot has deletes of a kind that ebb does not write: equality deletes, or a positional delete
+/// file that is not limited to one data file. The error is a sentence with the location of the file.
 pub(super) fn live_files(manifests: &[ReadManifest]) -> Result<Vec<LiveFile>, String> {
     let mut files = Vec::new();
     let mut deletes: HashMap<&str, Vec<DeleteFile>> = HashMap::new();

@@ -14,8 +14,8 @@ use crate::target::Target;
 pub(super) struct ReadManifest {
     /// The entry of the manifest in the snapshot's manifest list.
     pub(super) listed: ManifestFile,
-    /// The entries of the manifest, including those of deleted files. They have no statistics of columns,
-    /// unless the manifest is to be written anew.
+    /// The entries of the manifest, including those of deleted files. They lack the statistics of columns
+    /// unless the reader asked for them, see [`MetadataReader::manifests`].
     pub(super) entries: Vec<ManifestEntry>,
 }
 
@@ -45,8 +45,8 @@ pub(super) struct MetadataReader<'t> {
 }
 
 impl MetadataReader<'_> {
-    /// Reads all manifests of a snapshot. A manifest has the statistics of columns only if `is_changed` returns true
-    /// for one of its entries: a thousand files of 500 columns have 80 MB of statistics.
+    /// Reads all manifests of a snapshot. The entries of a manifest have the statistics of columns only if
+    /// `is_changed` returns true for one of them: for a thousand files of 500 columns, statistics take 80 MB.
     pub(super) fn manifests(
         &self,
         snapshot: &Snapshot,
@@ -70,7 +70,7 @@ impl MetadataReader<'_> {
         manifest_list::decode(&self.object(url)?).map_err(damaged(url))
     }
 
-    /// Reads the entries of the manifest at a location, and keeps of each what `take` returns.
+    /// Reads the manifest at the location `url`, and returns what `take` makes of each entry.
     pub(super) fn entries<T>(
         &self,
         url: &str,
@@ -79,7 +79,11 @@ impl MetadataReader<'_> {
         manifest::decode_each(&self.object(url)?, take).map_err(damaged(url))
     }
 
-    /// Reads an object. An absent object is returned as no bytes, which the decoders report as damage.
+    /// Reads the object at the location `url`. An absent object is returned as no bytes, which the decoders
+    /// report as damage.
+    ///
+    /// # Errors
+    /// If the location is outside the target, or if a request to the target fails.
     fn object(&self, url: &str) -> Result<Bytes, CommitError> {
         let moved = || CommitError::Refused {
             table: self.table.to_owned(),

@@ -7,8 +7,9 @@ use crate::target::TargetError;
 /// The newest metadata of a table.
 #[derive(Debug)]
 pub(super) struct Newest {
-    /// The number of the table's latest commit. A publisher names the objects of its commit by the
-    /// next number. Once another commit has this number, these objects can no longer be committed.
+    /// The number of the table's latest commit. A publisher names the objects of its own commit by the next
+    /// number. Once another publisher has committed under that number, these objects can no longer be
+    /// committed.
     pub(super) version: u64,
     pub(super) location: String,
     pub(super) metadata: TableMetadata,
@@ -20,16 +21,17 @@ pub(super) trait MetadataStore {
     /// Reads the newest metadata of the table `table`; `None` if the table does not exist yet.
     ///
     /// # Errors
-    /// If a request to the store fails, if metadata is damaged, or if the table is committed elsewhere: by
-    /// another catalog than that of this store, or without one.
+    /// If a request to the store fails, if the metadata is damaged, if the target has a table of this name
+    /// that ebb did not publish, or if the table is committed in another place than this store (in another
+    /// catalog, or without one).
     fn newest(&self, table: &str) -> Result<Option<Newest>, CommitError>;
 
     /// Makes `next` the newest metadata of the table `table`, in the place of `before`. `next` adds the
     /// snapshot that its branch `main` names. All objects that `next` names must exist already.
     ///
     /// # Errors
-    /// If another publisher committed meanwhile, or if a request to the store fails. In the second case the
-    /// commit may have taken effect.
+    /// If another publisher committed meanwhile, if the table is committed in another place than this store,
+    /// or if a request fails. After a failed request the commit may have taken effect.
     fn replace(
         &self,
         table: &str,
@@ -37,8 +39,8 @@ pub(super) trait MetadataStore {
         next: TableMetadata,
     ) -> Result<(), CommitError>;
 
-    /// Makes the version hint name `newest`, if the store has such a hint: the publisher of `newest` may have
-    /// ended before it wrote the hint.
+    /// Writes the version of `newest` into the version hint, if the store has one: the publisher of that
+    /// version may have ended before it wrote the hint.
     ///
     /// # Errors
     /// If a request to the target fails.

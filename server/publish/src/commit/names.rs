@@ -1,37 +1,38 @@
 //! Names of objects that a publisher writes. Those of a publication hold the version of the metadata that
 //! its publisher is about to create.
 
-/// The end of the name of the object that holds the URL of the catalog by which a table is committed, or
-/// the text `no catalog`.
+/// The last part of the name of a table's mark, an object that records where the table is committed. Its
+/// content is the URL of the catalog, or the text `no catalog`.
 const CATALOG_MARK: &str = "/metadata/ebb-catalog.txt";
 
-/// The ends of the names of metadata files of all engines.
+/// The endings of the names of metadata files, whichever engine wrote them.
 const METADATA_ENDS: [&str; 2] = [".metadata.json", ".metadata.json.gz"];
 
-/// Returns the name of a new data file of the table `table`, for a commit that creates `version`.
-/// `unique` must differ from that of every other file.
+/// Returns the name of a new data file of the table `table`, for the commit that will create `version` of the
+/// metadata. No other data file for this version may have the same `unique`.
 pub fn data_file_name(table: &str, version: u64, unique: &str) -> String {
     format!("{table}/data/{}.parquet", own_name(version, unique))
 }
 
-/// Returns the name of a new positional delete file, as [`data_file_name`] does for a data file.
+/// Returns the name of a new positional delete file, with the arguments of [`data_file_name`].
 pub(crate) fn delete_file_name(table: &str, version: u64, unique: &str) -> String {
     data_file_name(table, version, &format!("{unique}-deletes"))
 }
 
-/// Returns the beginning of the names of objects that a publication for `version` writes.
+/// Returns the first part of the file name of each object that a publisher writes for the commit of
+/// `version`.
 pub(super) fn own_name(version: u64, unique: &str) -> String {
     format!("ebb-{version}-{unique}")
 }
 
-/// Returns N of a name `.../ebb-N-...`: the version of the table's metadata for which the object was
+/// Returns N of a name `.../ebb-N-...`: the version of the table's metadata for whose commit the object was
 /// written. `None` for another name.
 pub(super) fn made_for(name: &str) -> Option<u64> {
     let own = name.rsplit('/').next()?.strip_prefix("ebb-")?;
     own.split('-').next()?.parse().ok()
 }
 
-/// Returns the name of the metadata of a version, in a target without a catalog.
+/// Returns the name of the metadata file of `version`, in a target without a catalog.
 pub(super) fn metadata_name(table: &str, version: u64) -> String {
     format!("{table}/metadata/v{version}.metadata.json")
 }
@@ -47,7 +48,7 @@ pub(super) fn is_catalog_mark(name: &str) -> bool {
     name.ends_with(CATALOG_MARK)
 }
 
-/// Returns whether an object is a metadata file of any engine.
+/// Returns whether `name` is that of a metadata file, whichever engine wrote it.
 pub(super) fn is_metadata(name: &str) -> bool {
     METADATA_ENDS.iter().any(|end| name.ends_with(end))
 }

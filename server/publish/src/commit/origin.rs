@@ -19,14 +19,14 @@ const SEQUENCE_NUMBER: &str = "ebb.sequence-number";
 /// seconds since 1970: cells that have expired by then are not published.
 const READ_TIME: &str = "ebb.read-time-s";
 
-/// The snapshot and the table that a publication was made from.
+/// The snapshot and the table of the database that a publication was made from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Origin {
     pub database_id: String,
     pub table_id: String,
-    /// The name of the snapshot, which becomes a tag.
+    /// The name of the snapshot, which is also the name of its tag in the Iceberg table.
     pub snapshot: String,
-    /// The position of the snapshot in the order of commits.
+    /// The position of the snapshot in the database's order of commits.
     pub sequence_number: u64,
     /// The read time of the snapshot, in seconds since 1970: cells that have expired by then are not
     /// published.
@@ -34,7 +34,8 @@ pub struct Origin {
 }
 
 impl Origin {
-    /// Returns the origin of the newest publication; `None` if there is none, or if ebb did not make it.
+    /// Returns the origin of the newest publication; `None` if the table has no snapshot, or if ebb did not
+    /// make its newest one.
     pub(super) fn newest(metadata: &TableMetadata) -> Option<Self> {
         let property = |name: &str| metadata.properties.get(name).cloned();
         let entry = |name: &str| metadata.newest()?.summary.get(name).cloned();
@@ -47,7 +48,7 @@ impl Origin {
         })
     }
 
-    /// Returns the properties that a table published from this origin has.
+    /// Returns the table properties by which an Iceberg table names its database and its table there.
     pub(super) fn properties(&self) -> [(&'static str, String); 2] {
         [
             (DATABASE_ID, self.database_id.clone()),
@@ -62,8 +63,8 @@ impl Origin {
         properties.all(|(name, value)| metadata.properties.get(name) == Some(&value))
     }
 
-    /// Returns the entries of an Iceberg snapshot's summary that name the snapshot of the database from
-    /// which it was published.
+    /// Returns the entries by which the summary of an Iceberg snapshot names the database's snapshot that it
+    /// was published from.
     pub(super) fn summary(&self) -> [(&'static str, String); 3] {
         [
             (SNAPSHOT, self.snapshot.clone()),
@@ -72,9 +73,10 @@ impl Origin {
         ]
     }
 
-    /// Returns whether the tag with the name of this snapshot already names it in `metadata`: the newest
-    /// metadata of the table, or `None` if the table has none. `replaces_tag` is true if a tag that names
-    /// another snapshot may move.
+    /// Returns whether the snapshot is published already: the tag of its name names an Iceberg snapshot that
+    /// was made from it, as the sequence number shows. `metadata` is the newest metadata of the table, or
+    /// `None` if the table has none. `replaces_tag` is true if the publication may move a tag that names
+    /// another snapshot.
     ///
     /// # Errors
     /// If the snapshot must not be published into the table, for example because the table came from another

@@ -15,59 +15,59 @@ use crate::iceberg::manifest_list::{self, ListOwner};
 use crate::iceberg::metadata::{Snapshot, TableMetadata};
 use crate::types::NestedField;
 
-/// A snapshot of a table that is about to be committed to its Iceberg table.
+/// A snapshot of a database table, as it is committed to the Iceberg table.
 #[derive(Debug, Clone)]
 pub struct Publication {
-    /// The snapshot and the table of the store.
+    /// The snapshot and the table of the database.
     pub origin: Origin,
-    /// The columns, with their field ids.
+    /// The columns of the Iceberg table, with their field ids.
     pub columns: Vec<NestedField>,
-    /// The greatest field id that was assigned so far.
+    /// The greatest field id that the Iceberg table has assigned so far, to columns or fields inside of them.
     pub last_column_id: i32,
-    /// The files of the newest publication that the new snapshot keeps: none, or all except some.
+    /// The files of the newest publication that the new snapshot keeps.
     pub base: Base,
-    /// The data files that are added. Together with the data files that are kept, they contain all
-    /// rows.
+    /// The data files that this publication adds. Together with the kept data files, they contain all rows of
+    /// the snapshot.
     pub files: Vec<DataFile>,
-    /// The positional delete files that are added. They name rows of files that are kept.
+    /// The positional delete files that this publication adds. They name rows of kept data files.
     pub deletes: Vec<DataFile>,
-    /// Whether the tag with the name of the snapshot, if it exists and names another Iceberg
-    /// snapshot, is moved to the new one.
+    /// Whether the tag with the name of the snapshot may move if it names another Iceberg snapshot. Without
+    /// this, such a publication is refused.
     pub replaces_tag: bool,
     /// The table properties that the commit sets for the caller, in addition to those of the commit itself
     /// (the origin, and `gc.enabled`).
     pub properties: BTreeMap<String, String>,
 }
 
-/// The files of the newest publication that a new one keeps.
+/// The files of the newest publication that the new snapshot keeps.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Base {
     /// All data is written anew: the new snapshot has no file of the newest publication.
     Replaced,
-    /// The new snapshot has the files of the newest publication, except for some.
+    /// The new snapshot keeps the files of the newest publication, except for the removed ones.
     Kept {
-        /// The locations of files that the new snapshot does not have, because new files replace them:
-        /// data files, with all their deletes, and delete files.
+        /// The locations of the files that the new snapshot does not keep, because new files replace them:
+        /// data files and delete files. All delete files of a removed data file are removed with it.
         removed_files: Vec<String>,
     },
 }
 
-/// The time and the new ids for a publication. The caller provides them, so that equal inputs give
-/// equal metadata.
+/// The time and the new ids for a publication. The caller provides them, so that equal inputs give equal
+/// metadata.
 #[derive(Debug, Clone)]
 pub struct Stamp {
     /// Milliseconds since 1970.
     pub now_ms: i64,
     /// The id of the new snapshot. Greater than zero.
     pub snapshot_id: i64,
-    /// The identity of the table, if this is its first publication.
+    /// The identity of the table. Used only by the first publication of the table.
     pub table_uuid: String,
 }
 
 /// The result of planning a publication of a table.
 #[derive(Debug)]
 pub(super) enum Decision {
-    /// The commit of a new snapshot is not necessary: the tag already names this publication.
+    /// No commit is necessary: the tag already names this publication.
     IsPublished,
     /// A new snapshot is to be committed.
     Write(Box<Change>),
@@ -76,7 +76,7 @@ pub(super) enum Decision {
 /// A commit of an Iceberg table that is planned, but not yet written.
 #[derive(Debug)]
 pub(super) struct Change {
-    /// The objects to write, which nothing names yet.
+    /// The objects to write. No snapshot names them before the commit.
     pub(super) objects: Vec<Object>,
     /// The metadata that names the written objects. The commit makes it the newest of the table.
     pub(super) metadata: TableMetadata,
@@ -90,14 +90,13 @@ pub(super) struct Object {
 }
 
 impl Publication {
-    /// Plans the next commit of a table: its metadata and the other objects that it needs.
-    /// `previous` is the newest metadata and `version` its version; `None` and 0 if the table does
-    /// not exist yet. `location` is the folder of the table. `base` are the manifests of the newest
-    /// publication; they may be empty if this publication replaces all files. `stamp` has the time
-    /// and the new ids.
+    /// Plans the next commit of a table: its metadata and the other objects that it needs. `previous` is the
+    /// newest metadata and `version` its version; `None` and 0 if the table does not exist yet. `location` is
+    /// the folder of the table. `base` are the manifests of the newest publication; they may be empty if this
+    /// publication replaces all files. `stamp` has the time and the new ids.
     ///
     /// # Errors
-    /// A reason why the table must not be continued.
+    /// If the publication must not be committed to the table. The error is the reason.
     pub(super) fn decide(
         &self,
         location: &str,
@@ -171,12 +170,13 @@ impl Publication {
         Ok(Decision::Write(Box::new(Change { objects, metadata })))
     }
 
-    /// Returns two things about the Iceberg snapshot `snapshot_id`: the totals of the files that it keeps,
-    /// removes and adds, and its manifests. `previous` is the newest metadata of the table, `base` are the
-    /// manifests of the newest publication.
+    /// Returns two things about the new Iceberg snapshot `snapshot_id`: the totals of the files that it
+    /// keeps, removes and adds, and its manifests. `previous` is the newest metadata of the table, `base` are
+    /// the manifests of the newest publication.
     ///
     /// # Errors
-    /// A sentence about a file of this publication that does not match the files in `base`.
+    /// If the publication keeps files but there is no newest publication, or if it removes a file or deletes
+    /// rows of a file that `base` does not list. The error is a sentence.
     fn manifests(
         &self,
         previous: Option<&TableMetadata>,
@@ -224,7 +224,7 @@ impl Publication {
         Ok((changes, manifests))
     }
 
-    /// Checks that each delete file names rows of one data file that stays.
+    /// Checks that each new delete file names rows of one data file among the kept files.
     fn check_deletes(&self, kept: &[&DataFile]) -> Result<(), String> {
         let rows = kept.iter().filter(|file| file.content == ROWS);
         let known: BTreeSet<&str> = rows.map(|file| &file.file_path[..]).collect();

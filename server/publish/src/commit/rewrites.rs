@@ -10,16 +10,16 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::live::LiveFile;
 
-/// A limit on two numbers: of the layers of a table, besides the oldest one, and of the delete files for one
-/// data file. If there are more, they are merged. A layer consists of the data files that one publication
-/// added.
+/// A limit on two numbers: the number of layers of a table (the oldest one does not count), and the number of
+/// delete files for one data file. Above the limit, layers or delete files are merged. A layer consists of
+/// the data files that one publication added.
 pub const PUBLICATIONS_MAX: usize = 16;
 
 /// A data file is written anew if at least one in this many of its rows is deleted.
 const DELETED_PART: u64 = 10;
 
-/// The files that a publication writes anew, by their positions among the live files, ascending. A file is in
-/// one of the two lists at most.
+/// The files that a publication writes anew, by their ascending positions among the live files. No position
+/// is in both lists.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Rewrites {
     /// The data files that leave the table. Their rows that are not deleted are copied into new
@@ -29,13 +29,13 @@ pub struct Rewrites {
     pub deletes: Vec<usize>,
 }
 
-/// Decides which files of a table the next publication writes anew. A layer consists of the data files that
-/// one publication added. The files are:
+/// Decides which of the live files the next publication writes anew. A layer consists of the data files that
+/// one publication added. The publication writes anew:
 ///
 /// - data files of which at least a tenth of the rows is deleted,
-/// - data files of the newer layers, if there are more than [`PUBLICATIONS_MAX`] layers besides the oldest
+/// - the data files of newer layers, if there are more than [`PUBLICATIONS_MAX`] layers besides the oldest
 ///   one,
-/// - delete files of a data file that has more than [`PUBLICATIONS_MAX`] of them.
+/// - the delete files of any other data file that has more than [`PUBLICATIONS_MAX`] of them.
 pub fn plan_rewrites(files: &[LiveFile]) -> Rewrites {
     let merged = layers_to_merge(files);
     let mut rewrites = Rewrites::default();
@@ -51,11 +51,13 @@ pub fn plan_rewrites(files: &[LiveFile]) -> Rewrites {
     rewrites
 }
 
-/// Chooses layers, each the data files that one publication added, to be merged into one. Returns their sequence
-/// numbers; none unless there are more than [`PUBLICATIONS_MAX`] layers besides the oldest one.
+/// Chooses the layers to be merged into one; a layer consists of the data files that one publication added.
+/// Returns their sequence numbers; none unless there are more than [`PUBLICATIONS_MAX`] layers besides the
+/// oldest one.
 ///
-/// The newer half of the layers is merged, and then older ones, as long as each has no more rows than all newer
-/// ones together. So a row is written anew only as often as the layer that contains it doubles.
+/// The choice is the newer half of the layers, and then older ones, as long as each has no more rows than all
+/// newer ones together. So a layer of the older half is only merged into a layer that has at least twice as
+/// many rows.
 fn layers_to_merge(files: &[LiveFile]) -> BTreeSet<i64> {
     let mut rows_of: BTreeMap<i64, u64> = BTreeMap::new();
     for live in files {
@@ -84,8 +86,8 @@ mod tests {
     use super::super::tests::data_file;
     use super::*;
 
-    /// Returns a data file of `rows` rows. Each element of `deletes` stands for a file with deletes
-    /// of its rows: the sequence number and the number of deleted rows.
+    /// Returns a data file of `rows` rows that publication `sequence_number` added. Each element of `deletes`
+    /// stands for a delete file: its sequence number, and the number of rows that it deletes.
     fn live(sequence_number: i64, rows: i64, deletes: &[(i64, i64)]) -> LiveFile {
         let file = |rows: i64| data_file(&format!("file:///t/{sequence_number}"), rows);
         let deletes = deletes.iter().map(|&(sequence_number, rows)| DeleteFile {

@@ -6,7 +6,7 @@ use crate::iceberg::manifest::{DataFile, ROWS};
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Totals {
     data_files: i64,
-    /// The number of rows in data files. Like other engines, includes deleted rows.
+    /// The number of rows in data files. As in the summaries of other engines, deleted rows count, too.
     records: i64,
     delete_files: i64,
     position_deletes: i64,
@@ -40,8 +40,8 @@ impl Totals {
     }
 }
 
-/// Totals of files by what a new snapshot does: it keeps or removes files of the previous snapshot,
-/// and adds new ones.
+/// The totals of files by what a new snapshot does with them: it keeps or removes files of the previous
+/// snapshot, and adds new ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Changes {
     pub(super) kept: Totals,
@@ -50,8 +50,9 @@ pub(super) struct Changes {
 }
 
 impl Changes {
-    /// Returns the operation of the summary. Engines that read changes choose snapshots by the
-    /// operation. `is_replaced` is true if this snapshot replaces all rows of an earlier one.
+    /// Returns the value of `operation` in the summary. It is the kind of the change; engines that read changes
+    /// choose snapshots by this value. `is_replaced` is true if this snapshot replaces all files of an earlier
+    /// one.
     pub(super) fn operation(&self, is_replaced: bool) -> &'static str {
         let (removed, added) = (&self.removed, &self.added);
         let is_rewritten = is_replaced || removed.data_files > 0;
@@ -65,7 +66,8 @@ impl Changes {
         }
     }
 
-    /// Returns the entries of the summary.
+    /// Returns the names and numbers of the summary's entries about files. As in the summaries of other
+    /// engines, some entries are absent if their number is 0.
     pub(super) fn summary(&self) -> Vec<(&'static str, i64)> {
         let Self {
             kept,

@@ -14,19 +14,19 @@ use crate::target::Target;
 /// Removes the objects that publishers left of the table `name`: those that no snapshot names, and that were
 /// made for a version of the metadata that exists by now. A publisher commits objects for version N only by
 /// creating version N, which fails once this version exists. Objects for a later version are left alone,
-/// because their publishers may be at work. Of the indexes of rows, only those of the newest publication are
-/// needed.
+/// because their publishers may be at work. Snapshots do not name row indexes: an index is kept as long as
+/// its data file belongs to the newest publication.
 ///
-/// In a folder, each object is written to a temporary file beside it first, which a killed publisher
-/// leaves. Temporary files are removed by the same rule, and those of the metadata `vN` itself if version N
-/// exists: a publisher that is about to create this version is refused, whether its temporary file is there
-/// or not. The temporary files of a version hint and of the mark of a catalog belong to no version, so they
-/// stay.
+/// In a folder, a publisher writes each object to a temporary file beside it first. A killed publisher leaves
+/// this file. `sweep` removes temporary files by the same rule, and those of the metadata file `vN` if
+/// version N exists: the publisher that writes such a file is refused, whether the file is there or not. The
+/// temporary files of a version hint and of a catalog's mark belong to no version, so they stay.
 ///
-/// Returns the number of the removed objects and files.
+/// Returns the number of removed objects and files.
 ///
 /// # Errors
-/// If a request to the target fails, or if metadata is damaged.
+/// If a request to the target or its catalog fails, if metadata is damaged, or if the table is committed in
+/// another place.
 pub fn sweep(target: &Target, name: &str) -> Result<usize, CommitError> {
     let table = PublishedTable::open(target, name)?;
     let Some(metadata) = table.metadata() else {
@@ -66,7 +66,8 @@ pub fn sweep(target: &Target, name: &str) -> Result<usize, CommitError> {
     Ok(removed)
 }
 
-/// Returns the locations of all objects that the snapshots of a table name.
+/// Returns the locations of all objects that the snapshots of a table name: manifest lists, manifests, data
+/// files and delete files.
 fn named(
     target: &Target,
     table: &str,

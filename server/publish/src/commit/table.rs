@@ -15,7 +15,7 @@ use crate::iceberg::metadata::{FORMAT_VERSION, TableMetadata};
 use crate::target::{Target, TargetError};
 use crate::types::NestedField;
 
-/// A table in a target, with its newest metadata.
+/// A table in a target, with its newest metadata as it was when the table was opened.
 pub struct PublishedTable<'t> {
     target: &'t Target,
     store: Box<dyn MetadataStore + 't>,
@@ -35,11 +35,11 @@ impl fmt::Debug for PublishedTable<'_> {
 }
 
 impl<'t> PublishedTable<'t> {
-    /// Reads the newest metadata of the table `name`, which may not be there yet.
+    /// Reads the newest metadata of the table `name`, which need not exist yet.
     ///
     /// # Errors
-    /// If a request to the target or its catalog fails, if the metadata is damaged or of another format, or
-    /// if the table is committed in another place.
+    /// If a request to the target or its catalog fails, if the metadata is damaged or of another format, if
+    /// ebb did not publish the table, or if the table is committed in another place.
     pub fn open(target: &'t Target, name: &str) -> Result<Self, CommitError> {
         let store = store_of(target);
         let newest = store.newest(name)?;
@@ -54,7 +54,7 @@ impl<'t> PublishedTable<'t> {
         })
     }
 
-    /// Returns the newest metadata, if there is any.
+    /// Returns the newest metadata; `None` if the table does not exist yet.
     pub(super) fn metadata(&self) -> Option<&TableMetadata> {
         self.newest.as_ref().map(|newest| &newest.metadata)
     }
@@ -67,6 +67,8 @@ impl<'t> PublishedTable<'t> {
     }
 
     /// Returns the columns of the newest publication, and the greatest field id that was assigned so far.
+    /// There are no columns if the table does not exist yet, or if another engine gave it a type that ebb
+    /// does not publish.
     pub fn columns(&self) -> (Vec<NestedField>, i32) {
         let metadata = self.metadata();
         let columns = metadata.and_then(TableMetadata::columns);
@@ -81,7 +83,8 @@ impl<'t> PublishedTable<'t> {
         self.newest.as_ref().map_or(0, |newest| newest.version)
     }
 
-    /// Returns the id of the newest snapshot, which the next publication continues; `None` if there is none.
+    /// Returns the id of the snapshot that `main` names, which becomes the parent of the next publication;
+    /// `None` if there is none.
     pub fn snapshot_id(&self) -> Option<i64> {
         self.metadata()?.current_snapshot_id
     }
@@ -103,10 +106,12 @@ impl<'t> PublishedTable<'t> {
             .is_some_and(|metadata| origin.has_published(metadata))
     }
 
-    /// Reads the list of the data files of the newest publication, each with its delete files.
+    /// Reads the list of the data files of the newest publication, each with its delete files; empty if there
+    /// is no publication.
     ///
     /// # Errors
-    /// If a request to the target fails, if a manifest is damaged, or if another engine has written deletes.
+    /// If a request to the target fails, if a manifest is damaged or lies outside the target, or if another
+    /// engine has written deletes.
     pub fn live_files(&self) -> Result<Vec<LiveFile>, CommitError> {
         let files = live_files(&self.manifests(|_| false)?);
         files.map_err(|reason| CommitError::Refused {
@@ -115,8 +120,8 @@ impl<'t> PublishedTable<'t> {
         })
     }
 
-    /// Reads the manifests of the newest publication. A manifest has the statistics of columns only if `is_changed`
-    /// returns true for one of its entries.
+    /// Reads the manifests of the newest publication; none if there is no publication. The entries of a
+    /// manifest have the statistics of columns only if `is_changed` returns true for one of them.
     pub(super) fn manifests(
         &self,
         is_changed: impl Fn(&ManifestEntry) -> bool,
@@ -131,8 +136,9 @@ impl<'t> PublishedTable<'t> {
         })
     }
 
-    /// Returns whether the tag with the name of the snapshot `origin` already names this snapshot.
-    /// `replaces_tag` is true if a tag that names another snapshot may move.
+    /// Returns whether the snapshot `origin` is published already: the tag of its name names an Iceberg
+    /// snapshot that was made from it. `replaces_tag` is true if the publication may move a tag that names
+    /// another snapshot.
     ///
     /// # Errors
     /// If the snapshot must not be published into the table, for example because the table came from another
@@ -142,9 +148,9 @@ impl<'t> PublishedTable<'t> {
         is_published.map_err(|error| error.of(&self.name))
     }
 
-    /// Checks that `version` is still the version of the newest metadata, and `snapshot_id` that of the
-    /// newest snapshot. In a catalog, another engine may set `main` back to an earlier snapshot, which does
-    /// not change the version.
+    /// Checks that the table, as it was when it was opened, has the version `version` and the newest snapshot
+    /// `snapshot_id`: the caller has read both earlier. The snapshot is compared, too, because in a catalog
+    /// another engine may set `main` back to an earlier snapshot, which does not change the version.
     ///
     /// # Errors
     /// If another publisher committed meanwhile, or if `main` was set back.
@@ -166,14 +172,14 @@ impl<'t> PublishedTable<'t> {
         newest.map_or(Ok(()), |newest| self.store.mend_hint(&self.name, newest))
     }
 
-    /// Commits a publication. If its tag names the published snapshot already, commits nothing and returns
-    /// false. It then only writes the object `version-hint.text` again, which is out of date if an earlier
-    /// publisher was killed right after its commit.
+    /// Commits a publication, and returns true. If its tag names the published snapshot already, commits
+    /// nothing and returns false. It then only writes the object `version-hint.text` again, which is out of
+    /// date if an earlier publisher was killed right after its commit.
     ///
     /// # Errors
-    /// If the table must not be continued, if another publisher committed meanwhile, or if a request to the
-    /// target or its catalog fails. If only the last call, the commit itself, failed, the commit may have
-    /// taken effect all the same.
+    /// If the publication must not be committed to the table, if another publisher committed meanwhile, or if
+    /// a request to the target or its catalog fails. If only the last request, the commit itself, failed, the
+    /// commit may have taken effect all the same.
     pub fn commit(self, publication: &Publication, stamp: &Stamp) -> Result<bool, CommitError> {
         let location = self.target.url(&self.name);
         let base = match publication.base {

@@ -155,8 +155,8 @@ fn what_is_published_is_not_published_again_and_a_tag_moves_only_on_demand() {
     assert_eq!(newest(&target).refs["monday"].snapshot_id, 4);
 }
 
-/// A branch and a tag, each with the name of the JSON field by which other engines decide how long
-/// it is kept.
+/// The names of a branch and of a tag, each with the JSON field of the setting by which other engines decide
+/// how long the branch's snapshots or the tag are kept.
 const RETAINED: [(&str, &str); 2] = [
     (MAIN, "min-snapshots-to-keep"),
     ("monday", "max-ref-age-ms"),
@@ -170,8 +170,8 @@ pub(super) fn retain(metadata: &mut TableMetadata) {
     }
 }
 
-/// Checks that `main` and the tag `monday` name the snapshot, and are kept as long as [`retain`]
-/// has set.
+/// Checks that `main` and the tag `monday` name the snapshot `snapshot_id`, and have the settings of
+/// [`retain`].
 pub(super) fn check_retained(metadata: &TableMetadata, snapshot_id: i64) {
     for (name, member) in RETAINED {
         let reference = &metadata.refs[name];
@@ -181,8 +181,8 @@ pub(super) fn check_retained(metadata: &TableMetadata, snapshot_id: i64) {
     }
 }
 
-/// Regression: a publication removed the settings of other engines for how long a branch or a tag
-/// is kept.
+/// Regression: a publication that moved a branch and a tag removed the settings of other engines for how long
+/// they are kept.
 #[test]
 fn a_branch_and_a_tag_that_move_are_kept_as_long_as_another_engine_has_set() {
     let (_dir, target) = place();
@@ -362,7 +362,8 @@ const C: &str = "file:///t/c.parquet";
 const D: &str = "file:///t/d.parquet";
 const E: &str = "file:///t/e.parquet";
 
-/// Publishes the files A and B, then C with deletes D of rows of A.
+/// Publishes the files A and B, then keeps them and adds C and the delete file D, which deletes rows of A.
+/// Returns the second publication.
 fn with_deletes(target: &Target) -> Publication {
     let mut first = publication("monday", 10);
     first.files = vec![data_file(A, 10), data_file(B, 10)];

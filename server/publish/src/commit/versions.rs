@@ -85,8 +85,8 @@ fn newest_of(objects: &[String]) -> Option<u64> {
     objects.iter().filter_map(|object| version_of(object)).max()
 }
 
-/// Writes the version of the newest metadata into the hint. Publishers write it in any order, so each
-/// looks afterwards whether a newer version came meanwhile: the last one to write leaves the newest.
+/// Writes `version` into the version hint. Publishers write the hint in any order. So each looks afterwards
+/// whether a newer version exists by now, and then writes that version: the last write leaves the newest one.
 fn write_hint(target: &Target, table: &str, mut version: u64) -> Result<(), TargetError> {
     let hint = format!("{table}/metadata/version-hint.text");
     loop {

@@ -23,11 +23,12 @@ pub(super) use self::value::{Record, Value};
 
 const MAGIC: &[u8; 4] = b"Obj\x01";
 
-/// The bytes between blocks. Other writers draw them for each file, so that readers that begin in the middle
-/// of a file can find the next block. Manifests are read from their beginnings.
+/// The marker between blocks. Other writers choose one at random for each file, so that readers that begin in
+/// the middle of a file can find the next block. Manifests are read from their beginnings, so theirs may
+/// always be the same.
 const SYNC: &[u8; 16] = b"ebb-publish-sync";
 
-/// The largest size of a decompressed block, in bytes. A manifest of a million files is smaller.
+/// The largest size of a decompressed block, in bytes. The block of a manifest of a million files is smaller.
 const BLOCK_BYTES_MAX: u64 = 1 << 30;
 
 /// The largest size of all decompressed blocks together, as a multiple of the size of their file. Manifests whose
@@ -35,7 +36,7 @@ const BLOCK_BYTES_MAX: u64 = 1 << 30;
 /// zero.
 const INFLATION_MAX: u64 = 256;
 
-/// The error of an Avro container file that cannot be decoded.
+/// The reason why an Avro container file cannot be decoded.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct AvroError(Cow<'static, str>);
@@ -48,8 +49,8 @@ impl AvroError {
 
 type Result<T> = std::result::Result<T, AvroError>;
 
-/// Returns a container file of `records`, each encoded by [`Encoder`]. `header` are its entries beside
-/// the schema and the codec.
+/// Returns a container file of `records`. `header` are the entries of its header besides the schema and the
+/// codec.
 pub(super) fn container(schema: &str, header: &[(&str, String)], records: &[Encoder]) -> Vec<u8> {
     let mut head = Encoder::default();
     head.bytes.extend_from_slice(MAGIC);
@@ -74,7 +75,7 @@ pub(super) fn container(schema: &str, header: &[(&str, String)], records: &[Enco
     head.bytes
 }
 
-/// Reads a container file. Calls `record` with each of its records, and returns the results. The memory is in
+/// Reads a container file of any writer. Calls `record` with each of its records, and returns the results. The memory is in
 /// proportion to the size of the file: a small file that would need much more is an error.
 ///
 /// # Errors
@@ -206,7 +207,8 @@ impl Encoder {
         self.blob(value.as_bytes());
     }
 
-    /// Appends a value of a union of null and something else.
+    /// Appends a value of a union of null and another type, in this order. `write` encodes a value of the
+    /// other type.
     pub(super) fn optional<T>(&mut self, value: Option<T>, write: impl FnOnce(&mut Self, T)) {
         self.long(value.is_some().into());
         if let Some(value) = value {
@@ -223,7 +225,7 @@ impl Encoder {
     }
 }
 
-/// A decoder over the rest of a file or of a block.
+/// A decoder of a file or of a block. `bytes` is the part that it has not decoded yet.
 #[derive(Debug)]
 struct Decoder<'a> {
     bytes: &'a [u8],
@@ -254,7 +256,10 @@ impl<'a> Decoder<'a> {
         self.take(length.map_err(|_| AvroError::new("a length is negative"))?)
     }
 
-    /// Calls `item` for each item of an array, or for each entry of a map.
+    /// Calls `item` for each item of an array, or for each entry of a map. `item` must decode it.
+    ///
+    /// # Errors
+    /// If an item has no bytes, or if the bytes end too early; the errors of `item`.
     fn items(&mut self, mut item: impl FnMut(&mut Self) -> Result<()>) -> Result<()> {
         loop {
             let count = self.long()?;

@@ -16,9 +16,9 @@ const LAST_ADDED: i64 = -1;
 /// A change of a table, in the form that REST catalogs require.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CommitRequest {
-    /// The conditions under which the updates apply, all of them or none.
+    /// The conditions that the table must meet. If it fails one of them, the catalog applies no update.
     pub requirements: Vec<Value>,
-    /// The changes, in their order.
+    /// The changes, in the order in which the catalog applies them.
     pub updates: Vec<Value>,
 }
 
@@ -54,8 +54,8 @@ impl CommitRequest {
         }
     }
 
-    /// Returns the request that puts the metadata `next` in the place of `previous`. It only adds and
-    /// changes: ebb removes no property, schema, snapshot or reference of a table.
+    /// Returns the request that puts the metadata `next` in the place of `previous`. The request only adds or
+    /// changes things: ebb removes no property, schema, snapshot or reference of a table.
     pub fn update(previous: &TableMetadata, next: &TableMetadata) -> Self {
         let mut requirements =
             vec![json!({"type": "assert-table-uuid", "uuid": previous.table_uuid})];
@@ -142,7 +142,7 @@ pub fn stage_create(name: &str, next: &TableMetadata) -> Value {
     })
 }
 
-/// Returns the updates that add the current schema of `next`.
+/// Returns the updates that add the current schema of `next` and make it the current schema of the table.
 fn new_schema(next: &TableMetadata) -> [Value; 2] {
     [
         json!({
@@ -154,9 +154,9 @@ fn new_schema(next: &TableMetadata) -> [Value; 2] {
     ]
 }
 
-/// Returns the update that sets a branch or a tag. The catalog replaces all members of the reference,
-/// so the update has those of other engines, too. The protocol has no requirement by which the catalog
-/// would refuse the update if another engine has changed these members meanwhile.
+/// Returns the update that sets a branch or a tag. The catalog replaces all members of the reference, so the
+/// update repeats those that other engines have set. If another engine changes these members meanwhile, the
+/// update undoes the change: the protocol has no requirement by which the catalog would refuse it.
 fn set_reference(name: &str, reference: &Reference) -> Value {
     let mut update = json!(reference);
     update["action"] = json!("set-snapshot-ref");
@@ -164,8 +164,8 @@ fn set_reference(name: &str, reference: &Reference) -> Value {
     update
 }
 
-/// Returns the snapshot of a branch or a tag; `None` if the table has none of this name. Some
-/// engines do not list `main` among the references; its snapshot is then the table's current one.
+/// Returns the id of the snapshot that a branch or a tag names; `None` if the table has none of this name.
+/// Some engines do not list `main` among the references; it then names the table's current snapshot.
 fn named_snapshot(metadata: &TableMetadata, name: &str) -> Option<i64> {
     let named = metadata.refs.get(name).map(|named| named.snapshot_id);
     let current = metadata.current_snapshot_id;

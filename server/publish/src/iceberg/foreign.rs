@@ -20,9 +20,9 @@ pub struct SnapshotView {
     pub columns: Vec<SchemaField>,
     /// The location of the manifest list; `None` if the table has no snapshot, and so no rows.
     pub manifest_list: Option<String>,
-    /// The ids of the columns whose values a data file need not contain, because all its rows have the same
-    /// value. The keys of the map are the ids of partition specs. A list is shared by all data files of its spec: a
-    /// manifest may name very many.
+    /// For each partition spec, by its id: the ids of the columns that it uses as they are (the transform
+    /// `identity`). A data file need not contain them, because all its rows have the same values there. A list
+    /// is shared by all data files of its spec: a manifest may name very many.
     identity_columns: BTreeMap<i32, Arc<[i32]>>,
 }
 
@@ -48,9 +48,9 @@ pub enum Shape {
     /// A type without nested fields.
     Leaf,
     Struct(Vec<SchemaField>),
-    /// The shape of the list's elements.
+    /// A list, with the shape of its elements.
     List(Box<Shape>),
-    /// The shapes of the map's keys and values.
+    /// A map, with the shapes of its keys and of its values.
     Map(Box<Shape>, Box<Shape>),
 }
 
@@ -99,7 +99,7 @@ struct PartitionField {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct TableVersion {
-    /// The identity of the table, which all of its metadata files have.
+    /// The identity of the table: the same in all of its metadata files.
     pub table_uuid: String,
     /// The time at which the metadata was written, by the clock of its writer, in milliseconds
     /// since 1970.
@@ -107,19 +107,21 @@ pub struct TableVersion {
 }
 
 impl TableVersion {
-    /// Reads a metadata file; `None` if the bytes are not metadata, or if the table has no identity, as some
-    /// tables of version 1.
+    /// Reads a metadata file; `None` if the bytes are not metadata, or if the table has no identity, as is
+    /// the case with some tables of version 1.
     pub fn of(metadata: &[u8]) -> Option<Self> {
         serde_json::from_slice(metadata).ok()
     }
 }
 
 impl SnapshotView {
-    /// Reads the metadata of a table. `name` is a tag or a branch; without it, the snapshot is that of
-    /// `main`.
+    /// Reads the metadata of a table. `name` is the tag or the branch whose snapshot is read; without it, the
+    /// view is of the table's current snapshot. A tag is read with the columns that the table had then, a
+    /// branch with those that it has now.
     ///
     /// # Errors
-    /// A sentence about the fault of the metadata, or about the missing tag.
+    /// If the metadata cannot be read, or if the tag, the branch or its snapshot is missing. The error is a
+    /// sentence.
     pub fn of(metadata: &[u8], name: Option<&str>) -> Result<Self, String> {
         let metadata: Metadata =
             serde_json::from_slice(metadata).map_err(|error| error.to_string())?;
@@ -145,8 +147,8 @@ impl SnapshotView {
         })
     }
 
-    /// Returns the ids of the columns whose values the data files with the partition spec `spec_id` need not
-    /// contain.
+    /// Returns the ids of the columns that the data files of the partition spec `spec_id` need not contain,
+    /// because all rows of such a file have the same values there.
     pub fn identity_columns(&self, spec_id: i32) -> Arc<[i32]> {
         let columns = self.identity_columns.get(&spec_id);
         columns.cloned().unwrap_or_default()
@@ -209,7 +211,7 @@ impl Metadata {
     }
 }
 
-/// Reads the fields of a schema or of a struct.
+/// Reads the fields of a schema or of a struct; `None` if the JSON does not have the form of either.
 fn fields(json: &Json) -> Option<Vec<SchemaField>> {
     let field = |field: &Json| {
         Some(SchemaField {

@@ -40,12 +40,12 @@ const ENTRY: &str = r#"{"type":"record","name":"manifest_entry","fields":[
  {"name":"referenced_data_file","type":["null","string"],"default":null,"field-id":143}
 ]}}]}"#;
 
-/// The kind of the files of a manifest, all of which have the same kind.
+/// The kind of the files in a manifest. One manifest never lists files of both kinds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Content {
     /// Data files, which contain rows.
     Data = 0,
-    /// Delete files, which name deleted rows.
+    /// Delete files. They mark rows of data files as deleted.
     Deletes = 1,
 }
 
@@ -55,8 +55,8 @@ pub const ROWS: i32 = 0;
 /// The value of [`DataFile::content`] for a positional delete file.
 pub const POSITIONAL_DELETES: i32 = 1;
 
-/// A data file or a delete file of an Iceberg table. Its lists of counts and bounds have an entry for each
-/// column, by the field id; columns inside of lists and maps have none.
+/// A data file or a delete file of an Iceberg table. Its lists of sizes, counts and bounds have at most one
+/// entry for each column, by the field id. In files of ebb, columns inside of lists and maps have none.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DataFile {
     /// [`ROWS`], [`POSITIONAL_DELETES`], or 2 for equality deletes.
@@ -65,18 +65,20 @@ pub struct DataFile {
     pub file_path: String,
     /// The format of the file: `PARQUET` in tables that ebb published.
     pub file_format: String,
-    /// The number of rows in the file.
+    /// The number of rows in the file; in a positional delete file, each row stands for a deleted one.
     pub record_count: i64,
     pub file_size_in_bytes: i64,
-    /// The compressed bytes of each column.
+    /// The size of each column, in compressed bytes.
     pub column_sizes: Option<Vec<Entry<i64>>>,
     /// The number of values of each column, nulls included.
     pub value_counts: Option<Vec<Entry<i64>>>,
     /// The number of nulls of each column.
     pub null_value_counts: Option<Vec<Entry<i64>>>,
-    /// A lower bound of the values of each column, in Iceberg's serialization of single values.
+    /// A lower bound of the values of each column whose bounds are known, in Iceberg's serialization of
+    /// single values.
     pub lower_bounds: Option<Vec<Entry<Vec<u8>>>>,
-    /// An upper bound of the values of each column, in the same serialization as lower bounds.
+    /// An upper bound of the values of each column whose bounds are known, in the same serialization as lower
+    /// bounds.
     pub upper_bounds: Option<Vec<Entry<Vec<u8>>>>,
     /// The offsets of the row groups, at which readers may cut the file.
     pub split_offsets: Option<Vec<i64>>,
@@ -113,7 +115,8 @@ pub enum Status {
 pub struct ManifestEntry {
     /// The [`Status`] of the file, as a number.
     pub status: i32,
-    /// The snapshot that added or deleted the file.
+    /// The snapshot that added the file; if the status is `Deleted`, the one that removed it. `None` if it is
+    /// the snapshot that added the manifest.
     pub snapshot_id: Option<i64>,
     /// The sequence number of the file's rows or deletes; `None` for a newly added file, which inherits the
     /// number of its manifest.
@@ -214,7 +217,7 @@ fn encode_entry(entry: &ManifestEntry) -> Encoder {
     out
 }
 
-/// Reads the entries of a manifest, which any engine may have written.
+/// Reads the entries of a manifest, whichever engine wrote it.
 ///
 /// # Errors
 /// If the bytes are no manifest.
@@ -222,8 +225,8 @@ pub fn decode(bytes: &[u8]) -> Result<Vec<ManifestEntry>, AvroError> {
     decode_each(bytes, |entry| entry)
 }
 
-/// Reads the entries of a manifest as [`decode`] does, and keeps of each only what `take` returns:
-/// statistics may be most of an entry.
+/// Reads the entries of a manifest as [`decode`] does, and returns only what `take` makes of each. So the
+/// statistics, which may be most of an entry, need not stay in memory.
 ///
 /// # Errors
 /// See [`decode`].
@@ -265,8 +268,8 @@ fn decode_entry(entry: &Record<'_>) -> Result<ManifestEntry, AvroError> {
     })
 }
 
-/// Reads a map from columns to counts or bounds. `id` is the field id of the map; `key` and `value` are the
-/// field ids of its keys and its values.
+/// Reads a map from columns to counts or bounds; `None` if the file has no such map. `id` is the field id of
+/// the map; `key` and `value` are the field ids of its keys and its values.
 fn entries<T>(
     file: &Record<'_>,
     id: i32,

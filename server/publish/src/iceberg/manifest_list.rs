@@ -21,7 +21,7 @@ const ENTRY: &str = r#"{"type":"record","name":"manifest_file","fields":[
 {"name":"deleted_rows_count","type":"long","field-id":514}
 ]}"#;
 
-/// A manifest in the list of a snapshot, with counts of its files and rows.
+/// An entry of a snapshot's manifest list: a manifest, with counts of its files and rows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ManifestFile {
     /// The absolute location of the manifest.
@@ -34,7 +34,8 @@ pub struct ManifestFile {
     pub content: i32,
     /// The sequence number of the snapshot that added the manifest.
     pub sequence_number: i64,
-    /// The least sequence number of a file in the manifest.
+    /// The least sequence number of the files in the manifest. In manifests of ebb, removed files do not
+    /// count.
     pub min_sequence_number: i64,
     pub added_snapshot_id: i64,
     /// The number of files with the status ADDED: the snapshot that wrote the manifest added them.
@@ -57,7 +58,7 @@ pub struct ManifestFile {
 pub struct ListOwner {
     /// The snapshot.
     pub snapshot_id: i64,
-    /// The snapshot that this one was made from; `None` for the first of the table.
+    /// The previous snapshot, which this one continues; `None` for the first of the table.
     pub parent_snapshot_id: Option<i64>,
     pub sequence_number: i64,
 }
@@ -94,7 +95,7 @@ fn encode_manifest(manifest: &ManifestFile) -> Encoder {
     out
 }
 
-/// Reads a manifest list, which any engine may have written.
+/// Reads a manifest list, whichever engine wrote it.
 ///
 /// # Errors
 /// If the bytes are no manifest list, or if the list names a manifest twice: readers would then keep the
@@ -112,8 +113,8 @@ pub fn decode(bytes: &[u8]) -> Result<Vec<ManifestFile>, AvroError> {
     Ok(manifests)
 }
 
-/// Reads an entry of a manifest list. In version 1 an entry has no sequence numbers and no deletes,
-/// and may lack the counts.
+/// Reads an entry of a manifest list. In version 1 an entry has no sequence numbers and always lists data
+/// files, and it may lack the counts: numbers that are missing become 0.
 fn decode_manifest(manifest: &Record<'_>) -> Result<ManifestFile, AvroError> {
     let long = |id| manifest.optional_long(id).map(Option::unwrap_or_default);
     let int = |id| manifest.optional_int(id).map(Option::unwrap_or_default);

@@ -13,28 +13,29 @@ pub const MAIN: &str = "main";
 /// The version of Iceberg's format in which ebb writes tables.
 pub const FORMAT_VERSION: u8 = 2;
 
-/// The `last-partition-id` of a table that has no partition fields: their ids begin with 1000.
+/// The `last-partition-id` of a table that has no partition fields, whose ids would begin with 1000.
 const LAST_PARTITION_ID: i32 = 999;
 
-/// The metadata of a table, as `vN.metadata.json` has it.
+/// The metadata of a table, with the members of its JSON in `vN.metadata.json` or in the answer of a catalog.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct TableMetadata {
     /// The version of the format: [`FORMAT_VERSION`], unless another engine has changed it.
     pub format_version: u8,
-    /// The identity of the table, for catalogs.
+    /// The identity of the table. A later table of the same name has another one.
     pub table_uuid: String,
     /// The folder of the table.
     pub location: String,
-    /// The sequence number of the newest snapshot.
+    /// The greatest sequence number that a snapshot of the table has had.
     pub last_sequence_number: i64,
-    /// The time at which this metadata was written, in milliseconds since 1970.
+    /// The time at which this metadata was written, in milliseconds since 1970. If the clock of this machine
+    /// is behind, ebb repeats the time of the previous metadata.
     pub last_updated_ms: i64,
     /// The greatest field id that was ever assigned.
     pub last_column_id: i32,
-    /// The id of the schema of the next snapshot.
+    /// The id of the current schema, which is that of the next snapshot.
     pub current_schema_id: i32,
-    /// The schemas of all snapshots.
+    /// The schemas of the table: those of its snapshots, and the current one.
     pub schemas: Vec<Value>,
     /// The id of the partition spec of new files: 0, the spec without fields.
     pub default_spec_id: i32,
@@ -50,19 +51,20 @@ pub struct TableMetadata {
     /// Settings of the table, and ebb's own properties of it.
     #[serde(default)]
     pub properties: BTreeMap<String, String>,
-    /// The snapshot of the branch `main`.
+    /// The id of the snapshot that `main` names; `None` if the table has no snapshot.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub current_snapshot_id: Option<i64>,
     /// All snapshots that the table still has.
     #[serde(default)]
     pub snapshots: Vec<Snapshot>,
-    /// The snapshots that `main` has named, with the time from which on it named each.
+    /// The history of `main`: the snapshots that it has named, oldest first.
     #[serde(default)]
     pub snapshot_log: Vec<SnapshotLogEntry>,
     /// Branches and tags.
     #[serde(default)]
     pub refs: BTreeMap<String, Reference>,
-    /// Members that other engines added.
+    /// Members of the JSON that ebb does not know, because other engines added them. They are kept as they
+    /// are.
     #[serde(flatten)]
     pub others: Map<String, Value>,
 }
@@ -73,7 +75,7 @@ pub struct TableMetadata {
 pub struct Snapshot {
     /// The id of the snapshot, unique in the table.
     pub snapshot_id: i64,
-    /// The snapshot that this one was made from.
+    /// The id of the previous snapshot, which this one continues; `None` for the first of the table.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parent_snapshot_id: Option<i64>,
     /// A number that grows from snapshot to snapshot.
@@ -82,12 +84,12 @@ pub struct Snapshot {
     pub timestamp_ms: i64,
     /// The location of the manifest list.
     pub manifest_list: String,
-    /// The kind of the change, as `operation`, and numbers for people.
+    /// The kind of the change, as `operation`; numbers for people; in snapshots of ebb, also their origin.
     pub summary: BTreeMap<String, String>,
     pub schema_id: i32,
 }
 
-/// An entry of the log of `main`.
+/// An entry of the history of `main`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct SnapshotLogEntry {
@@ -96,7 +98,7 @@ pub struct SnapshotLogEntry {
     pub snapshot_id: i64,
 }
 
-/// The snapshot that a branch or a tag names.
+/// A branch or a tag. Its name is the key in [`TableMetadata::refs`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Reference {
@@ -104,7 +106,7 @@ pub struct Reference {
     /// The kind of the reference: `branch` or `tag`.
     #[serde(rename = "type")]
     pub kind: String,
-    /// Members that other engines added, for example how long they keep the reference.
+    /// Members of the JSON that ebb does not know, for example how long other engines keep the reference.
     #[serde(flatten)]
     pub others: Map<String, Value>,
 }
@@ -146,13 +148,14 @@ impl TableMetadata {
     /// Returns the JSON of the metadata.
     ///
     /// # Errors
-    /// When a value has no form in JSON, which does not occur in practice.
+    /// If a value has no form in JSON, which does not occur in practice.
     pub fn encode(&self) -> Result<Vec<u8>, serde_json::Error> {
         serde_json::to_vec_pretty(self)
     }
 
     /// Makes `fields` the columns of the next snapshot. `last_column_id` is the greatest field id that was
-    /// assigned so far. If the table has a schema with the same columns, this schema is used again.
+    /// assigned so far. If the table already has a schema with the same columns, it becomes the current one
+    /// again.
     pub fn set_schema(&mut self, fields: &[NestedField], last_column_id: i32) {
         self.last_column_id = last_column_id.max(self.last_column_id);
         // Catalogs may write the same schema with other members.
@@ -177,8 +180,8 @@ impl TableMetadata {
         schemas.find(|schema| schema_id(schema) == Some(self.current_schema_id))
     }
 
-    /// Returns the columns of the current schema; `None` if another engine changed it to something
-    /// that ebb does not publish.
+    /// Returns the columns of the current schema; `None` if no schema has the current id, or if another
+    /// engine gave a column a type that ebb does not publish.
     pub fn columns(&self) -> Option<Vec<NestedField>> {
         columns_of(self.schema()?)
     }
@@ -188,14 +191,14 @@ impl TableMetadata {
         snapshots.any(|snapshot| snapshot.snapshot_id == id)
     }
 
-    /// Returns the snapshot that `main` names.
+    /// Returns the snapshot that `main` names; `None` if there is none.
     pub fn newest(&self) -> Option<&Snapshot> {
         let id = self.current_snapshot_id?;
         let mut snapshots = self.snapshots.iter();
         snapshots.find(|snapshot| snapshot.snapshot_id == id)
     }
 
-    /// For each branch and tag that is also in the metadata `of`, copies from there how long it is kept, and
+    /// For each branch and tag that the metadata `of` has, too, copies from there how long it is kept, and
     /// all other members that other engines added to it.
     pub fn take_retention(&mut self, of: &Self) {
         for (name, reference) in &mut self.refs {
@@ -206,7 +209,8 @@ impl TableMetadata {
         }
     }
 
-    /// Adds a snapshot, gives it the tag `tag`, and makes `main` name it.
+    /// Adds a snapshot, and makes `main` and the tag `tag` name it. If the tag exists already, it moves to
+    /// the new snapshot.
     pub fn add_snapshot(&mut self, snapshot: Snapshot, tag: &str) {
         let id = snapshot.snapshot_id;
         self.last_sequence_number = snapshot.sequence_number;

@@ -58,7 +58,11 @@ impl Batch {
 }
 
 impl Batches {
-    /// Opens a file at its first row.
+    /// Opens a data file at its first row, to read `columns`. They are found by their field ids. A column
+    /// that the file lacks is null in all its rows.
+    ///
+    /// # Errors
+    /// If the file cannot be read, has none of the columns, or does not have `file.record_count` rows.
     pub(super) fn open(target: &Target, file: &DataFile, columns: &[Column]) -> Result<Self> {
         let url = &file.file_path;
         let failed = |problem: &str| RowsError::file(url)(problem);
@@ -108,7 +112,7 @@ impl Batches {
         Ok(batches)
     }
 
-    /// Goes to a row. The next batch begins with it.
+    /// Goes to the row with the number `row` in the file: the next batch begins with it.
     pub(super) fn seek(&mut self, row: u64) -> Result<()> {
         let groups = self.metadata.metadata().row_groups();
         let (mut first, mut group) = (0, 0);
@@ -134,7 +138,7 @@ impl Batches {
         Ok(())
     }
 
-    /// Returns the row that the next batch begins with.
+    /// Returns the number of the row that the next batch begins with.
     pub(super) fn next_row(&self) -> u64 {
         self.next
     }
@@ -154,7 +158,11 @@ impl Batches {
         Ok(Some(batch))
     }
 
-    /// Returns the values of a row of a batch, by column.
+    /// Returns the values of the row at the position `row` of a batch, in the order of the columns; `None` is
+    /// null.
+    ///
+    /// # Errors
+    /// If a value cannot be converted to the type of its column.
     ///
     /// # Panics
     /// If the batch has no such row.
@@ -185,7 +193,8 @@ mod tests {
     use crate::rows::testing::columns;
     use crate::types::{FieldIds, OnEmpty, TypeOptions, field};
 
-    /// Regression: a batch held a copy of the value for each of its rows, so with values of 500 kB it took 500 MB.
+    /// Regression: a batch held a copy of a shared value for each of its rows, so with values of 500 kB it
+    /// took 500 MB.
     #[test]
     fn a_batch_holds_a_text_that_its_rows_share_once() {
         let dir = tempfile::tempdir().unwrap();

@@ -11,12 +11,12 @@ use crate::row_index::{RowIndex, Rows};
 /// about the size of a page, which is decompressed as a whole anyway.
 const READ_ON_ROWS: u64 = 20_000;
 
-/// The problem of a file that has fewer rows than its index.
+/// The error text for a file that has fewer rows than its index records.
 const TOO_SHORT: &str = "it ends before its last row";
 
 /// The result of a search for the row of a key in a batch of rows.
 enum Found {
-    /// The position of the row.
+    /// The number of the row in the file.
     At(u64),
     /// No row has the key.
     Absent,
@@ -44,8 +44,11 @@ impl Cursor {
         }
     }
 
-    /// Returns the position of the row of `key`; `None` if the file has no such row, or if it is deleted.
-    /// Keys in ascending order are found fastest.
+    /// Returns the number, in the file, of the row of `key`; `None` if the file has no such row, or if it is
+    /// deleted. Keys in ascending order are found fastest.
+    ///
+    /// # Errors
+    /// If the file cannot be read or does not match its index.
     pub(super) fn find(&mut self, key: &[u8], keys: &RowKeys) -> Result<Option<u64>> {
         let Some(around) = self.index.rows_around(key) else {
             return Ok(None);
@@ -80,8 +83,8 @@ impl Cursor {
         Ok(batch.first <= around.start || *keys.of(&self.batches, batch, 0)? <= *key)
     }
 
-    /// Makes the batch that contains the row with the number `start` the current one. Reads on if the row is
-    /// near, otherwise seeks.
+    /// Makes the batch with row number `start` the current one. Reads on if the row is at most
+    /// [`READ_ON_ROWS`] ahead, otherwise seeks. Checks the key of the row by [`check_key`](Self::check_key).
     fn go_to(&mut self, start: u64, keys: &RowKeys) -> Result<()> {
         let ahead = start.checked_sub(self.batches.next_row());
         if ahead.is_none_or(|ahead| ahead > READ_ON_ROWS) {
@@ -98,8 +101,8 @@ impl Cursor {
         }
     }
 
-    /// Checks a row whose key is in the index: the row must still have this key, otherwise rows would not be
-    /// found.
+    /// Checks that row number `row` of the file still has the key that the index has for it, if any. If it
+    /// had another key, the search would miss rows.
     fn check_key(&self, batch: &Batch, row: u64, keys: &RowKeys) -> Result<()> {
         let Some(expected) = self.index.key_of(row) else {
             return Ok(());

@@ -32,13 +32,13 @@ use crate::row_set::RowSet;
 use crate::target::Target;
 use crate::views;
 
-/// The column of a delete file with the location of the data file, and the id that Iceberg's
-/// specification reserves for the column.
+/// The column of a delete file that contains the location of the data file: its name, and the id that
+/// Iceberg's specification reserves for it.
 const FILE_PATH: (&str, i32) = ("file_path", 2_147_483_546);
-/// The column of a delete file with the number of the deleted row, and its reserved id.
+/// The column of a delete file that contains the number of the deleted row: its name, and its reserved id.
 const POSITION: (&str, i32) = ("pos", 2_147_483_545);
 
-/// The number of rows in a batch when a delete file is written.
+/// The number of rows that a writer of delete files hands to the Parquet library at once.
 const BATCH_ROWS: usize = 16_384;
 
 /// The position of a row: its file, and its number in the file.
@@ -50,9 +50,11 @@ pub struct RowPosition {
     pub position: u64,
 }
 
-/// Rows that a publication deletes, by data file.
+/// The rows that a publication deletes, by data file.
 #[derive(Debug, Default)]
 pub struct PositionalDeletes {
+    /// The numbers of the rows in each data file. The key is the position of the data file, as in
+    /// [`RowPosition`].
     positions: BTreeMap<usize, RowSet>,
 }
 
@@ -73,8 +75,9 @@ impl PositionalDeletes {
         read_deletes(target, live, self.positions.entry(file).or_default())
     }
 
-    /// Removes and returns the numbers of the rows to delete in one data file, ascending. `file` is the position of
-    /// the data file, as in [`RowPosition`]. A data file that is written anew without these rows needs no deletes.
+    /// Removes and returns the numbers of the rows to delete in one data file, in ascending order. `file` is
+    /// the position of the data file, as in [`RowPosition`]. The caller does this for a data file that it
+    /// writes anew without these rows, which then needs no delete file.
     pub fn take(&mut self, file: usize) -> Vec<u64> {
         self.positions
             .remove(&file)
@@ -82,12 +85,12 @@ impl PositionalDeletes {
             .into_sorted()
     }
 
-    /// Writes a delete file for each data file, and returns the files. `files` are the data files by their
-    /// positions. `names` has the table, the version that the commit creates, and a text that is unique to these
-    /// deletes.
+    /// Writes a delete file for each data file of which rows are deleted, and returns the new files. `files`
+    /// are the data files by their positions. `names` are the table, the version that the commit will create,
+    /// and a text that is unique to these deletes.
     ///
     /// # Errors
-    /// If a request to the target fails.
+    /// If a request to the target fails, or if the target has other deletes under the name of a new file.
     pub fn write(
         mut self,
         target: &Target,
@@ -102,12 +105,12 @@ impl PositionalDeletes {
         Ok(written)
     }
 
-    /// Writes the deletes of the data file `files[place]` into a new delete file, and forgets
-    /// them. Returns the new file; `None` if no row is deleted. No more deletes may be added for
-    /// the data file. `unique` and `place` become part of the new file's name.
+    /// Writes the deletes of the data file `files[place]` into a new delete file, and removes them from
+    /// memory. Returns the new file; `None` if no row is deleted. Later deletes for this data file would need
+    /// the same name, so there must be none. `unique` and `place` become part of the new file's name.
     ///
     /// # Errors
-    /// If a request to the target fails.
+    /// If a request to the target fails, or if the target has other deletes under the name of the new file.
     pub fn write_of(
         &mut self,
         place: usize,
@@ -133,7 +136,8 @@ impl PositionalDeletes {
     }
 }
 
-/// Returns the bytes and the description of the file at `url`, which deletes rows of the data file `of`.
+/// Returns the bytes and the description of the delete file at `url`, which deletes the rows `positions` of
+/// the data file `of`.
 fn encode(
     of: &str,
     positions: &[u64],
@@ -177,7 +181,10 @@ fn encode(
     Ok((bytes.into(), file))
 }
 
-/// Reads the positions of the deleted rows of a data file, ascending, each once.
+/// Reads the numbers of the deleted rows of a data file, ascending, each once.
+///
+/// # Errors
+/// If a delete file cannot be read, or deletes a row that the data file does not have.
 pub(super) fn deleted_rows(target: &Target, live: &LiveFile) -> Result<Vec<u64>> {
     let mut deleted = RowSet::default();
     read_deletes(target, live, &mut deleted)?;
@@ -196,7 +203,11 @@ fn read_deletes(target: &Target, live: &LiveFile, deleted: &mut RowSet) -> Resul
     Ok(())
 }
 
-/// Reads a delete file of the data file `of`, which has `rows` rows, and adds its positions to `deleted`.
+/// Decodes a delete file of the data file `of`, which has `rows` rows, and adds the numbers of the deleted
+/// rows to `deleted`.
+///
+/// # Errors
+/// If the file is damaged, or deletes a row that the data file does not have.
 fn decode(
     bytes: Bytes,
     of: &str,

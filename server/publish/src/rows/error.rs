@@ -13,13 +13,13 @@ pub enum RowsError {
     File {
         /// The location of the file.
         url: String,
-        /// A sentence about what is wrong with the file.
+        /// The fault of the file, without its location.
         problem: String,
     },
 }
 
 impl RowsError {
-    /// Returns a function for `map_err`, which makes the error of the file at `url` from a problem.
+    /// Returns a function for `map_err`: it turns a fault of the file at `url` into an error.
     pub(super) fn file<E: ToString>(url: &str) -> impl FnOnce(E) -> Self {
         let url = url.to_owned();
         move |problem| Self::File {

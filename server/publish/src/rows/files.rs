@@ -17,14 +17,14 @@ pub struct RowFiles {
     target: Target,
     keys: RowKeys,
     files: Vec<LiveFile>,
-    /// The key ranges of the files that have rows, ordered by the least key.
+    /// The key ranges of the files that have rows, in ascending order of their least keys.
     spans: Vec<Span>,
 }
 
 /// The least and the greatest key of a data file.
 #[derive(Debug)]
 pub(super) struct Span {
-    /// The position of the file among the files of the table.
+    /// The position of the file in [`RowFiles::files`].
     pub(super) file: usize,
     pub(super) sequence_number: i64,
     pub(super) first: Box<[u8]>,
@@ -32,8 +32,8 @@ pub(super) struct Span {
 }
 
 impl RowFiles {
-    /// Looks up the least and greatest key of each file. If the index of a file is lost or damaged, makes it
-    /// anew from the columns of the key, and stores it.
+    /// Looks up the least and greatest key of each file that has rows. If the index of a file is lost or
+    /// damaged, makes it anew from the columns of the key, and stores it.
     ///
     /// # Errors
     /// If a request to the target fails, or if a file is damaged.
@@ -73,7 +73,7 @@ impl RowFiles {
         &self.keys
     }
 
-    /// Returns the key ranges of the files that have rows, ordered by the least key.
+    /// Returns the key ranges of the files that have rows, in ascending order of their least keys.
     pub(super) fn spans(&self) -> &[Span] {
         &self.spans
     }
@@ -98,6 +98,9 @@ fn index_of(target: &Target, file: &DataFile, keys: &RowKeys) -> Result<RowIndex
 }
 
 /// Makes the index of a data file from the file's key columns, and stores it.
+///
+/// # Errors
+/// If the file cannot be read, if its keys do not ascend, or if it does not have `file.record_count` rows.
 fn made_anew(target: &Target, file: &DataFile, keys: &RowKeys) -> Result<RowIndex> {
     let mut batches = Batches::open(target, file, keys.columns())?;
     let mut index = RowIndexBuilder::new();

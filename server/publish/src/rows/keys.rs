@@ -35,8 +35,8 @@ impl RowKeys {
         &self.columns
     }
 
-    /// Returns the key of the row at the position `row` of a batch. The batch must have the columns of
-    /// the key.
+    /// Returns the key of the row at the position `row` of `batch`, which `batches` has read. `batches` must
+    /// read the columns of the key, in their order.
     pub(super) fn of(&self, batches: &Batches, batch: &Batch, row: usize) -> Result<Vec<u8>> {
         let cells = batches.values(batch, row)?;
         let position = batch.first + row as u64;

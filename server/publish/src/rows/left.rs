@@ -23,7 +23,7 @@ pub struct LeftRows {
 }
 
 impl LeftRows {
-    /// Opens a data file.
+    /// Opens a data file before its first row, to read `columns`.
     ///
     /// # Errors
     /// If a request to the target fails, or if the file or one of its delete files is damaged.
@@ -37,9 +37,10 @@ impl LeftRows {
         })
     }
 
-    /// Skips rows whose keys are below `key`, as far as the index of the file shows them: some hundreds of such rows
-    /// may still come. Without an index no row is skipped. `key_of` returns the key of a row from its values; its
-    /// error is a sentence about values that make no key.
+    /// Skips rows whose keys are below `key`, as far as the index of the file shows them. Some of them still come:
+    /// at most as many as there are rows from one indexed row to the next (256, or more in an index with fewer
+    /// keys). Without an index no row is skipped. `target` and `live` must be those of [`open`](Self::open).
+    /// `key_of` returns the key of a row from its values; its error is a sentence about values that make no key.
     ///
     /// # Errors
     /// If a request to the target fails, if the file is damaged, or if a row has another key than the index
@@ -75,7 +76,8 @@ impl LeftRows {
         Ok(())
     }
 
-    /// Goes to the next row, and returns its position; `None` after the last row.
+    /// Goes to the next row that is not deleted, and returns its number in the file; `None` after the last
+    /// row.
     ///
     /// # Errors
     /// If the file is damaged. The reader cannot be used afterwards.
@@ -98,7 +100,8 @@ impl LeftRows {
         }
     }
 
-    /// Returns the values of the row, by column, in CQL's native serialization.
+    /// Returns the values of the row that [`next_row`](Self::next_row) went to, in the order of the columns,
+    /// in CQL's native serialization; `None` is null.
     pub fn values(&self) -> &[Option<Vec<u8>>] {
         &self.values
     }

@@ -8,21 +8,21 @@ use super::cursor::Cursor;
 use super::deletes::RowPosition;
 use super::files::{RowFiles, Span};
 
-/// A search for rows by their keys. It keeps those files open whose key ranges contain the last key, because
-/// callers mostly look for ascending keys.
+/// A search for rows by their keys. It keeps those files open whose key ranges contain the key of the last
+/// search, because callers mostly search for ascending keys.
 pub struct Positions {
     files: Arc<RowFiles>,
-    /// The data files whose key ranges contain `last_key`, newest first: the position of the file's
-    /// key range in [`RowFiles::spans`], and the cursor, a reader of the file, once it is open.
+    /// The data files whose key ranges contain `last_key`, newest first. Each is given by the position of its
+    /// key range in [`RowFiles::spans`], with a reader of the file once it is open.
     around: Vec<(usize, Option<Cursor>)>,
-    /// The position in [`RowFiles::spans`], which are ordered by their least keys, of the first key
-    /// range that begins above `last_key`.
+    /// The position in [`RowFiles::spans`] of the first key range that begins above `last_key`. The spans
+    /// ascend by their least keys.
     ahead: usize,
-    /// The key of the last call.
+    /// The key of the last search.
     last_key: Vec<u8>,
-    /// The positions, in `files`, of the files that the search has passed: an earlier key was in the file's
-    /// key range, and `last_key` is above this range. Files that [`take_passed`](Self::take_passed) has
-    /// returned are left out.
+    /// The positions, in [`RowFiles::files`], of the files that the search has passed: an earlier key was in
+    /// the file's key range, and `last_key` is above this range. [`take_passed`](Self::take_passed) removes
+    /// them.
     passed: Vec<usize>,
 }
 
@@ -39,8 +39,8 @@ impl Positions {
     }
 
     /// Returns the positions, in [`RowFiles::files`], of the files whose key range contained an earlier key
-    /// and ends before the last one. Leaves out files that an earlier call returned. As long as keys
-    /// ascend, no further row is found in these files.
+    /// and ends below the key of the last search. Leaves out files that an earlier call returned. As long as
+    /// keys ascend, no further row is found in these files.
     pub fn take_passed(&mut self) -> Vec<usize> {
         mem::take(&mut self.passed)
     }

@@ -17,7 +17,7 @@ use crate::iceberg::manifest::DataFile;
 use crate::source::Source;
 use crate::target::Target;
 
-/// The numbers from which the keys of rows are made.
+/// The numbers that random rows are made from: one key for each number.
 const NUMBERS: std::ops::Range<i32> = -1_500..1_500;
 
 /// A table that is published in rounds into a folder, and the rows that it and its tags should
@@ -112,8 +112,8 @@ impl Rounds {
         self.commit(round, Base::Replaced, files, Vec::new());
     }
 
-    /// Publishes rows that changed: deletes of the old ones, and a file of the new ones and of the rows of files
-    /// that are written anew.
+    /// Publishes the rows `changed`. Deletes their old versions, and writes one data file with their new
+    /// versions and with the rows of data files that are written anew.
     fn publish_changes(&mut self, round: i32, changed: &BTreeSet<Vec<u8>>) {
         let target = self.target.clone();
         let (version, live) = {
@@ -160,7 +160,7 @@ impl Rounds {
         self.commit(round, base, added, deletes.unwrap());
     }
 
-    /// Checks that the snapshot with this tag has the rows that the table had when the tag was set.
+    /// Checks that the snapshot with the tag `tag` has the rows that the table had when the tag was set.
     fn check(&self, tag: &str) {
         let source = Source::table(&self.dir.path().join(TABLE), Some(tag)).unwrap();
         assert_eq!(rows(&source), self.tags[tag], "{tag}");
@@ -205,7 +205,8 @@ fn row_of(values: &[Option<Vec<u8>>]) -> Row {
     (k, text(1).unwrap(), text(2))
 }
 
-/// Reads the rows of a data file that neither an earlier publication nor this one deletes.
+/// Reads the rows of a data file that no earlier publication has deleted. Leaves out the rows `gone`, which
+/// this publication deletes: their numbers in the file, ascending.
 fn left(target: &Target, file: &LiveFile, gone: &[u64]) -> Vec<Row> {
     let mut left = LeftRows::open(target, file, &columns()).unwrap();
     let mut rows = Vec::new();
@@ -217,7 +218,7 @@ fn left(target: &Target, file: &LiveFile, gone: &[u64]) -> Vec<Row> {
     rows
 }
 
-/// Reads the summary of the newest snapshot.
+/// Reads the summary of the newest snapshot from the metadata file of `version`.
 fn summary(folder: &Path, version: u64) -> serde_json::Value {
     let path = folder.join(format!("{TABLE}/metadata/v{version}.metadata.json"));
     let metadata: serde_json::Value =

@@ -31,8 +31,8 @@ fn value(number: i32) -> String {
     format!("{:016x}", mixed ^ mixed.rotate_left(29))
 }
 
-/// Data files with their deletes, and the position of each row, by the number from which the row
-/// was made.
+/// The data files of a table with their deletes, and where each row is. The key of `rows` is the number that
+/// the row was made from.
 #[derive(Default)]
 struct Files {
     files: Vec<LiveFile>,
@@ -40,7 +40,7 @@ struct Files {
 }
 
 impl Files {
-    /// Adds a file of the new rows `numbers`, ascending.
+    /// Adds a data file with one new row for each number of `numbers`, which must ascend.
     fn add(&mut self, target: &Target, numbers: &[i32]) {
         let file = self.files.len();
         let rows: Vec<_> = numbers.iter().map(|n| row(*n, &value(*n))).collect();
@@ -50,7 +50,7 @@ impl Files {
         self.rows.extend(numbers.iter().copied().zip(positions));
     }
 
-    /// Deletes rows that are there.
+    /// Deletes the rows of the numbers `numbers`, which must exist, by new delete files.
     fn delete(&mut self, target: &Target, numbers: &[i32]) {
         let mut deletes = PositionalDeletes::default();
         for number in numbers {
@@ -300,8 +300,8 @@ fn rows_that_are_left_come_in_their_order_with_their_values() {
     assert_eq!(next.next(), None);
 }
 
-/// Rows of a data file that is rewritten are read from the row on at which a task of the
-/// publication begins. Regression: each task read the file from its first row on.
+/// A task of a publication reads the rows of a file that is written anew from an indexed row on. Regression:
+/// each task read the file from its first row on.
 #[test]
 fn rows_that_are_left_can_be_read_from_an_indexed_row_on() {
     let (_dir, target) = place();

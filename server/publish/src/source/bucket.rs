@@ -10,15 +10,16 @@ use super::table::METADATA_SUFFIX;
 use super::{Result, SourceError};
 use crate::target::Target;
 
-/// The extension of the name of a Parquet file, in any case.
+/// The extension of the name of a Parquet file, which may also be in upper case.
 const PARQUET: &str = "parquet";
 
-/// The kind of source at a key.
+/// The source at a key of a bucket.
 #[derive(Debug)]
 pub(super) enum Found {
     /// Parquet files, ascending by name.
     Files(Vec<Place>),
-    /// An Iceberg table: the key of its folder, and the metadata file that was named.
+    /// An Iceberg table: the key of its folder, and the metadata file if the user named one. `None` if the
+    /// user named the folder.
     Table {
         key: String,
         metadata: Option<Place>,
@@ -47,8 +48,8 @@ pub(super) fn find(target: &Target, key: &str) -> Result<Found> {
     parquet_files(target, key).map(Found::Files)
 }
 
-/// Returns the source that the object at `key` is: a data file, or a table with this metadata file. `None` if
-/// it is neither, or does not exist.
+/// Returns the source that the object at `key` is: a data file, or the table that has this metadata file.
+/// `None` if the object is neither, or does not exist.
 fn object(target: &Target, key: &str) -> Result<Option<Found>> {
     let (folder, name) = key.rsplit_once('/').unwrap_or(("", key));
     if !is_parquet(name) && !name.ends_with(METADATA_SUFFIX) {
@@ -75,9 +76,12 @@ fn is_parquet(name: &str) -> bool {
     end.is_some_and(|end| end.eq_ignore_ascii_case(PARQUET))
 }
 
-/// Lists the Parquet files of a folder. Fails if there are none, if the folder has other files or folders, or
-/// if it belongs to an Iceberg, Delta or Hudi table. Names that begin with a dot or an underscore do not count:
-/// other engines write such files, too.
+/// Lists the Parquet files of a folder, ascending by name. Files and folders whose names begin with a dot or
+/// an underscore do not count: other engines write such files, too.
+///
+/// # Errors
+/// If the folder has no Parquet files, if it has other files or folders, if it belongs to an Iceberg, Delta
+/// or Hudi table, or if a request to the bucket fails.
 fn parquet_files(target: &Target, key: &str) -> Result<Vec<Place>> {
     let failed = |problem: String| SourceError::file(Path::new(&target.url(key)))(problem);
     let entries = target.entries(&target.key(key)?)?;

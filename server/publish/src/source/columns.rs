@@ -11,17 +11,17 @@ use parquet::arrow::arrow_reader::ArrowReaderMetadata;
 
 use crate::iceberg::foreign::{SchemaField, Shape};
 
-/// The way in which the columns of a file are found.
+/// The way in which the columns of a table are found in a file.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Matching<'a> {
-    /// By name: the file has exactly these columns.
+    /// By name: the file must have exactly these columns.
     Names(&'a [String]),
     /// By field id: the columns are those with the ids of an Iceberg table's columns.
     Ids {
         /// The columns of the table.
         fields: &'a [SchemaField],
         /// The ids of the columns by which the table is partitioned with the identity transform. A data file
-        /// may lack these columns, because the table's metadata has their values.
+        /// may lack these columns, because the table's metadata has their values. ebb refuses such a file.
         identity_columns: &'a [i32],
     },
 }
@@ -34,7 +34,8 @@ pub(super) struct ReadColumn {
     /// The index of the column among the columns of the file; `None` if the file lacks the column, and all of
     /// its values are null.
     pub(super) root: Option<usize>,
-    /// The fields nested in the column, with their ids, if an Iceberg table is read.
+    /// The fields nested in the column, with their ids. If columns are matched by name, it is
+    /// [`Shape::Leaf`].
     shape: Shape,
 }
 
@@ -44,11 +45,14 @@ pub(super) fn names(metadata: &ArrowReaderMetadata) -> Vec<String> {
     fields.map(|field| field.name().clone()).collect()
 }
 
-/// Finds columns in a file.
+/// Finds columns in a file. Returns them in the order of `columns`, the names and CQL types of the wanted
+/// columns.
 ///
 /// # Errors
-/// A sentence about a column that the file lacks. With [`Matching::Names`], also about a column whose name is
-/// not in the list or occurs twice; with [`Matching::Ids`], also about a column without a field id.
+/// With [`Matching::Names`], if the file's columns are not those of the list, or if a wanted column is not
+/// among them. With [`Matching::Ids`], if a column of the file has no field id, if the table has no wanted
+/// column of that name, or if the file lacks a wanted column that is not null. The error is a sentence about
+/// the column.
 pub(super) fn find(
     columns: &[(String, CqlType)],
     metadata: &ArrowReaderMetadata,
@@ -121,8 +125,11 @@ fn check_names(all: &[String], fields: &Fields) -> Result<(), String> {
     }
 }
 
-/// Checks that a column that a file does not contain is null in all rows of the file. Columns whose ids are in
-/// `identity_columns` are not null: the table is partitioned by their values, so its metadata has them.
+/// Checks that a column that a file does not contain is null in all rows of the file.
+///
+/// # Errors
+/// If the table has a default for the column, requires it, or is partitioned by its values:
+/// `identity_columns` are the ids of such columns. The error is a sentence.
 fn check_absent(field: &SchemaField, identity_columns: &[i32]) -> Result<(), String> {
     let what = format!("column {}", field.name);
     if identity_columns.contains(&field.id) {
@@ -149,15 +156,15 @@ fn why_not_null(field: &SchemaField, what: &str) -> Option<String> {
     ))
 }
 
-/// Returns the field id that a data file gives a field.
+/// Returns the field id that a data file gives a field; `None` if it gives none.
 fn id(field: &FieldRef) -> Option<i32> {
     let id = field.metadata().get(PARQUET_FIELD_ID_META_KEY)?;
     id.parse().ok()
 }
 
 impl ReadColumn {
-    /// Converts values of the column to the type in the table. The fields of structs get the table's order
-    /// and names, and are null where the file is older than a field.
+    /// Converts values of the column to its type in the table. In structs, the fields get the order and the
+    /// names that they have in the table; a field that the file lacks becomes null.
     ///
     /// # Errors
     /// If a field of the file has no id, if the file lacks a field that has a default or is required, or if

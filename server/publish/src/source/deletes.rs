@@ -13,10 +13,11 @@ use super::place::Place;
 use super::{Result, SourceError, metadata};
 use crate::row_set::RowSet;
 
-/// The column of a positional delete file with the location of the data file, by Iceberg's
-/// specification.
+/// The name of the column of a positional delete file that contains the location of the data file, by
+/// Iceberg's specification.
 const FILE_PATH: &str = "file_path";
-/// The column of a positional delete file with the number of the deleted row in the data file.
+/// The name of the column of a positional delete file that contains the number of the deleted row in the data
+/// file.
 const POSITION: &str = "pos";
 
 /// The deleted rows of data files.
@@ -32,6 +33,7 @@ struct FileDeletes {
     sequence_number: i64,
     /// The number of rows in the data file by its manifest; `None` if the manifest has none.
     rows: Option<u64>,
+    /// The numbers of the deleted rows.
     positions: RowSet,
     /// Whether positions of further rows were ignored.
     is_cut: bool,
@@ -60,9 +62,9 @@ impl Deletes {
         self.files.insert(name.to_owned(), deletes);
     }
 
-    /// Reads a positional delete file, and collects its positions for the data files that were
-    /// added before. Ignores positions in other files, in data files with a greater
-    /// `sequence_number`, and of rows past the end of their data file by its manifest.
+    /// Reads a positional delete file of the sequence number `sequence_number`, and collects the deleted rows
+    /// of the data files that were added before. Ignores rows of other files, of data files that have a
+    /// greater sequence number, and rows past the end of their data file by its manifest.
     ///
     /// # Errors
     /// If the file is no positional delete file, or cannot be read.
@@ -114,8 +116,9 @@ impl Deletes {
         Ok(())
     }
 
-    /// Removes and returns the positions of the deleted rows of a data file, ascending, each once. Also returns the
-    /// number of the file's rows by its manifest, if positions of further rows were ignored.
+    /// Removes and returns the numbers of the deleted rows of the data file `name`, ascending, each once; none if
+    /// the file was not added. Also returns the number of the file's rows by its manifest, if deletes of further
+    /// rows were ignored.
     pub(super) fn take(&mut self, name: &str) -> (Vec<u64>, Option<u64>) {
         let Some(file) = self.files.remove(name) else {
             return (Vec::new(), None);

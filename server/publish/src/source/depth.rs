@@ -25,8 +25,8 @@ const VERSION: i16 = 1;
 /// The id of a footer's second field: the schema.
 const SCHEMA: i16 = 2;
 
-/// The id of a schema element's name. Fields of an element up to [`LOGICAL_TYPE`] that have no constant here
-/// are integers.
+/// The id of a schema element's name. The fields up to [`LOGICAL_TYPE`] that have no constant here are
+/// integers.
 const NAME: i16 = 4;
 /// The id of the number of a schema element's children.
 const CHILDREN: i16 = 5;
@@ -50,7 +50,7 @@ const PASSED_DEPTH_MAX: u32 = 64;
 
 /// The codes of types in Thrift's compact protocol, the encoding of a Parquet file's footer.
 mod ty {
-    /// The end of a struct, in place of a field.
+    /// The code that ends a struct, in place of the type of a field.
     pub(super) const STOP: u8 = 0;
     /// The code of a boolean field that is true. It contains the value of the field, so no bytes follow.
     pub(super) const TRUE: u8 = 1;
@@ -68,12 +68,12 @@ mod ty {
     pub(super) const UUID: u8 = 13;
 }
 
-/// Checks that the Parquet library can read the schema of a file. A file without a footer passes:
-/// the library reports what is wrong with it.
+/// Checks that the Parquet library can read the schema of a file without harm to the process. A file without
+/// a footer, or with an encrypted one, passes: the library reports what is wrong with it.
 ///
 /// # Errors
-/// A sentence about the schema, if it is malformed or nested too deeply, or if a group has more children than there
-/// are elements. Also if the footer cannot be read.
+/// If the schema is malformed or nested too deeply, if a group has more children than the schema has
+/// elements, or if the footer cannot be read. The error is a sentence.
 pub(super) fn check(file: &PlaceReader) -> Result<(), String> {
     let Some(footer) = footer(file).map_err(|error| error.to_string())? else {
         return Ok(());
@@ -107,7 +107,8 @@ struct Schema {
     children_max: u64,
 }
 
-/// Reads the footer of a file; `None` if there is none, or if it is encrypted.
+/// Reads the footer of a file; `None` if there is none, if the file is shorter than its footer should be, or
+/// if the footer is encrypted.
 fn footer(file: &PlaceReader) -> ParquetResult<Option<Bytes>> {
     let Some(tail_at) = file.len().checked_sub(FOOTER_SIZE as u64) else {
         return Ok(None);
@@ -198,8 +199,8 @@ impl Compact<'_> {
     }
 
     /// Reads the header of a struct's next field, and returns the code of the field's type, or [`ty::STOP`]
-    /// at the end of the struct. `id` must be the id of the field before, and is set to the id of this field:
-    /// the header contains only the difference.
+    /// at the end of the struct. `id` must be the id of the field before (0 before the first one), and is set
+    /// to the id of this field: most headers contain only the difference.
     fn field(&mut self, id: &mut i16) -> Option<u8> {
         let header = self.byte()?;
         let ty = header & 0x0f;
@@ -233,8 +234,8 @@ impl Compact<'_> {
         Some((header & 0x0f, count))
     }
 
-    /// Skips the value of a field of type `ty`. Returns `None` if the value is malformed, ends too early, or is
-    /// nested in more than `depth_left` levels.
+    /// Skips the value of a field of type `ty`. Returns `None` if the value is malformed, ends too early, or
+    /// has values in it that are nested more than `depth_left` levels deep.
     fn pass(&mut self, ty: u8, depth_left: u32) -> Option<()> {
         match ty {
             ty::TRUE | ty::FALSE => Some(()),
@@ -268,8 +269,9 @@ impl Compact<'_> {
         }
     }
 
-    /// Skips an element, of the type `ty`, of a list, a set or a map. `depth_left` is the number of
-    /// levels that may be nested in it.
+    /// Skips an element, of the type `ty`, of a list, a set or a map. Returns `None` as [`pass`](Self::pass)
+    /// does, and for a boolean, which the library cannot skip there. `depth_left` is the number of levels
+    /// that may be nested in the element.
     fn pass_element(&mut self, ty: u8, depth_left: u32) -> Option<()> {
         match ty {
             // Each has a byte, which the library does not skip.
@@ -278,7 +280,8 @@ impl Compact<'_> {
         }
     }
 
-    /// Skips the value of a field of type `ty`. Returns `None` unless the type is `expected`.
+    /// Skips the value of a field of type `ty`. Returns `None` if the type is not `expected`, or as
+    /// [`pass`](Self::pass) does.
     fn pass_expected(&mut self, ty: u8, expected: u8) -> Option<()> {
         if ty == expected {
             self.pass(ty, PASSED_DEPTH_MAX)
@@ -287,7 +290,7 @@ impl Compact<'_> {
         }
     }
 
-    /// Reads an element of the schema, and returns the number of its children.
+    /// Reads an element of the schema, and returns the number of its children: 0 for a column.
     fn children(&mut self) -> Option<u64> {
         let mut children = 0;
         self.fields(|bytes, id, ty| match (id, ty) {
@@ -304,7 +307,8 @@ impl Compact<'_> {
         Some(children)
     }
 
-    /// Skips a logical type: a struct with one field, whose id is the kind of the type.
+    /// Skips a logical type: a struct with one field, whose id is the kind of the type. Returns `None` if the
+    /// bytes have another form.
     fn pass_logical_type(&mut self) -> Option<()> {
         self.fields(|bytes, kind, ty| {
             if ty != ty::STRUCT {
@@ -329,8 +333,8 @@ impl Compact<'_> {
 mod tests {
     use super::*;
 
-    /// Returns the beginning of a Parquet footer, up to the end of its schema of one column.
-    /// `fields` are encoded fields of the column, which follow its name (id 4).
+    /// Returns the beginning of a Parquet footer, up to the end of its schema, which has one column. `fields`
+    /// are encoded fields of the column's schema element, which follow its name (id 4).
     fn footer(fields: &[u8]) -> Vec<u8> {
         let start = &b"\x15\x02\x19\x2c\x48\x01m\x15\x02\0\x15\x02\x25\0\x18\x01x"[..];
         [start, fields, b"\0"].concat()

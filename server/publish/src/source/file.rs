@@ -25,7 +25,7 @@ use crate::types::{ValueError, read_published_value, read_value};
 /// The size of a batch in memory, in bytes, as estimated from the mean size of rows.
 const BATCH_BYTES: u64 = 8 << 20;
 
-/// A function that returns the value in a row of an array, converted to a CQL type.
+/// A function that converts the value in a row of an array to a CQL type; `None` is null.
 type ReadValue =
     fn(&dyn Array, usize, &CqlType) -> std::result::Result<Option<Vec<u8>>, ValueError>;
 
@@ -37,13 +37,14 @@ pub struct FileRows {
     columns: Vec<ReadColumn>,
     batches: Batches,
     read_value: ReadValue,
-    /// The values of the current batch, by column; `None` if all are null.
+    /// The values of the current batch, by column; `None` for a column that the file lacks, so all its values
+    /// are null.
     arrays: Vec<Option<ArrayRef>>,
     /// The position of the next row in the current batch.
     at: usize,
     /// The number of rows in the current batch.
     batch_rows: usize,
-    /// The number of rows so far, those that are deleted included.
+    /// The number of rows that the reader has passed, deleted ones included.
     row: u64,
     deleted: Peekable<IntoIter<u64>>,
     values: Vec<Option<Vec<u8>>>,
@@ -89,7 +90,7 @@ impl FileRows {
         })
     }
 
-    /// Goes to the next row. Returns false after the last row.
+    /// Goes to the next row that is not deleted. Returns false after the last row.
     ///
     /// # Errors
     /// If the file is damaged, or if a value has no exact counterpart in CQL. The reader cannot be used
@@ -118,8 +119,8 @@ impl FileRows {
         }
     }
 
-    /// Returns the values of the row, by column, in CQL's native serialization. Sets and maps have the
-    /// order of the file.
+    /// Returns the values of the current row, in the order of the columns, in CQL's native serialization;
+    /// `None` is null. The elements of sets and the entries of maps have the order of the file.
     pub fn values(&self) -> &[Option<Vec<u8>>] {
         &self.values
     }
@@ -133,7 +134,8 @@ impl FileRows {
         }
     }
 
-    /// Returns the number of bytes of the file that have been read, estimated from the number of rows.
+    /// Returns the number of bytes of the file that have been read. It is estimated from the share of the
+    /// rows that have been read.
     pub fn bytes_read(&self) -> u64 {
         let part = self.row as f64 / self.rows_total.max(1) as f64;
         (self.file_bytes as f64 * part) as u64
@@ -177,15 +179,15 @@ impl FileRows {
     }
 }
 
-/// The columns of a file in batches of rows.
+/// A reader of some columns of a file, in batches of rows.
 struct Batches {
-    /// The positions of the columns in the file, ascending.
+    /// The positions, in the file, of the columns that are read, ascending.
     roots: Vec<usize>,
     reader: ParquetRecordBatchReader,
     /// The positions in the file of the columns with timestamps of 96 bits (INT96).
     int96: Vec<usize>,
-    /// A second reader of these columns, in seconds, because timestamps in nanoseconds may not fit
-    /// into 64 bits; `None` if there are no such columns.
+    /// A second reader of the columns `int96`, in seconds: the first one reads nanoseconds, which may not fit
+    /// into 64 bits. `None` if there are no such columns.
     seconds: Option<ParquetRecordBatchReader>,
 }
 
@@ -196,7 +198,7 @@ struct Batch {
 
 enum BatchError {
     File(String),
-    /// A problem of one row: its position in the batch, and a sentence.
+    /// A problem of one row: the position of the row in the batch, and a sentence.
     Row(usize, String),
 }
 
@@ -224,8 +226,8 @@ impl Batches {
         })
     }
 
-    /// Returns the position in a batch of the column with the position `root` in the file. A batch has only
-    /// the columns that are read; `None` for any other column.
+    /// Returns the position, in a batch, of the column that has the position `root` in the file; `None` if
+    /// the column is not read.
     fn place(&self, root: usize) -> Option<usize> {
         self.roots.binary_search(&root).ok()
     }
@@ -235,7 +237,10 @@ impl Batches {
         Some(self.finish(batch.map_err(|error| BatchError::File(error.to_string()))))
     }
 
-    /// Replaces the timestamps of 96 bits in a batch by exact ones.
+    /// Makes a batch of the columns that were read. Replaces the timestamps of 96 bits by exact ones.
+    ///
+    /// # Errors
+    /// If a timestamp is not a whole number of milliseconds, or if the file is damaged.
     fn finish(
         &mut self,
         batch: std::result::Result<RecordBatch, BatchError>,
@@ -264,6 +269,9 @@ impl Batches {
 }
 
 /// Opens a reader of the columns that have the positions `roots` in a file.
+///
+/// # Errors
+/// If the file cannot be read, or if one of the columns is compressed in a way that ebb does not read.
 fn reader(
     place: &Place,
     metadata: &ArrowReaderMetadata,
@@ -287,10 +295,10 @@ fn reader(
     builder.build().map_err(SourceError::file(place.path()))
 }
 
-/// Checks that a column of this compression can be read.
+/// Checks that ebb can read the compression `codec`.
 ///
 /// # Errors
-/// A sentence about the column, if it cannot.
+/// If it cannot. The error is a sentence about the column.
 fn check_compression(
     column: &ColumnPath,
     codec: CompressionCodec,

@@ -9,15 +9,15 @@ use super::place::Place;
 use super::{Result, SourceError};
 use crate::target::Target;
 
-/// The folder of a table that has its metadata.
+/// The name of the folder, in the folder of a table, that contains the table's metadata.
 pub(super) const METADATA: &str = "metadata";
 
-/// The place of a table's files.
+/// The folder of a table.
 #[derive(Debug)]
 pub(super) enum Folder {
     /// A folder of this machine.
     Local(PathBuf),
-    /// A folder in a bucket. The root of `target` is that of the bucket.
+    /// A folder in a bucket. The root of `target` is the root of the bucket.
     Bucket {
         target: Target,
         /// The key, without a slash at its end. Empty for the whole bucket.
@@ -59,9 +59,10 @@ impl Folder {
         }
     }
 
-    /// Returns the place of the file `name` of a table whose metadata has the location `location`. Files below
-    /// that location are expected in this folder, so that a copy of the folder is a table, too. `None` if
-    /// the file lies neither there nor on the same machine or in the same bucket.
+    /// Returns the place of the file `name` of a table whose metadata has the location `location`. A file
+    /// below that location is expected below this folder, so that a copy of the folder is a table, too. Any
+    /// other file is expected at the location `name`, if that is on the same machine or in the same bucket;
+    /// `None` if it is not.
     pub(super) fn place(&self, location: &str, name: &str) -> Option<Result<Place>> {
         let named = Location::new(name);
         let below = named.below(Location::new(location));
@@ -88,8 +89,8 @@ impl Folder {
         }
     }
 
-    /// Looks up the sizes of files that lie in the same bucket as the folder, many at once: one after the
-    /// other, thousands of files would take minutes. The sizes of local files are not looked up.
+    /// Looks up the sizes of files in the bucket of this folder, many at once: one after the other, thousands
+    /// of files would take minutes. For a local folder, returns the places unchanged.
     ///
     /// # Errors
     /// If a file does not exist, or if a request to the bucket fails.
@@ -102,8 +103,8 @@ impl Folder {
         sized.map(|(place, bytes)| place.with_size(bytes)).collect()
     }
 
-    /// Returns words for an error message: the place where files of the table may lie even if they
-    /// are not in the folder.
+    /// Returns words for an error message: the only place where files of the table may lie, apart from its
+    /// folder.
     pub(super) fn surroundings(&self) -> &'static str {
         match self {
             Self::Local(_) => "on this machine",
@@ -112,7 +113,7 @@ impl Folder {
     }
 }
 
-/// Returns the key of the object or folder `below` in the folder `folder`.
+/// Returns the key of `below`, an object or a folder that is named relative to the folder `folder`.
 fn joined(folder: &str, below: &str) -> String {
     if folder.is_empty() {
         below.to_owned()

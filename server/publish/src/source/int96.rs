@@ -18,10 +18,12 @@ const NS_PER_S: i64 = 1_000_000_000;
 const NS_PER_MS: i64 = 1_000_000;
 const MS_PER_S: i64 = 1000;
 
-/// Returns which of the columns `roots` of a file have timestamps of 96 bits.
+/// Returns those of the columns `roots` of a file that have timestamps of 96 bits. Columns are given by their
+/// positions in the file.
 ///
 /// # Errors
-/// A sentence about a column that has such timestamps inside of a collection or a struct.
+/// If a column has such timestamps inside of a collection or a struct. The error is a sentence about the
+/// column.
 pub(super) fn find(metadata: &ArrowReaderMetadata, roots: &[usize]) -> Result<Vec<usize>, String> {
     let columns = metadata.parquet_schema().root_schema().get_fields();
     let nested = roots.iter().find(|&&root| {
@@ -46,8 +48,8 @@ fn has_int96(ty: &Type) -> bool {
     ty.get_physical_type() == PhysicalType::INT96
 }
 
-/// Returns the schema of a file with these INT96 columns in seconds: 64 bits of seconds do not
-/// overflow.
+/// Returns the schema of a file with the INT96 columns `columns` as timestamps in seconds, which fit into 64
+/// bits.
 pub(super) fn as_seconds(metadata: &ArrowReaderMetadata, columns: &[usize]) -> SchemaRef {
     let fields = metadata.schema().fields().iter().enumerate();
     let fields = fields.map(|(at, field)| {
@@ -60,11 +62,12 @@ pub(super) fn as_seconds(metadata: &ArrowReaderMetadata, columns: &[usize]) -> S
     Arc::new(Schema::new(fields.collect::<Vec<_>>()))
 }
 
-/// Returns exact timestamps in milliseconds. Each is computed from two readings of it: in
+/// Returns exact timestamps in milliseconds. Each is computed from two readings of the same value: in
 /// nanoseconds, which may have wrapped around, and in whole seconds.
 ///
 /// # Errors
-/// The position of a timestamp that is not a whole number of milliseconds, and a sentence about it.
+/// If a timestamp is not a whole number of milliseconds. The error is its position in the array, and a
+/// sentence.
 pub(super) fn milliseconds(
     nanoseconds: &ArrayRef,
     seconds: &ArrayRef,
@@ -88,8 +91,9 @@ pub(super) fn milliseconds(
     Ok(Arc::new(TimestampMillisecondArray::from(milliseconds)))
 }
 
-/// Returns a moment in milliseconds from its nanoseconds, which may have wrapped around at 64 bits,
-/// and its seconds, which were rounded down; `None` if it is no whole number of milliseconds.
+/// Returns a moment in milliseconds from its nanoseconds, which may have wrapped around at 64 bits, and its
+/// seconds, which were rounded down; `None` if it is no whole number of milliseconds, or does not fit into 64
+/// bits.
 fn exact_ms(ns: i64, s: i64) -> Option<i64> {
     let part_ns = ns.wrapping_sub(s.wrapping_mul(NS_PER_S));
     if part_ns % NS_PER_MS != 0 {

@@ -1,16 +1,16 @@
 //! The locations of files, as the metadata of a table names them.
 
-/// The schemes by which engines name buckets of S3.
+/// The beginnings of locations by which engines name buckets of S3.
 const BUCKETS: [&str; 3] = ["s3://", "s3a://", "s3n://"];
 
 /// The location of a file or a folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Location<'l> {
-    /// A path on a machine.
+    /// An absolute path on a machine.
     Path(&'l str),
     /// An object or a folder in a bucket of S3, as `BUCKET/KEY`.
     Bucket(&'l str),
-    /// A location that is neither an absolute path nor one in S3.
+    /// Any other location: a relative path, or a URL that is neither a file's nor one of S3.
     Other(&'l str),
 }
 
@@ -34,7 +34,8 @@ impl<'l> Location<'l> {
         }
     }
 
-    /// Returns the path of the location below the folder `folder`; `None` if it does not lie there.
+    /// Returns the path of the location relative to the folder `folder`; `None` if the location does not lie
+    /// below it.
     pub(super) fn below(self, folder: Self) -> Option<&'l str> {
         let (path, folder) = match (self, folder) {
             (Self::Path(path), Self::Path(folder))

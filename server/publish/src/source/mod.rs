@@ -65,7 +65,7 @@ use crate::views;
 /// The reason why rows cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum SourceError {
-    /// The system cannot read a file.
+    /// The operating system cannot read a file or a folder, or a file in a bucket does not exist.
     #[error("cannot read {}: {source}", path.display())]
     Io {
         path: PathBuf,
@@ -78,7 +78,7 @@ pub enum SourceError {
     /// A file or a table cannot be read, for example because it is damaged or has an unsupported format.
     #[error("{}: {problem}", path.display())]
     File {
-        /// The file, or the folder of the table.
+        /// The path or the location of the file, or of the folder with the files or the table.
         path: PathBuf,
         /// A sentence about what is wrong with the file, and what to do.
         problem: String,
@@ -87,7 +87,7 @@ pub enum SourceError {
     #[error("{}: row {row}: {problem}", path.display())]
     Row {
         path: PathBuf,
-        /// The number of the row in the file, from 1.
+        /// The number of the row in the file, from 1. Deleted rows count, too.
         row: u64,
         /// A sentence about what is wrong with the row.
         problem: String,
@@ -102,7 +102,7 @@ impl SourceError {
         |source| Self::Io { path, source }
     }
 
-    /// Returns a function for `map_err`, which makes the error of the file or folder `path` from a problem.
+    /// Returns a function for `map_err`: it turns a fault of the file or folder `path` into an error.
     fn file<E: ToString>(path: &Path) -> impl FnOnce(E) -> Self {
         let path = path.to_path_buf();
         move |problem| Self::File {
@@ -112,12 +112,13 @@ impl SourceError {
     }
 }
 
-/// Files of rows that have the same columns.
+/// The rows to load: files that have the same columns.
 #[derive(Debug)]
 pub struct Source {
     columns: Vec<String>,
     files: Vec<SourceFile>,
-    /// The columns of an Iceberg table, whose data files name them by ids.
+    /// The columns of an Iceberg table, whose data files name them by ids; `None` for Parquet files, whose
+    /// columns are found by their names.
     table: Option<Vec<SchemaField>>,
 }
 
@@ -129,12 +130,16 @@ pub struct SourceFile {
     deleted: Vec<u64>,
     /// The number of rows by the table's manifest, if deletes of further rows were ignored.
     rows_max: Option<u64>,
-    /// The ids of the columns whose values the file need not contain, because all its rows have the same value.
+    /// The ids of the columns that the file need not contain, because all its rows have the same values there
+    /// (the columns of identity partitions). Empty for a file of no Iceberg table.
     identity_columns: Arc<[i32]>,
 }
 
 impl SourceFile {
-    /// Returns the file at `place`, with its size. None of its rows count as deleted yet.
+    /// Looks up the size of the file at `place`, and returns the file without deleted rows.
+    ///
+    /// # Errors
+    /// If the file does not exist or cannot be read.
     fn find(place: Place) -> Result<Self> {
         Ok(Self {
             bytes: place.bytes()?,
@@ -151,7 +156,8 @@ impl SourceFile {
 }
 
 impl Source {
-    /// Opens Parquet files that have the columns of the first one.
+    /// Opens Parquet files. The columns of the first file are those of the source; [`rows`](Self::rows)
+    /// refuses a file with other columns.
     ///
     /// # Errors
     /// If a file cannot be read, if it lies in the folder of an Iceberg, Delta or Hudi table (which may have
@@ -161,11 +167,11 @@ impl Source {
         Self::of_files(paths.iter().cloned().map(Place::file).collect())
     }
 
-    /// Opens the Iceberg table in a folder, or the one that a metadata file describes. `name` is a tag
-    /// or a branch; without it, the rows are those of `main`.
+    /// Opens the Iceberg table in the folder `path`, or the one that the metadata file `path` describes.
+    /// `name` is a tag or a branch; without it, the rows are those of `main`.
     ///
     /// # Errors
-    /// If the table cannot be read as a whole.
+    /// If the table cannot be read, or has data files or delete files of a kind that ebb does not read.
     pub fn table(path: &Path, name: Option<&str>) -> Result<Self> {
         let (folder, metadata) = if path.is_dir() {
             (path.to_path_buf(), None)
@@ -177,12 +183,13 @@ impl Source {
         table::open(&Folder::Local(folder), metadata, name).map(Self::of_table)
     }
 
-    /// Opens what lies at a key of a bucket: a Parquet file, a folder of such files alone, or an Iceberg table by
-    /// its folder or one of its metadata files. The root of `target` is that of the bucket. `name` is a tag or a
-    /// branch of a table, as for [`Source::table`].
+    /// Opens the source at a key of a bucket: a Parquet file, a folder that has only such files, or an
+    /// Iceberg table by its folder or one of its metadata files. The root of `target` is the root of the
+    /// bucket. `name` is a tag or a branch of a table, as for [`Source::table`].
     ///
     /// # Errors
-    /// If a request to the bucket fails, or if none of these lies there.
+    /// If a request to the bucket fails, if there is no such source, if `name` is given for Parquet files, or
+    /// if the table cannot be read.
     pub fn bucket(target: &Target, key: &str, name: Option<&str>) -> Result<Self> {
         match bucket::find(target, key)? {
             Found::Files(files) if name.is_none() => Self::of_files(files),
@@ -221,7 +228,7 @@ impl Source {
         }
     }
 
-    /// Returns the names of the columns.
+    /// Returns the names of the columns: those of the first Parquet file, or those of the table.
     pub fn columns(&self) -> &[String] {
         &self.columns
     }
@@ -232,8 +239,9 @@ impl Source {
         &self.files
     }
 
-    /// Begins to read the rows of a file of this source: the values of `columns`, each a name and the
-    /// type of its values. A data file that is older than a column has nulls for it.
+    /// Begins to read the rows of a file of this source. `columns` are the wanted columns: the name of each,
+    /// and the CQL type to which its values are converted. A data file that is older than a column has nulls
+    /// for it.
     ///
     /// # Errors
     /// If the file is no Parquet file, or if its columns are not those of the source.
@@ -250,9 +258,13 @@ impl Source {
     }
 }
 
-/// Reads the metadata of a Parquet file. The Arrow types are derived from those of Parquet; texts and blobs
-/// become views. A schema of Arrow that the file may contain is ignored, because it can name other types for
-/// the same values.
+/// Reads the metadata of a Parquet file. The Arrow types are derived from those of Parquet, and texts and
+/// blobs become views into its pages. A schema of Arrow that the file may contain is ignored, because it can
+/// name other types for the same values.
+///
+/// # Errors
+/// If the file is no Parquet file, or if its schema is nested too deeply, is damaged, or has a group without
+/// columns.
 fn metadata(file: &PlaceReader, path: &Path) -> Result<ArrowReaderMetadata> {
     depth::check(file).map_err(SourceError::file(path))?;
     let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
@@ -267,7 +279,7 @@ fn metadata(file: &PlaceReader, path: &Path) -> Result<ArrowReaderMetadata> {
     views::of_metadata(&metadata).map_err(SourceError::file(path))
 }
 
-/// Returns whether a column is a group without columns, or has one inside.
+/// Returns whether `column` is a group that has no columns, or contains such a group.
 fn has_empty_group(column: &Type) -> bool {
     if !column.is_group() {
         return false;

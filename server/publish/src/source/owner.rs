@@ -21,10 +21,11 @@ const LOGS: [(&str, &str); 2] = [("_delta_log", "Delta"), (".hoodie", "Hudi")];
 /// The folder of an Iceberg table that contains its data files.
 const DATA: &str = "data";
 
-/// Checks that none of the local files `paths` lies in the folder of an Iceberg, Delta or Hudi table.
+/// Checks that none of the local files `paths` lies below the folder of a Delta or Hudi table, or below the
+/// data folder of an Iceberg table.
 ///
 /// # Errors
-/// If a file does. The error names the table.
+/// If a file does (the error names the table), or if a file does not exist.
 pub(super) fn check_files(paths: &[PathBuf]) -> Result<()> {
     let mut checked = BTreeSet::new();
     for path in paths {
@@ -42,8 +43,8 @@ pub(super) fn check_files(paths: &[PathBuf]) -> Result<()> {
     Ok(())
 }
 
-/// Returns why files in `folder` cannot be loaded one by one: a sentence about the table that the folder
-/// belongs to; `None` if it belongs to none.
+/// Returns why files in `folder` cannot be loaded one by one: a sentence about the table whose files they
+/// are. `None` if they belong to none.
 fn problem_of(folder: &Path) -> Option<String> {
     let log = LOGS.iter().find(|(log, _)| folder.join(log).is_dir());
     if let Some((log, format)) = log {
@@ -56,10 +57,12 @@ fn problem_of(folder: &Path) -> Option<String> {
     is_table.then(|| of_iceberg(table.display()))
 }
 
-/// Checks that the folder `key` of a bucket belongs to no table. `folders` are the folders in it.
+/// Checks that the folder `key` of a bucket is neither the folder of a Delta or Hudi table nor the data
+/// folder of an Iceberg table. `folders` are the folders directly in it. Folders further up are not looked
+/// at.
 ///
 /// # Errors
-/// If it belongs to a table. The error names the table.
+/// If the folder belongs to such a table. The error names the table.
 pub(super) fn check_key(target: &Target, key: &str, folders: &[Key]) -> Result<()> {
     let refused = |problem: String| SourceError::file(Path::new(&target.url(key)))(problem);
     let has = |log: &str| folders.iter().any(|folder| folder.filename() == Some(log));

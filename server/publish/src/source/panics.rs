@@ -10,14 +10,16 @@ use std::sync::Once;
 thread_local! {
     /// True while the thread is inside of [`caught`].
     static IS_CATCHING: Cell<bool> = const { Cell::new(false) };
-    /// The place and the message of the last panic inside of [`caught`].
+    /// The place and the message of the last panic inside of [`caught`], until the error with them is
+    /// returned.
     static PANIC: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
 static HOOK: Once = Once::new();
 
-/// Runs a step of reading a file. A panic in it is not printed, but becomes a sentence about the file, with the place
-/// of the panic: that shows whether the library or ebb has the fault. The caller must drop what the step has changed.
+/// Runs a step of reading a file. A panic in the step is not printed, but becomes the error: a sentence about
+/// the file with the place of the panic, which shows whether the library or ebb has the fault. After an
+/// error, the caller must not use what the step has changed.
 ///
 /// Panics of other threads, and those outside of this function, go to the hook that was there before.
 pub(super) fn caught<T>(step: impl FnOnce() -> T) -> Result<T, String> {

@@ -13,15 +13,14 @@ use super::{Result, SourceError};
 use crate::object::{ObjectReader, Window};
 use crate::target::Target;
 
-/// The greatest number of bytes of a file in a bucket that a reader fetches ahead, for all columns
-/// that it reads together. Each column gets at least 128 KiB, so more than 256 columns exceed this
-/// number.
+/// The memory for the parts of a file in a bucket that a reader has fetched, in bytes, for all columns that
+/// it reads together. Each column gets at least 128 KiB, so more than 256 columns take more.
 const AHEAD_BYTES: u64 = 32 << 20;
 
 /// The place of a file that another engine wrote: on this machine or in a bucket.
 #[derive(Debug, Clone)]
 pub(super) struct Place {
-    /// The path or the location, as errors name it.
+    /// The path of a local file, or the URL of an object. Errors show it.
     path: PathBuf,
     /// The object in a bucket; `None` for a file of this machine.
     object: Option<Object>,
@@ -32,18 +31,17 @@ pub(super) struct Place {
 struct Object {
     target: Target,
     key: Key,
-    /// The size of the object, if a list of the bucket's objects or the metadata of the
-    /// table has it.
+    /// The size of the object; `None` if it has not been looked up.
     bytes: Option<u64>,
 }
 
 impl Place {
-    /// Returns a file of this machine.
+    /// Returns the place of a local file.
     pub(super) fn file(path: PathBuf) -> Self {
         Self { path, object: None }
     }
 
-    /// Returns an object of a bucket. `bytes` is the size of the object, if it is known.
+    /// Returns the place of an object in a bucket. `bytes` is the size of the object, if it is known.
     pub(super) fn object(target: Target, key: Key, bytes: Option<u64>) -> Self {
         Self {
             path: target.url(key.as_ref()).into(),
@@ -51,22 +49,22 @@ impl Place {
         }
     }
 
-    /// Returns the path of a file of this machine, or the URL of an object in a bucket.
+    /// Returns the path of a local file, or the URL of an object in a bucket.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Returns the name of the file in its folder.
+    /// Returns the name of the file in its folder; `None` if the name is not UTF-8.
     pub(super) fn name(&self) -> Option<&str> {
         self.path.file_name()?.to_str()
     }
 
-    /// Returns the key of a file in a bucket.
+    /// Returns the key of an object in a bucket; `None` for a local file.
     pub(super) fn key(&self) -> Option<&Key> {
         self.object.as_ref().map(|object| &object.key)
     }
 
-    /// Returns the file with its size. `bytes` is `None` if the bucket has no such object.
+    /// Returns this place with the size of its object. `bytes` is `None` if the bucket has no such object.
     ///
     /// # Errors
     /// If there is no such object.
@@ -80,7 +78,7 @@ impl Place {
         Ok(self)
     }
 
-    /// Returns the size in bytes.
+    /// Returns the size of the file in bytes.
     ///
     /// # Errors
     /// If the file does not exist or cannot be read.
@@ -119,10 +117,11 @@ impl Place {
         }
     }
 
-    /// Opens the file for Parquet's library, to read `columns` columns.
+    /// Opens the file for Parquet's library, which will read `columns` columns at once.
     ///
     /// # Errors
-    /// If the file does not exist or cannot be read.
+    /// If the file does not exist or cannot be read. An object whose size is known is not looked up: if it is
+    /// absent, its first read fails.
     pub(super) fn open(&self, columns: usize) -> Result<PlaceReader> {
         let Some(Object { target, key, .. }) = &self.object else {
             let file = File::open(&self.path).map_err(SourceError::io(&self.path))?;

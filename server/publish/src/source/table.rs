@@ -16,7 +16,7 @@ use crate::iceberg::foreign::{SchemaField, SnapshotView, TableVersion};
 use crate::iceberg::manifest::{self, ManifestEntry, POSITIONAL_DELETES, ROWS, Status};
 use crate::iceberg::manifest_list::{self, ManifestFile};
 
-/// The end of the name of a metadata file.
+/// The end of the name of a metadata file. In the names of some compressed files `.gz` follows.
 pub(super) const METADATA_SUFFIX: &str = ".metadata.json";
 
 /// The largest size of a compressed metadata file, in bytes after decompression.
@@ -25,15 +25,19 @@ const METADATA_BYTES_MAX: u64 = 1 << 28;
 /// The first bytes of a gzip file.
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 
-/// A snapshot of a table.
+/// A snapshot of a table: its columns, and its data files with their deleted rows.
 #[derive(Debug)]
 pub(super) struct Table {
     pub(super) columns: Vec<SchemaField>,
     pub(super) files: Vec<SourceFile>,
 }
 
-/// Opens the table in a folder by the metadata file `metadata`, or else by its newest one. `name` is a tag or a
-/// branch; without it, the snapshot is that of `main`.
+/// Opens the table in a folder by the metadata file `metadata`, or else by its newest one. `name` is a tag or
+/// a branch; without it, the snapshot is that of `main`.
+///
+/// # Errors
+/// If the metadata cannot be read or is not certainly the newest, if there is no such tag or branch, or if a
+/// file of the snapshot is missing or of a kind that ebb does not read.
 pub(super) fn open(folder: &Folder, metadata: Option<Place>, name: Option<&str>) -> Result<Table> {
     let (metadata, oldest) = match metadata {
         Some(metadata) => (metadata, Vec::new()),
@@ -55,7 +59,10 @@ pub(super) fn open(folder: &Folder, metadata: Option<Place>, name: Option<&str>)
 }
 
 /// Finds the metadata file of the greatest version in the folder of a table. Also returns the metadata files
-/// of the least version, if that is not the same version.
+/// of the least version; none if there is only one version.
+///
+/// # Errors
+/// If there are several files of the greatest version, or none at all.
 fn newest_metadata(folder: &Folder) -> Result<(Place, Vec<Place>)> {
     let refused = |problem: String| SourceError::file(&folder.metadata_path())(problem);
     let mut versions: Vec<(u64, Place)> = Vec::new();
@@ -113,8 +120,9 @@ fn check_is_not_dropped(newest: &[u8], oldest: &[Place]) -> std::result::Result<
     }
 }
 
-/// Returns the version that the name of a metadata file begins with: N of `vN.metadata.json`, as
-/// folders have it, or of `N-UUID.metadata.json`, as catalogs have it.
+/// Returns N of the name of a metadata file: `vN.metadata.json`, as in tables without a catalog, or
+/// `N-UUID.metadata.json`, as catalogs write it. Either may also have `.gz` before or behind
+/// `.metadata.json`. `None` for other names.
 fn version_of(name: &str) -> Option<u64> {
     let name = name.strip_suffix(".gz").unwrap_or(name);
     let name = name.strip_suffix(METADATA_SUFFIX)?;
@@ -124,8 +132,10 @@ fn version_of(name: &str) -> Option<u64> {
     }
 }
 
-/// Decompresses `bytes` if they begin like a gzip file; otherwise returns them unchanged. Fails if they have
-/// more than [`METADATA_BYTES_MAX`] bytes after decompression.
+/// Decompresses `bytes` if they begin like a gzip file; otherwise returns them unchanged.
+///
+/// # Errors
+/// If `bytes` are damaged, or have more than [`METADATA_BYTES_MAX`] bytes after decompression.
 fn unpacked(bytes: Bytes) -> io::Result<Bytes> {
     if !bytes.starts_with(&GZIP) {
         return Ok(bytes);
@@ -140,7 +150,7 @@ fn unpacked(bytes: Bytes) -> io::Result<Bytes> {
     Ok(unpacked.into())
 }
 
-/// A data file or a delete file, as a manifest has it.
+/// The parts of a manifest entry that a reader needs: a data file or a delete file.
 struct Listed {
     content: i32,
     /// The location of the file, as the manifest has it.
@@ -153,7 +163,7 @@ struct Listed {
 }
 
 struct TableReader<'a> {
-    /// The metadata file, which errors name.
+    /// The path of the metadata file, for errors.
     metadata: &'a Path,
     folder: &'a Folder,
     view: &'a SnapshotView,
@@ -194,8 +204,9 @@ impl TableReader<'_> {
         rows.into_iter().zip(places).map(file).collect()
     }
 
-    /// Reads the manifests of a snapshot. A list that names the same manifest twice is an error, so that the memory
-    /// stays in proportion to the sizes of the manifests.
+    /// Reads all manifests of the manifest list at the location `list`. Returns the files that the snapshot has. A
+    /// list that names the same manifest twice is an error, so that the memory stays in proportion to the sizes of
+    /// the manifests.
     fn listed(&self, list: &str) -> Result<Vec<Listed>> {
         let list = self.place(list)?;
         let manifests = manifest_list::decode(&list.read()?);
@@ -214,7 +225,10 @@ impl TableReader<'_> {
         Ok(listed)
     }
 
-    /// Returns the place of a file of the table.
+    /// Returns the place of the file or manifest at the location `name`.
+    ///
+    /// # Errors
+    /// If the location is outside of the table, and not on the same machine or in the same bucket.
     fn place(&self, name: &str) -> Result<Place> {
         let place = self.folder.place(&self.view.location, name);
         place.unwrap_or_else(|| {
@@ -245,11 +259,11 @@ impl Listed {
         self.content == ROWS
     }
 
-    /// Checks that the file can be read.
+    /// Checks that ebb can read the file.
     ///
     /// # Errors
-    /// If it has a format other than Parquet, or if it has equality deletes or deletion vectors. The error is a
-    /// sentence about the file.
+    /// If it has a format other than Parquet, or if it has equality deletes or deletion vectors. The error is
+    /// a sentence about the file.
     fn check(&self) -> std::result::Result<(), String> {
         let (name, format) = (&self.name, &self.format);
         let is_parquet = format.eq_ignore_ascii_case("parquet");

@@ -204,8 +204,8 @@ fn a_file_with_a_flipped_bit_or_without_its_end_is_no_panic() {
     }
 }
 
-/// Writes a file without rows, whose only column lies in this many groups, each in the one before. The library for
-/// Parquet could not write the schema of a hundred thousand.
+/// Writes a file without rows. Its only column lies in `groups` groups, each in the one before. The library
+/// for Parquet could not write a schema of a hundred thousand groups.
 fn write_nested(path: &Path, groups: usize) {
     write_schema(path, groups, b"\x02");
 }
@@ -305,8 +305,8 @@ fn timestamps_of_96_bits_are_exact() {
     assert_eq!(rows(&source, &columns[1..]).unwrap(), ["1", "2", "3"]);
 }
 
-/// A Parquet file that pyarrow wrote: 1024 rows with the same blob of 2 MiB and a byte, which the
-/// column's dictionary stores once.
+/// A Parquet file that pyarrow wrote. Its 1024 rows have the same blob, of 2 MiB and one byte, which the
+/// dictionary of the column contains once.
 const SHARED_BLOB: &[u8] = b"\
     PAR1\x15\x04\x15\x8a\x80\x80\x02\x15\xba\x01L\x15\x02\x15\0\x12\0\0(\xb5/\xfd\xa0\x05\0 \
     \0l\0\0(\x01\0 \0x\x01\0\xf8\xff9\xd0\x02\x02\0\x10x\x02\0\x10x\x02\0\x10x\x02\0\x10x\
@@ -391,8 +391,8 @@ impl Fixture {
         self.dir.path().join("data").join(name)
     }
 
-    /// Adds a snapshot with the tag `tag`. One manifest lists its data files, and another one its delete
-    /// files.
+    /// Adds a snapshot with the files `files` and the tag `tag`. One manifest lists its data files, and
+    /// another one its delete files.
     fn commit(&mut self, tag: &str, files: &[TestFile<'_>]) {
         let snapshots = self.metadata["snapshots"].as_array_mut().unwrap();
         let id = snapshots.len() + 1;
@@ -432,7 +432,7 @@ impl Fixture {
     }
 }
 
-/// Returns a data file, in a manifest, that the snapshot adds.
+/// Returns the entry of a data file that the snapshot adds, for a manifest.
 fn added(path: &str) -> TestFile<'_> {
     TestFile {
         status: 1,
@@ -447,7 +447,8 @@ fn column(id: i32, name: &str, ty: impl Into<Json>) -> Json {
     json!({"id": id, "name": name, "required": false, "type": ty.into()})
 }
 
-/// Creates a table with two columns: the first one was renamed, and the second one was added later.
+/// Creates a table with two columns. After the first data file was written, the first column was renamed and
+/// the second one was added.
 fn renamed(engine: Engine) -> Fixture {
     let mut fixture = Fixture::new(
         engine,
@@ -660,7 +661,8 @@ fn a_column_that_a_file_lacks_and_that_is_not_null_is_refused() {
     assert!(error.contains("column key has no field id"), "{error}");
 }
 
-/// Returns an array of structs of two texts, `a` and `b`. `names` are the names and ids of the two fields.
+/// Returns an array of structs with two texts each. `a` and `b` are the values of the two fields, `names`
+/// their names and field ids.
 fn pairs(names: [(&str, i32); 2], a: &[&str], b: &[&str]) -> ArrayRef {
     let parts = [texts(a), texts(b)];
     let parts = parts.into_iter().zip(names).map(|(part, (name, id))| {
@@ -818,7 +820,7 @@ fn parquet_files_of_a_table_are_refused_by_the_name_of_the_table() {
     assert!(Source::parquet(&[x, data, beside]).is_ok());
 }
 
-/// Returns a bucket in memory with copies of all files of a folder, below the key `prefix`.
+/// Returns a bucket in memory with copies of all files below a folder. Their keys begin with `prefix`.
 fn bucket_with(folder: &Path, prefix: &str) -> Target {
     let bucket = in_memory("s3://lake").unwrap();
     put_all(&bucket, folder, prefix);

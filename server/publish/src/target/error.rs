@@ -18,14 +18,14 @@ pub enum TargetError {
     /// The folder cannot be used.
     #[error("{path}: {error}")]
     Folder {
-        /// The folder, as the user named it.
+        /// The path of the folder.
         path: String,
         error: io::Error,
     },
     /// The thread that sends parts of uploads cannot be started.
     #[error("starting the thread of a target: {0}")]
     Thread(io::Error),
-    /// An object cannot be read or written.
+    /// An object cannot be read, written, listed or removed.
     #[error("{call} {url}: {reason}")]
     Object {
         call: &'static str,
@@ -33,15 +33,16 @@ pub enum TargetError {
         url: String,
         reason: String,
     },
-    /// The target lets two publishers create the same object.
+    /// The target lets two publishers create the same object. The field is the location of the target.
     #[error(
         "{0} does not refuse to create an object twice, so two publishers could overwrite each other; choose a target that does"
     )]
     CreatesTwice(String),
 }
 
-/// Returns the text of an error. Of a server's response it shows only the status, the code and the
-/// message, because S3 repeats key ids and session tokens in the body of an error response.
+/// Returns the text of an error. If the error contains a server's response, the text shows only the status,
+/// the code and the message of the response: S3 repeats key ids and session tokens in the body of an error
+/// response.
 pub(super) fn reason(error: &Error) -> String {
     let text = error.to_string();
     let Some((before, status, body)) = split_answer(&text) else {
@@ -52,8 +53,8 @@ pub(super) fn reason(error: &Error) -> String {
     format!("{before}{}", parts.join(": "))
 }
 
-/// Splits the text of an error that contains a server's response: the text before the response, its
-/// status, and its body.
+/// Splits the text of an error that contains a server's response: the text before the response, its status
+/// (`None` if the text does not show one), and its body. `None` for the text of another error.
 fn split_answer(text: &str) -> Option<(&str, Option<&str>, &str)> {
     let after = |mark: &str| Some(text.split_at(text.find(mark)? + mark.len()));
     if let Some((before, answer)) = after(STATUS) {
@@ -64,7 +65,7 @@ fn split_answer(text: &str) -> Option<(&str, Option<&str>, &str)> {
     Some((before, None, body))
 }
 
-/// Returns the text of the first XML element `name`.
+/// Returns the text of the first XML element `name`; `None` if there is no such element.
 fn element<'b>(body: &'b str, name: &str) -> Option<&'b str> {
     let (_, rest) = body.split_once(&format!("<{name}>"))?;
     let (text, _) = rest.split_once(&format!("</{name}>"))?;

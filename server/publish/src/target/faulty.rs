@@ -17,18 +17,19 @@ use object_store::{
 
 use super::{Target, TargetError};
 
-/// The event at one call of a store.
+/// The event at one call of a store: a fault, or an action of another thread.
 #[derive(Clone)]
 pub enum Event {
     /// The publisher is killed: this call and all later ones fail, without an effect.
     Kill,
-    /// The publisher is killed after the call: it takes effect, and all later ones do not.
+    /// The publisher is killed right after the call: this call takes effect without an answer, and all later
+    /// ones fail without an effect.
     KillAfter,
-    /// The call takes effect, but its answer is lost.
+    /// The call takes effect, but its answer is lost. Later calls are not affected.
     LoseAnswer,
     /// This call and all later ones have no effect and get no answer: the caller waits for ever.
     Stall,
-    /// Another thread runs this function before the call.
+    /// Another thread runs this function before the call, which then continues as usual.
     Meanwhile(Arc<dyn Fn() + Send + Sync>),
 }
 
@@ -45,7 +46,7 @@ impl fmt::Debug for Event {
     }
 }
 
-/// The outcome of a call.
+/// The way in which a call ends.
 pub(crate) enum Fate {
     Answered,
     AnswerLost,
@@ -59,8 +60,8 @@ struct FaultyStore {
     calls: Arc<Calls>,
 }
 
-/// A counter of the calls of a store and of its uploads, and of the requests to a catalog if a test counts
-/// these, too. An event happens at one of the calls.
+/// A counter of the calls of a store and of its uploads, with the event that happens at one of them. Requests
+/// to a catalog count, too, if a test passes the counter to the catalog.
 #[derive(Debug)]
 pub struct Calls {
     made: AtomicUsize,
@@ -76,12 +77,14 @@ pub fn in_memory(url: &str) -> Result<Target, TargetError> {
     Target::over(Arc::new(InMemory::new()), url.to_owned())
 }
 
-/// Returns a target with the store and the catalog of `target`. Call number `at` of the store meets `event`.
-/// Calls are counted from 0; requests to the catalog are not counted.
+/// Returns a target with the store and the catalog of `target`, and the counter of its calls. `event` happens
+/// at call number `at` of the store, counted from 0. Requests to the catalog are not counted.
+///
+/// The new target has a thread of its own: a call that waits for other calls of `target` must not hold up the
+/// thread that makes them.
 ///
 /// # Errors
-/// If the thread of the new target cannot be started. The new target has a thread of its own, because a call
-/// that waits for other calls of `target` must not hold up the thread that makes them.
+/// If this thread cannot be started.
 pub fn with_event(
     target: &Target,
     at: usize,
@@ -105,13 +108,14 @@ pub fn with_event(
     Ok((faulty, calls))
 }
 
-/// Returns a target in the store `inner`.
+/// Returns a target over the store `inner`, without faults.
 #[cfg(test)]
 pub(crate) fn target(inner: &InMemory) -> Target {
     Target::over(Arc::new(inner.clone()), "memory://store".to_owned()).unwrap()
 }
 
-/// Returns a target in the store `inner`, whose call number `at` meets an event, as [`with_event`] does.
+/// Returns a target over the store `inner`, with `event` at call number `at`, and the counter of its calls,
+/// as [`with_event`] does.
 #[cfg(test)]
 pub(crate) fn faulty_target(inner: &InMemory, at: usize, event: Event) -> (Target, Arc<Calls>) {
     with_event(&target(inner), at, event).unwrap()
@@ -123,7 +127,7 @@ impl Calls {
         self.made.load(Ordering::Relaxed) > self.at
     }
 
-    /// Counts a call, and returns its outcome.
+    /// Counts a call, and returns how it ends. Runs the function of [`Event::Meanwhile`] if this is its call.
     pub(crate) fn next(&self) -> Fate {
         let call = self.made.fetch_add(1, Ordering::Relaxed);
         match &self.event {

@@ -9,6 +9,9 @@ use super::TargetError;
 
 /// Splits the path of a folder into the part that exists, with symbolic links resolved, and the part that
 /// does not exist yet.
+///
+/// # Errors
+/// If the part that exists is a file, or if there is a `..` in the part that does not exist.
 pub(super) fn split_absent(path: &FsPath) -> io::Result<(PathBuf, PathBuf)> {
     let path = absolute(path)?;
     let there = path.ancestors().find(|part| part.exists());
@@ -29,8 +32,9 @@ pub(super) fn split_absent(path: &FsPath) -> io::Result<(PathBuf, PathBuf)> {
 /// Returns the location of a folder, as metadata names it.
 ///
 /// # Errors
-/// If readers would look for another folder. The parser of URLs in PyIceberg and Polars ends a path at `?` and `#`,
-/// and leaves out tabs and line breaks.
+/// If the path has a `?`, a `#` or a control character, or is not UTF-8. Some readers would look for another
+/// folder: the parser of URLs in PyIceberg and Polars ends a path at `?` and `#`, and leaves out tabs and
+/// line breaks.
 pub(super) fn url_of(folder: &FsPath) -> Result<String, TargetError> {
     let is_lost = |of_path: char| of_path.is_control() || matches!(of_path, '?' | '#');
     let path = folder.to_str().filter(|path| !path.contains(is_lost));
@@ -43,8 +47,9 @@ pub(super) fn url_of(folder: &FsPath) -> Result<String, TargetError> {
     })
 }
 
-/// Removes files `OBJECT#NUMBER` of a folder if `is_left` returns true for the name of the object. In
-/// such a file `object_store` collects an object until it is complete. Returns the number of removed files.
+/// Removes those files `OBJECT#NUMBER` directly in a folder for which `is_left` returns true, given `OBJECT`.
+/// In such a file `object_store` collects the object until it is complete. Returns the number of removed
+/// files; 0 if there is no such folder.
 pub(super) fn remove_staged(folder: &FsPath, is_left: impl Fn(&str) -> bool) -> io::Result<usize> {
     let files = match fs::read_dir(folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),

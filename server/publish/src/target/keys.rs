@@ -10,8 +10,8 @@ use object_store::{Error, ObjectStoreExt as _};
 
 use super::{Result, Target, TargetError};
 
-/// The greatest number of requests of one call that are under way at once. With 50 ms for each, a thousand
-/// objects take three seconds.
+/// The greatest number of requests that one call makes at once. If each takes 50 ms, a thousand objects take
+/// three seconds.
 const READS_IN_FLIGHT: usize = 16;
 
 /// The objects and folders directly in a folder.
@@ -19,15 +19,15 @@ const READS_IN_FLIGHT: usize = 16;
 pub(crate) struct FolderEntries {
     /// The keys of the objects, and their sizes in bytes.
     pub(crate) objects: Vec<(Path, u64)>,
-    /// The folders below.
+    /// The keys of the folders.
     pub(crate) folders: Vec<Path>,
 }
 
 impl Target {
-    /// Returns the key of an object, as a location or a user names it.
+    /// Returns the key of an object that a location or a user names, with exactly these characters.
     ///
     /// # Errors
-    /// If no object has such a key: a part of it is empty, `.` or `..`, or has a control character.
+    /// If no object can have such a key: a part of it is empty, `.` or `..`, or has a control character.
     pub(crate) fn key(&self, name: &str) -> Result<Path> {
         Path::parse(name).map_err(|error| TargetError::Object {
             call: "reading",
@@ -112,7 +112,8 @@ impl Target {
         read.map_err(|error| self.failed("reading", key.as_ref(), &error))
     }
 
-    /// Lists the objects and folders directly in the folder `key`; nothing if there is no such folder.
+    /// Lists the objects and folders directly in the folder `key`. Both lists are empty if there is no such
+    /// folder.
     ///
     /// # Errors
     /// If a request to the target fails.

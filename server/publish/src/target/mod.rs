@@ -56,15 +56,16 @@ const CREATE_ATTEMPTS: usize = 10;
 
 type Result<T> = std::result::Result<T, TargetError>;
 
-/// A folder or a bucket in which publications lie, with their catalog if they have one.
+/// A folder or a bucket in which publications lie, with the catalog of its tables if they have one. Clones
+/// share the connections and the thread.
 #[derive(Clone)]
 pub struct Target {
     store: Arc<dyn ObjectStore>,
     /// The location of the root, without a slash at its end.
     url: String,
-    /// The root, if it is a folder.
+    /// The path of the root; `None` for a bucket.
     folder: Option<PathBuf>,
-    /// The catalog by which tables are committed.
+    /// The catalog by which tables are committed; `None` if they are committed by objects of the target.
     #[cfg(feature = "s3")]
     catalog: Option<Arc<RestCatalog>>,
     runtime: Arc<Runtime>,
@@ -83,11 +84,11 @@ impl Target {
     /// Opens a folder, which may be absent: the first object creates it.
     ///
     /// The calling thread must have the ordinary scheduling class, not the idle class of tasks, because the
-    /// target's thread inherits its class and its cores.
+    /// target's thread inherits the class and the cores of the caller.
     ///
     /// # Errors
-    /// If the folder is a file, or lies below one, or if its path has characters that some readers do not
-    /// parse correctly in a URL.
+    /// If the folder is a file, or lies below one, if its path has characters that some readers do not parse
+    /// correctly in a URL, or if the target's thread cannot be started.
     pub fn folder(path: &FsPath) -> Result<Self> {
         let failed = |error| TargetError::Folder {
             path: path.display().to_string(),
@@ -109,14 +110,14 @@ impl Target {
         })
     }
 
-    /// Opens the objects of a bucket of S3 whose keys begin with `prefix`, which is empty for all of them.
-    /// Endpoint and credentials come from the environment, and nothing is sent yet. `name` and `prefix` must
-    /// consist of characters that read the same in a key and in a URL.
+    /// Opens the objects of a bucket of S3 whose keys begin with the folder `prefix`; all its objects if
+    /// `prefix` is empty. Endpoint and credentials come from the environment, and nothing is sent yet. `name`
+    /// and `prefix` must consist of characters that read the same in a key and in a URL.
     ///
     /// The calling thread must have the ordinary scheduling class, as for [`Target::folder`].
     ///
     /// # Errors
-    /// If a setting of the environment is invalid, or if this build has no S3.
+    /// If a setting of the environment is invalid, or if the target's thread cannot be started.
     #[cfg(feature = "s3")]
     pub fn bucket(name: &str, prefix: &str) -> Result<Self> {
         s3::open(name, prefix, std::env::vars_os())
@@ -135,7 +136,11 @@ impl Target {
         ))
     }
 
-    /// Returns the target with the root of `store` as its root. `url` is the location of this root.
+    /// Returns the target with the root of `store` as its root, and starts its thread. `url` is the location
+    /// of this root.
+    ///
+    /// # Errors
+    /// If the thread cannot be started.
     pub(crate) fn over(store: Arc<dyn ObjectStore>, url: String) -> Result<Self> {
         // Callers wait in their own threads. This one sends the parts of uploads meanwhile, keeps
         // connections alive and watches time-outs. Threads for files end after each call: kept ones
@@ -164,7 +169,7 @@ impl Target {
     /// objects of the target. Secrets come from the environment, and nothing is sent yet.
     ///
     /// # Errors
-    /// If the URL or a setting of the environment is invalid, or if this build has no HTTP.
+    /// If the URL or a setting of the environment is invalid.
     #[cfg(feature = "s3")]
     pub fn with_catalog(self, url: &str) -> Result<Self> {
         self.with_catalog_of(url, std::env::vars_os())
@@ -185,6 +190,9 @@ impl Target {
 
     /// Returns this target with its tables committed by the catalog at `url`, whose settings come from
     /// `variables` instead of from the environment.
+    ///
+    /// # Errors
+    /// If the URL or a setting is invalid.
     #[cfg(feature = "s3")]
     pub(crate) fn with_catalog_of(
         self,
@@ -199,18 +207,20 @@ impl Target {
         })
     }
 
-    /// Returns the catalog by which tables are committed.
+    /// Returns the catalog by which tables are committed; `None` if they are committed by objects of the
+    /// target.
     #[cfg(feature = "s3")]
     pub(crate) fn catalog(&self) -> Option<&RestCatalog> {
         self.catalog.as_deref()
     }
 
-    /// Returns the location of an object, as metadata names it.
+    /// Returns the location of the object `name`, as metadata names it.
     pub fn url(&self, name: &str) -> String {
         format!("{}/{name}", self.url)
     }
 
-    /// Returns the name of the object at a location; `None` if the location lies outside of the target.
+    /// Returns the name of the object at the location `url`; `None` if the location lies outside of the
+    /// target.
     pub fn name<'u>(&self, url: &'u str) -> Option<&'u str> {
         url.strip_prefix(&self.url)?.strip_prefix('/')
     }
@@ -262,7 +272,8 @@ impl Target {
         self.get(&Path::from(name))
     }
 
-    /// Lists the names of all objects under the folder `name`.
+    /// Lists the names of all objects below the folder `name`, at any depth, in no particular order; none if
+    /// there is no such folder.
     ///
     /// # Errors
     /// If a request to the target fails.
@@ -289,10 +300,10 @@ impl Target {
         }
     }
 
-    /// Removes, under the folder `name`, the temporary files of incomplete uploads, if `is_left` returns true
-    /// for the name of the object. It must return true only for an upload that can no longer be of use,
-    /// because its publisher was killed or will be refused. Returns the number of removed files. A bucket
-    /// lists no incomplete uploads: a rule of its lifecycle removes them.
+    /// Removes the temporary files of incomplete uploads directly in the folder `name`, if `is_left` returns
+    /// true for the name of the object in the folder. `is_left` must return true only for an upload that can
+    /// no longer be of use, because its publisher was killed or will be refused. Returns the number of
+    /// removed files. For a bucket it is 0: a rule of the bucket's lifecycle removes incomplete uploads.
     ///
     /// # Errors
     /// If the folder cannot be read, or a file cannot be removed.
@@ -310,7 +321,7 @@ impl Target {
         })
     }
 
-    /// Begins an object that appears once it is [complete](Upload::complete).
+    /// Begins to write an object, which appears once the upload is [complete](Upload::complete).
     ///
     /// # Errors
     /// If a request to the target fails.

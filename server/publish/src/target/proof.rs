@@ -6,11 +6,11 @@ use object_store::path::Path;
 
 use super::{Result, Target, TargetError};
 
-/// The greatest number of attempts to prove that a target refuses to create a name twice. Each publisher
-/// that begins meanwhile may make one attempt fail.
+/// The greatest number of attempts to prove that a target refuses to create a name twice. Each publisher that
+/// begins at the same time may make one attempt fail.
 const PROOF_ATTEMPTS: usize = 10;
 
-/// The folder of objects that are ebb's own and of no table.
+/// The folder of ebb's own objects, which lies outside of all tables.
 const OWN: &str = "_ebb";
 
 /// The prefix of the names, in [`OWN`], of the objects by which a target proves that it creates a name only
@@ -18,13 +18,14 @@ const OWN: &str = "_ebb";
 const PROBE: &str = "probe-";
 
 impl Target {
-    /// Proves that the target refuses to create a name twice, and removes the probes that killed publishers
-    /// have left. `unique` is a unique name.
+    /// Proves that the target refuses to create a name twice, and removes the probes (objects for this proof)
+    /// that killed publishers have left. `unique` becomes part of the probe's name; no other publisher may
+    /// use the same text.
     ///
-    /// A probe is made for no version of a table, so nothing shows whether its publisher is still at work,
-    /// and clocks of servers and of this machine may differ too much to compare ages. So another publisher
-    /// may remove the probe of this one, too. Then the second creation succeeds, as on a target that never
-    /// refuses, and the proof begins anew.
+    /// Nothing shows whether the publisher of another probe is still at work: a probe belongs to no version
+    /// of a table, and clocks of servers and of this machine may differ too much to compare ages. So each
+    /// publisher removes all probes, and another one may remove the probe of this call. Then the second
+    /// creation succeeds, as on a target that never refuses, and the proof begins anew.
     ///
     /// # Errors
     /// If the target does not refuse, or if it cannot be written.
@@ -44,8 +45,8 @@ impl Target {
         }
     }
 
-    /// Creates an object twice, with different bytes, and removes it. Returns whether the second creation
-    /// was refused.
+    /// Creates an object twice, with different bytes, and removes it. Returns whether the first creation
+    /// succeeded and the second one was refused.
     fn refuses_second(&self, name: &str) -> Result<bool> {
         let first = self.create(name, Bytes::from_static(b"a"))?;
         let second = self.create(name, Bytes::from_static(b"b"));
@@ -53,7 +54,7 @@ impl Target {
         Ok(first && !second?)
     }
 
-    /// Removes all probes, complete or not.
+    /// Removes all probes, complete or not, of any publisher.
     fn remove_probes(&self) -> Result<()> {
         let path = Path::from(OWN);
         let listed = self.store.list_with_delimiter(Some(&path));

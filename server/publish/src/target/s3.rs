@@ -20,12 +20,12 @@ use crate::catalog::is_plain;
 #[cfg(test)]
 mod tests;
 
-/// The time-out of a request: a slow line sends eight parts of uploads at once, 64 MiB, in this time
-/// at 9 Mbit/s. `AWS_TIMEOUT` replaces it.
+/// The time-out of a request. In this time even a line of 9 Mbit/s sends 64 MiB: the parts of uploads that
+/// four tasks send at once. `AWS_TIMEOUT` replaces it.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The time after which a failed request is not retried. As the last attempt takes at most [`TIMEOUT`], no
-/// call takes much longer than three minutes.
+/// The time after which a failed request is not retried, counted from the first attempt. As the last attempt
+/// takes at most [`TIMEOUT`], no call takes much longer than three minutes.
 const RETRY_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// The variable that limits the attempts at a request.
@@ -62,9 +62,13 @@ pub(super) fn open(
     Target::over(Arc::new(PrefixStore::new(store, prefix)), url)
 }
 
-/// Returns the settings that are in variables of the environment. An empty variable counts as unset.
+/// Returns the client's settings from the variables of the environment whose names begin with `AWS_`. An
+/// empty variable counts as unset.
 ///
 /// The client panics where it writes invalid values into a request, so they are checked here.
+///
+/// # Errors
+/// If a setting is invalid, or if the endpoint is not encrypted and `AWS_ALLOW_HTTP` is not true.
 fn builder(variables: impl IntoIterator<Item = (OsString, OsString)>) -> Result<AmazonS3Builder> {
     let options = ClientOptions::new().with_timeout(TIMEOUT);
     let mut builder = AmazonS3Builder::new().with_client_options(options);

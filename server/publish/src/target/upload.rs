@@ -11,23 +11,24 @@ use tokio::time::timeout;
 
 use super::{Result, Target, TargetError};
 
-/// The size of a part of an upload, in bytes. S3 takes at most 10,000 parts, each of at least 5 MiB.
+/// The size of a part of an upload, in bytes. S3 takes at most 10,000 parts, each of at least 5 MiB, so an
+/// object has at most 78 GiB.
 pub(super) const PART_BYTES: usize = 8 << 20;
 
-/// The greatest number of parts of an upload that are sent at once. With the one that is filled, an
-/// upload holds 24 MiB; four tasks at once, 96 MiB.
+/// The greatest number of parts of an upload that are sent at once. Together with the part that is being
+/// filled, an upload takes 24 MiB of memory; the uploads of four tasks, 96 MiB.
 const PARTS_IN_FLIGHT: usize = 2;
 
 /// The longest time for which an aborted upload waits until its parts are removed. If the store stalls
 /// longer, the parts stay until a rule of the bucket's lifecycle removes them.
 const ABORT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// An object that is being written. It leaves nothing behind if it is dropped before it is complete,
+/// An object that is being written. If the upload is dropped before it is complete, it leaves nothing behind,
 /// unless the process ends or the store stalls.
 pub struct Upload {
     target: Target,
     name: String,
-    /// The upload in the store; `None` once the object is complete, or once a part of it failed.
+    /// The upload in the store; `None` once the object is complete or the upload is aborted.
     upload: Option<Box<dyn MultipartUpload>>,
     sending: JoinSet<object_store::Result<()>>,
     part: Vec<u8>,
@@ -54,7 +55,7 @@ impl Upload {
         }
     }
 
-    /// Makes the object appear under its name.
+    /// Sends the last part, waits for all parts, and makes the object appear under its name.
     ///
     /// # Errors
     /// If a request to the target fails. It is then unknown whether the object exists.
@@ -75,8 +76,11 @@ impl Upload {
         }
     }
 
-    /// Begins to send the part that is being filled, once fewer than [`PARTS_IN_FLIGHT`] others are being
-    /// sent.
+    /// Begins to send the part that is being filled. First waits until fewer than [`PARTS_IN_FLIGHT`] other
+    /// parts are being sent.
+    ///
+    /// # Errors
+    /// If one of the other parts could not be sent: the upload is then aborted.
     fn send_part(&mut self) -> Result<()> {
         self.wait_for_parts(PARTS_IN_FLIGHT - 1)?;
         let Some(upload) = &mut self.upload else {
@@ -88,7 +92,10 @@ impl Upload {
         Ok(())
     }
 
-    /// Waits until at most `left` parts are being sent. Aborts the upload if one of them failed.
+    /// Waits until at most `left` parts are being sent.
+    ///
+    /// # Errors
+    /// If one of the parts could not be sent. Aborts the upload first.
     fn wait_for_parts(&mut self, left: usize) -> Result<()> {
         while self.sending.len() > left {
             let sent = self.target.runtime.block_on(self.sending.join_next());
@@ -104,7 +111,8 @@ impl Upload {
         Ok(())
     }
 
-    /// Aborts the upload of the object, and removes the parts that were sent.
+    /// Aborts the upload, unless it is complete or aborted already, and removes the parts that were sent.
+    /// Waits at most [`ABORT_TIMEOUT`].
     fn abort(&mut self) {
         let Some(mut upload) = self.upload.take() else {
             return;

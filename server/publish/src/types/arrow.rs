@@ -9,14 +9,15 @@ use parquet::arrow::PARQUET_FIELD_ID_META_KEY;
 use super::DecimalForm;
 use super::iceberg::{IcebergType, NestedField};
 
-/// Returns the Arrow field, which carries the field id for Parquet.
+/// Returns the Arrow field of a field of Iceberg. Its metadata has the field id, which Parquet's library
+/// writes into the file.
 pub fn arrow_field(field: &NestedField) -> FieldRef {
     let id = (PARQUET_FIELD_ID_META_KEY.to_owned(), field.id.to_string());
     let made = Field::new(&field.name, data_type(&field.ty), !field.required);
     Arc::new(made.with_metadata(HashMap::from([id])))
 }
 
-/// Returns the entries of a map: the group that Parquet calls `key_value`.
+/// Returns the Arrow field of a map's entries, the group that Parquet calls `key_value`.
 pub(super) fn entries(key: &NestedField, value: &NestedField) -> FieldRef {
     let parts = Fields::from(vec![arrow_field(key), arrow_field(value)]);
     Arc::new(Field::new("key_value", DataType::Struct(parts), false))

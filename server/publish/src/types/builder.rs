@@ -85,9 +85,9 @@ impl ColumnBuilder {
     }
 }
 
-/// The state that all parts of a value share while it is appended.
+/// The state that is passed to all parts of a value while it is appended.
 struct Appending<'a> {
-    /// The rule for empty values (of no bytes, in types such as `int`).
+    /// The rule for empty values: values of no bytes, in types such as `int`.
     rule: OnEmpty,
     /// The number of empty values that became null.
     seen: &'a mut u64,
@@ -112,7 +112,7 @@ enum Values {
     Binary(BinaryBuilder),
     Text {
         builder: StringBuilder,
-        /// Memory for the text of a value, used again for the next value.
+        /// Memory for the text of one value, which the next value uses again.
         buffer: Vec<u8>,
     },
     Duration {
@@ -140,7 +140,8 @@ enum Values {
     },
 }
 
-/// The lists of an array of lists: where each ends among the elements, and whether it is null.
+/// The lists in an array of lists: where the elements of each list end among all elements, and whether the
+/// list is null.
 #[derive(Debug)]
 struct Ends {
     ends: Vec<i32>,
@@ -156,7 +157,10 @@ impl Ends {
         }
     }
 
-    /// Appends a list of `count` elements; `None` is null.
+    /// Appends a list of `count` elements; with `None`, a null.
+    ///
+    /// # Errors
+    /// If the array would have more elements than an `i32` counts.
     fn append(&mut self, count: Option<usize>) -> Result<(), ValueError> {
         let last = self.ends.last().copied().unwrap_or(0);
         let added = i32::try_from(count.unwrap_or(0)).ok();
@@ -487,7 +491,8 @@ impl Values {
     }
 }
 
-/// Returns the types of the components of a tuple or of the fields of a user-defined type.
+/// Returns the types of the components of a tuple or of the fields of a user-defined type; none for another
+/// type.
 fn component_types(ty: &CqlType) -> Vec<&CqlType> {
     match ty {
         CqlType::Tuple(types) => types.iter().collect(),

@@ -17,7 +17,7 @@ pub enum IcebergType {
     String,
     Binary,
     Decimal(DecimalForm),
-    /// A list, whose elements have the field called `element`.
+    /// A list. The field of its elements is called `element`.
     List(Box<NestedField>),
     Map {
         /// The field of the keys, which is called `key` and is required.
@@ -28,7 +28,7 @@ pub enum IcebergType {
     Struct(Vec<NestedField>),
 }
 
-/// A column, or a part of a nested type.
+/// A column of an Iceberg table, or a field inside of a column's type.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NestedField {
     /// The id of the field, unique in the table. Readers find the field in a data file by this id.
@@ -51,8 +51,8 @@ impl NestedField {
         })
     }
 
-    /// Reads what [`to_json`](Self::to_json) returned; `None` if the JSON has another form or a type
-    /// that ebb does not publish.
+    /// Parses an entry of `fields` in the JSON of a schema, as [`to_json`](Self::to_json) returns it. `None`
+    /// if the JSON has another form, or a type that ebb does not publish.
     pub fn from_json(json: &Value) -> Option<Self> {
         Some(Self {
             id: id(json, "id")?,
@@ -100,8 +100,8 @@ impl IcebergType {
         }
     }
 
-    /// Reads what [`to_json`](Self::to_json) returned; `None` if the JSON has another form or a type
-    /// that ebb does not publish.
+    /// Parses the JSON of a type, as [`to_json`](Self::to_json) returns it. `None` if the JSON has another
+    /// form, or a type that ebb does not publish.
     pub fn from_json(json: &Value) -> Option<Self> {
         if let Some(name) = json.as_str() {
             return Self::primitive(name);

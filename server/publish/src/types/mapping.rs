@@ -10,7 +10,7 @@ use ebb_model::types::CqlType;
 use super::iceberg::{IcebergType, NestedField};
 use super::{DecimalForm, TypeOptions};
 
-/// A source of field ids. It returns each id once.
+/// A source of field ids. It never returns an id twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct FieldIds {
     /// The greatest id that a field of the table has had, in this publication or an earlier one:
@@ -19,19 +19,19 @@ pub struct FieldIds {
 }
 
 impl FieldIds {
-    /// Returns an id that no field of the table had.
+    /// Returns an id that no field of the table has had.
     ///
     /// # Panics
-    /// After 2^31 ids. A table has at most some thousand columns, and each change adds one id.
+    /// If all ids are used, 2^31 - 1. A table has at most some thousand columns, and each change adds one id.
     fn next(&mut self) -> i32 {
         self.last = self.last.checked_add(1).expect("fewer than 2^31 field ids");
         self.last
     }
 }
 
-/// Returns the field of a column. `previous` is the field of the same column in the publication before,
-/// `None` for a new column. Nested fields that exist in `previous` keep their ids. A field whose type
-/// changed gets a new id.
+/// Returns the field of a column. `previous` is the field of the same column in the publication before;
+/// `None` for a new column. The field and those nested in it keep the ids that they have in `previous`. A new
+/// field gets a new id, and so does one whose type changed, unless it is a list, a map or a struct as before.
 pub fn field(
     name: &str,
     ty: &CqlType,
@@ -65,9 +65,9 @@ pub fn field(
     }
 }
 
-/// Returns whether a field keeps its id when its type changes from `a` to `b`. Other types must be
-/// equal, but two lists, maps or structs need not: their nested fields have ids of their own and
-/// are compared themselves.
+/// Returns whether a field keeps its id when its type changes from `a` to `b`. It does if the types are
+/// equal, or if both are lists, both maps or both structs: their nested fields have ids of their own and are
+/// compared by themselves.
 fn is_same_kind(a: &IcebergType, b: &IcebergType) -> bool {
     use IcebergType as T;
     match (a, b) {
@@ -78,8 +78,8 @@ fn is_same_kind(a: &IcebergType, b: &IcebergType) -> bool {
     }
 }
 
-/// Returns the Iceberg type of a CQL type. The fields nested in it keep the ids that they have in
-/// `previous`, and new ones get theirs from `ids`.
+/// Returns the Iceberg type of a CQL type. The fields nested in it keep the ids that they have in `previous`;
+/// those that are new, or whose types changed, get ids from `ids`.
 fn iceberg_type(
     ty: &CqlType,
     options: &TypeOptions,
@@ -157,8 +157,8 @@ fn iceberg_type(
     }
 }
 
-/// The fields of the struct that a CQL duration becomes. They have CQL types, because the struct
-/// gets its field ids like a user-defined type.
+/// The fields of the struct that a CQL duration becomes, with their CQL types: the struct gets its field ids
+/// in the same way as that of a user-defined type.
 pub(super) const DURATION: [(&str, CqlType); 3] = [
     ("months", CqlType::Int),
     ("days", CqlType::Int),

@@ -61,14 +61,14 @@ pub use self::read::read_value;
 /// The user's choices for types that can be published in several forms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TypeOptions {
-    /// The precision and scale with which a `decimal` is published; with `None` it is published as
-    /// text.
+    /// The precision and scale with which a `decimal` is published; `None` if it is published as text.
     pub decimal: Option<DecimalForm>,
     /// Whether `varint` becomes text. Otherwise it becomes decimal(38, 0).
     pub varint_as_text: bool,
 }
 
-/// Precision and scale of a decimal of Iceberg.
+/// The precision of a decimal in Iceberg (its number of digits) and its scale (the number of digits after the
+/// point).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DecimalForm {
     precision: u8,
@@ -93,20 +93,21 @@ impl DecimalForm {
     }
 }
 
-/// The treatment of an empty value of a type such as `int`, which CQL distinguishes from null and
-/// from every number. Iceberg has no such value.
+/// The treatment of an empty value (of no bytes) of a type such as `int`. CQL distinguishes such a value from
+/// null and from every number; Iceberg has no such value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnEmpty {
     /// An empty value is an error, which ends the conversion.
     #[default]
     Refuse,
-    /// The value becomes null. A key of a map cannot, and fails.
+    /// The value becomes null. A key of a map cannot become null: an empty key is an error.
     Null,
 }
 
 impl OnEmpty {
-    /// Returns whether the rule applies to the empty value of `ty`: whether `ty` is a native type whose empty value
-    /// Iceberg does not have. Collections and tuples are not native: their decoding decides about empty bytes.
+    /// Returns whether the rule applies to the empty value of `ty`: whether `ty` is a native type for which
+    /// Iceberg has no empty value. Collections and tuples are not native: their decoding decides about empty
+    /// bytes.
     fn applies_to(ty: &CqlType) -> bool {
         ty.is_native() && !matches!(ty, CqlType::Ascii | CqlType::Text | CqlType::Blob)
     }

@@ -21,8 +21,8 @@ use super::{OnEmpty, ValueError, scalar};
 
 const NANOS_PER_DAY: i64 = 86_400_000_000_000;
 
-/// The program that wrote a file. Some values in files of ebb have another meaning, or none, in those of other
-/// engines.
+/// The program that wrote a file. Some values in files of ebb mean something else in files of other engines,
+/// or are not valid there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Writer {
     /// The program ebb. Every value is read as the one that was published: CQL accepts any integer of 64 bits as a
@@ -266,7 +266,8 @@ fn read(
     Ok(Some(bytes))
 }
 
-/// Returns the integer at `row` from an array of any width; `None` if the array has values of another type.
+/// Returns the integer at `row` of an array of integers of any width, signed or not; `None` if the array has
+/// values of another type.
 fn integer(array: &dyn Array, row: usize) -> Option<i128> {
     Some(match array.data_type() {
         DataType::Int8 => array.as_primitive::<Int8Type>().value(row).into(),
@@ -281,7 +282,8 @@ fn integer(array: &dyn Array, row: usize) -> Option<i128> {
     })
 }
 
-/// Returns the time of the day at `row` in nanoseconds; `None` if the array has values of another type.
+/// Returns the time of the day at `row` in nanoseconds; `None` if the array has values of another type. A
+/// time that does not fit into an `i64` saturates, so it stays outside of a day.
 fn nanos_of_day(array: &dyn Array, row: usize) -> Option<i64> {
     let (value, nanos) = match array.data_type() {
         DataType::Time32(TimeUnit::Millisecond) => {
@@ -301,15 +303,19 @@ fn nanos_of_day(array: &dyn Array, row: usize) -> Option<i64> {
     Some(value.saturating_mul(nanos))
 }
 
-/// Returns the value that a null in a collection of `ty` was before [`OnEmpty::Null`] made it null; `None` if there is
-/// no such value.
+/// Returns the value that a null stands for in a collection whose elements, keys or values have the type
+/// `ty`: the empty value that [`OnEmpty::Null`] made null. `None` if `ty` has no empty value, or if another
+/// engine wrote the file.
 fn value_of_null(ty: &CqlType, writer: Writer) -> Option<Vec<u8>> {
     let was_empty = writer == Writer::Ebb && OnEmpty::applies_to(ty) && ty.validate(&[]).is_ok();
     was_empty.then(Vec::new)
 }
 
-/// Returns all elements, keys or values of a collection, with `of_null` in the place of nulls. Without `of_null` a null
-/// is an error, because CQL has no nulls in collections.
+/// Returns all elements, keys or values of a collection, with `of_null` in the place of nulls.
+///
+/// # Errors
+/// If a value cannot be converted to `ty`, or if one is null and `of_null` is `None`: CQL has no nulls in
+/// collections.
 fn collection_parts(
     array: &ArrayRef,
     ty: &CqlType,
@@ -326,8 +332,8 @@ fn collection_parts(
     values.collect()
 }
 
-/// Returns the bytes of a tuple or a user-defined type from the types and the arrays of its components or
-/// fields. A component or field without an array, because the file lacks it, is null.
+/// Returns the bytes of a tuple or a user-defined type. `parts` has the type and the array of each component
+/// or field. A field without an array, because the file lacks it, is null.
 fn components<'p>(
     parts: impl Iterator<Item = (&'p CqlType, Option<&'p ArrayRef>)>,
     row: usize,

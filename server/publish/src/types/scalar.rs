@@ -12,18 +12,18 @@ const EPOCH_DAY: u32 = 1 << 31;
 /// Microseconds in a millisecond: CQL's timestamps are milliseconds, Iceberg's are microseconds.
 const US_PER_MS: i64 = 1000;
 
-/// Nanoseconds in a millisecond: other engines also write timestamps of nanoseconds.
+/// Nanoseconds in a millisecond. Files of other engines may have timestamps in nanoseconds.
 const NS_PER_MS: i64 = 1_000_000;
 
-/// The longest text of a value in an error, in bytes.
+/// The most bytes of a value that an error message shows.
 const SHOWN_BYTES_MAX: usize = 60;
 
-/// Returns the days since 1970-01-01 of CQL's `date`.
+/// Converts a CQL `date` to the number of days since 1970-01-01.
 pub(super) fn days_of_date(date: u32) -> i32 {
     date.wrapping_sub(EPOCH_DAY) as i32
 }
 
-/// Returns CQL's `date` of a number of days since 1970-01-01.
+/// Converts a number of days since 1970-01-01 to a CQL `date`.
 pub(super) fn date_of_days(days: i32) -> u32 {
     (days as u32).wrapping_add(EPOCH_DAY)
 }
@@ -46,7 +46,7 @@ pub(super) fn ms_of_ns(ns: i64) -> Option<i64> {
     (ns % NS_PER_MS == 0).then_some(ns / NS_PER_MS)
 }
 
-/// Returns a `varint` that is not empty as the unscaled value of decimal(38, 0).
+/// Decodes a `varint`, which must not be empty, as the unscaled value of decimal(38, 0).
 ///
 /// # Errors
 /// If the number has more than 38 digits.
@@ -56,7 +56,8 @@ pub(super) fn unscaled_of_varint(bytes: &[u8]) -> Result<i128, ValueError> {
     value.ok_or_else(|| does_not_fit(&CqlType::Varint, bytes, form))
 }
 
-/// Returns a `decimal` that is not empty as the unscaled value of a decimal of the form `form`.
+/// Decodes a `decimal`, which must not be empty, as the unscaled value of a decimal with the precision and
+/// scale of `form`.
 ///
 /// # Errors
 /// If the number does not fit without rounding, or if the bytes are no `decimal`; the error of `charge`.
@@ -79,8 +80,8 @@ pub(super) fn unscaled_of_decimal(
     value.ok_or_else(|| does_not_fit(&CqlType::Decimal, bytes, form))
 }
 
-/// Returns the unscaled value of a `decimal` for the scale of `form`; `None` if digits would be lost, or if
-/// there are more than 38 digits.
+/// Returns the unscaled value of `decimal` at the scale of `form`. Returns `None` if the scale would cut off
+/// digits other than zeros, if the number then has more than 38 digits, or if `decimal` is malformed.
 fn rescaled(decimal: &[u8], form: DecimalForm) -> Option<i128> {
     let Digits {
         sign,
@@ -117,7 +118,7 @@ fn small_integer(bytes: &[u8]) -> Option<i128> {
     Some(i128::from_be_bytes(whole))
 }
 
-/// Returns whether a number is written with at most `precision` digits.
+/// Returns whether `unscaled` has at most `precision` decimal digits.
 fn has_digits(unscaled: i128, precision: u8) -> bool {
     unscaled.unsigned_abs() < 10_u128.pow(precision.into())
 }
@@ -130,7 +131,7 @@ fn does_not_fit(ty: &CqlType, bytes: &[u8], form: DecimalForm) -> ValueError {
     }
 }
 
-/// Returns a value for an error, cut if it is long.
+/// Shortens the text of a value for an error message to [`SHOWN_BYTES_MAX`], and marks the cut by `...`.
 pub(super) fn shown(mut value: String) -> String {
     if value.len() > SHOWN_BYTES_MAX {
         value.truncate(value.floor_char_boundary(SHOWN_BYTES_MAX));
@@ -139,19 +140,19 @@ pub(super) fn shown(mut value: String) -> String {
     value
 }
 
-/// Returns the bytes of a `varint`.
+/// Encodes a number as a CQL `varint`.
 pub(super) fn varint(value: i128) -> Vec<u8> {
     BigInt::from(value).to_signed_bytes_be()
 }
 
-/// Returns the bytes of a `decimal`.
+/// Encodes the number `unscaled` / 10^`scale` as a CQL `decimal`.
 pub(super) fn decimal(unscaled: i128, scale: i32) -> Vec<u8> {
     number::decimal(scale, &BigInt::from(unscaled))
 }
 
-/// Returns the text of a value: the CQL literal, without quotes. `out` is the buffer for it; a value of
-/// `text` or `ascii` is its own text. Other values must not be empty, and `ty` must be a type that is
-/// published as text.
+/// Returns the text of a value: the CQL literal, without quotes. A value of `text` or `ascii` is returned as
+/// it is; the text of any other value is written to `out`, which is cleared before. Such a value must not be
+/// empty, and `ty` must be a type that is published as text.
 ///
 /// # Errors
 /// If the bytes are not a value of the type, or if the number has too many digits to write them; the error of

@@ -53,7 +53,7 @@ fn made(ty: &CqlType, options: &TypeOptions) -> NestedField {
     field("c", ty, false, options, None, &mut FieldIds::default())
 }
 
-/// Converts values to a Parquet file in memory.
+/// Writes a column of values to a Parquet file in memory, without the schema of Arrow.
 fn parquet(field: &NestedField, array: ArrayRef) -> Bytes {
     let schema = Arc::new(Schema::new(vec![Field::clone(&arrow_field(field))]));
     let batch = RecordBatch::try_new(schema.clone(), vec![array]).unwrap();
@@ -63,7 +63,7 @@ fn parquet(field: &NestedField, array: ArrayRef) -> Bytes {
     writer.into_inner().unwrap().into()
 }
 
-/// Reads all values of a Parquet file of one column.
+/// Reads the only column of a Parquet file that ebb published, as values of the CQL type `ty`.
 fn values(file: Bytes, ty: &CqlType) -> Vec<Option<Vec<u8>>> {
     let reader = ParquetRecordBatchReaderBuilder::try_new(file).unwrap();
     let mut values = Vec::new();
@@ -76,7 +76,8 @@ fn values(file: Bytes, ty: &CqlType) -> Vec<Option<Vec<u8>>> {
     values
 }
 
-/// Appends `value` to a builder that is thrown away, so that an error leaves nothing behind.
+/// Returns the error of appending `value` to a column of `field`; `None` if there is none. Uses a builder of
+/// its own, so that a refused value leaves nothing in the caller's builder.
 fn is_refused(ty: &CqlType, field: &NestedField, value: &[u8]) -> Option<ValueError> {
     let mut builder = ColumnBuilder::new(ty, field, OnEmpty::Refuse).unwrap();
     builder.append(Some(value)).err()
@@ -330,7 +331,8 @@ fn values_of_other_engines_are_converted_exactly_or_refused() {
     }
 }
 
-/// Regression: the text was parsed as that of an IPv4 address, so a row that a publication copied changed its value.
+/// Regression: the text of the address was read as an IPv4 address, so a row that ebb published and then
+/// copied changed its value.
 #[test]
 fn an_ipv4_mapped_address_stays_one_if_ebb_published_it() {
     let mapped = [&[0_u8; 10][..], &[0xff, 0xff, 10, 0, 0, 1][..]].concat();
@@ -350,7 +352,8 @@ fn an_ipv4_mapped_address_stays_one_if_ebb_published_it() {
     assert_eq!(of_another_engine, Ok(Some(vec![10, 0, 0, 1])));
 }
 
-/// Regression: `ebb load` stored an empty text as the empty value of the type, and `ebb publish` then refused the row.
+/// Regression: `ebb load` stored an empty text as the empty value of the type, and `ebb publish` then refused
+/// the row.
 #[test]
 fn an_empty_text_is_a_value_of_text_and_ascii_only() {
     let array = arrow_array::StringArray::from(vec![""]);
@@ -370,7 +373,7 @@ fn an_empty_text_is_a_value_of_text_and_ascii_only() {
     }
 }
 
-/// Regression: the null was an error, so a data file with one could not be rewritten.
+/// Regression: reading such a null failed, so a data file with one could not be rewritten.
 #[test]
 fn a_null_in_a_published_collection_is_the_empty_value_that_it_was() {
     use ebb_model::types::elements::{build, build_map};
@@ -405,8 +408,8 @@ fn a_null_in_a_published_collection_is_the_empty_value_that_it_was() {
     }
 }
 
-/// Regression: an integer beyond the nanoseconds of a day, in a file of another engine, was read as
-/// a CQL `time`, which no literal can name.
+/// Regression: an integer of a day's nanoseconds or more, in a file of another engine, was read as a CQL
+/// `time`, although no CQL literal can express such a time.
 #[test]
 fn an_integer_is_a_time_of_one_day_unless_ebb_published_it() {
     let day_ns = 86_400_000_000_000;
@@ -620,8 +623,8 @@ fn types_survive_their_json() {
     assert_eq!(DecimalForm::new(3, 4), None);
 }
 
-/// Regression: the numbers of a collection became text, or were brought to another scale, without a look at
-/// the cancellation of the job between them.
+/// Regression: all long numbers of a collection were converted to text, or to another scale, before the job
+/// could be cancelled.
 #[test]
 fn the_digits_of_each_long_number_are_charged_before_they_are_computed() {
     // One, with 3,000 digits after the point.

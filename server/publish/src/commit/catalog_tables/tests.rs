@@ -8,7 +8,8 @@ use crate::catalog::testing::TestCatalog;
 use crate::iceberg::metadata::{MAIN, TableMetadata};
 use crate::target::Target;
 
-/// Creates a folder, a catalog, and the target for tables in the folder that the catalog commits.
+/// Creates an empty folder, a catalog, and a target that keeps the files of tables in the folder and commits
+/// them to the catalog.
 fn place() -> (tempfile::TempDir, TestCatalog, Target) {
     let dir = tempfile::tempdir().unwrap();
     let catalog = TestCatalog::start();
@@ -16,7 +17,7 @@ fn place() -> (tempfile::TempDir, TestCatalog, Target) {
     (dir, catalog, target)
 }
 
-/// Sets `main` back to the first snapshot, as another engine may.
+/// Makes `main` name the first snapshot again, as another engine may do.
 fn set_back(metadata: &mut TableMetadata) {
     metadata.current_snapshot_id = Some(1);
     metadata.refs.get_mut(MAIN).unwrap().snapshot_id = 1;
@@ -61,7 +62,7 @@ fn a_branch_and_a_tag_that_move_are_kept_as_long_as_another_engine_has_set() {
     check_retained(&newest(&target), 2);
 }
 
-/// Regression: the commit undid what another engine had set after ebb had read the table.
+/// Regression: another engine set a retention after ebb had read the table, and the commit of ebb undid it.
 #[test]
 fn retention_that_another_engine_sets_right_before_the_commit_is_kept() {
     let (_dir, catalog, target) = place();
@@ -74,9 +75,9 @@ fn retention_that_another_engine_sets_right_before_the_commit_is_kept() {
     check_retained(&newest(&target), 2);
 }
 
-/// Regression: if the first publisher with a catalog and the first one without it published a table
-/// into one folder at the same time, both committed. Later publishers of either kind then deleted
-/// the files of the other.
+/// Regression: two publishers, one with a catalog and one without, published a new table into the same folder
+/// at the same time, and both committed. Later publishers of each kind then deleted the files of the other
+/// kind.
 #[test]
 fn of_first_publishers_with_a_catalog_and_without_one_commits() {
     for is_first_with_catalog in [true, false] {

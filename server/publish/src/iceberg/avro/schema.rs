@@ -19,7 +19,7 @@ pub(super) struct Schema {
 /// A field of a record.
 #[derive(Debug)]
 pub(super) struct Field {
-    /// The id that Iceberg gives the field.
+    /// The id that Iceberg gives the field; `None` if the schema names no id.
     pub(super) id: Option<i32>,
     pub(super) ty: Type,
 }
@@ -45,10 +45,10 @@ pub(super) enum Type {
 }
 
 impl Schema {
-    /// Reads the JSON of a schema.
+    /// Parses the JSON of a schema.
     ///
     /// # Errors
-    /// If it is no schema of records.
+    /// If the JSON is no schema of Avro, or one of another type than a record.
     pub(super) fn parse(json: &[u8]) -> Result<Self> {
         let json = serde_json::from_slice(json);
         let json: Json = json.map_err(|_| AvroError::new("its schema is no JSON"))?;
@@ -170,7 +170,7 @@ impl<'j> Parser<'j> {
     }
 }
 
-/// Returns the namespace of a name, and the name in it. A name with a dot includes its own namespace.
+/// Splits the name of a type into its namespace and the name in it. A name without a dot is in `namespace`.
 fn full_name<'j>(name: &'j str, namespace: &'j str) -> (&'j str, &'j str) {
     name.rsplit_once('.').unwrap_or((namespace, name))
 }

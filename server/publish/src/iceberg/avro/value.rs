@@ -6,17 +6,17 @@ use super::{AvroError, Decoder, Result};
 /// The greatest depth of nested values. A type may contain itself, so the schema does not limit the depth.
 const DEPTH_MAX: usize = 64;
 
-/// The greatest number of values in one record. The bytes of a file do not limit it: a schema may
-/// nest records such that an empty one doubles with each level. The record of a data file with
-/// statistics of ten thousand columns has a fifth of this number.
+/// The greatest number of values in one record. The bytes of a file do not limit this number: a schema may
+/// nest records such that one without bytes doubles its values with each level. The record of a data file
+/// with statistics of ten thousand columns has less than a fifth of this number.
 const VALUES_MAX: usize = 1 << 20;
 
-/// A value. Iceberg's manifests need integers, bytes, arrays and records only.
+/// A decoded value. Manifests are read for integers, bytes, arrays and records only.
 #[derive(Debug)]
 pub(in crate::iceberg) enum Value<'a> {
     Null,
     Integer(i64),
-    /// Bytes, or the UTF-8 of a string.
+    /// The bytes of a `bytes` or a `fixed`, or the UTF-8 of a string.
     Bytes(&'a [u8]),
     Array(Vec<Value<'a>>),
     Record(Record<'a>),
@@ -32,7 +32,7 @@ pub(in crate::iceberg) struct Record<'a> {
 }
 
 impl Schema {
-    /// Decodes a record of the file.
+    /// Decodes the next record of the file.
     pub(super) fn decode<'a>(&'a self, from: &mut Decoder<'a>) -> Result<Record<'a>> {
         let mut values_left = VALUES_MAX;
         self.record(self.root(), from, DEPTH_MAX, &mut values_left)

@@ -118,7 +118,7 @@ fn an_invalid_variable_is_refused_by_its_name() {
     assert!(with(&[("AWS_ENDPOINT_URL", ""), ("HOME", "\n")]).is_ok());
 }
 
-/// Returns a Parquet file with the column `k` and these values.
+/// Returns a Parquet file with one column, `k`, of the values `values`.
 fn parquet(values: std::ops::Range<i32>) -> Vec<u8> {
     let (name, ty) = ("k", CqlType::Int);
     let mut ids = FieldIds::default();
@@ -133,7 +133,7 @@ fn parquet(values: std::ops::Range<i32>) -> Vec<u8> {
     writer.finish("a.parquet".to_owned()).unwrap().0
 }
 
-/// Answers for a bucket that has `file` under the key `ebb/out/a.parquet`.
+/// Returns the answer of a bucket that contains only `file`, under the key `ebb/out/a.parquet`.
 fn bucket_of_one(request: &Request, file: &[u8]) -> Response {
     if request.path.contains("list-type=2") {
         let query = request.path.replace("%2F", "/");
