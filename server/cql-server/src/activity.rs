@@ -17,14 +17,16 @@ use super::queries::Queries;
 
 /// The number of traces that the server keeps in memory. A new trace replaces the oldest one.
 const TRACES_KEPT: usize = 256;
-/// The most bytes of each text in a trace: of the statement, and of each event.
+/// The most bytes of each text in a trace: of each parameter, such as the statement, and of each
+/// event.
 pub(super) const TRACED_TEXT_BYTES_MAX: usize = 4096;
 /// The most events of one trace.
 const EVENTS_MAX: usize = 64;
 /// The most bytes of a driver's name or version.
 const NAME_BYTES_MAX: usize = 128;
 
-/// Clients and traces of a server, shared by the server and the virtual tables that show them.
+/// Clients, queries and traces of a server, shared by the server and the virtual tables that show
+/// them.
 #[derive(Debug)]
 pub struct Activity {
     clients: Mutex<BTreeMap<u64, Arc<Client>>>,

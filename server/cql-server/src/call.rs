@@ -20,23 +20,25 @@ pub use super::write::{NOT_A_WRITE, RequestAnalysis};
 /// waits for them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Lane {
-    /// The thread that received the request. This lane is for point reads, which take microseconds.
+    /// The thread that received the request. This lane is for reads of one row by its whole key,
+    /// which take microseconds, for reads of virtual tables and for USE.
     Inline,
     /// For writes, batches among them. While commits are quick, a write runs on the thread that
     /// received it. If each commit waits for an fsync, or writes are slow at the moment, one other
     /// thread executes the writes that have queued up, and syncs once for all of them.
     Write,
-    /// A few threads, for statements that read any number of rows of some partitions. A statement
-    /// may wait behind other scans of the same user.
+    /// A few threads, for reads of any number of rows that a key or an index selects, and for
+    /// DESCRIBE. A statement may wait behind other scans of the same user.
     Scan,
-    /// Like `Scan`, but on threads of the kernel's idle class: for statements that may read a whole
-    /// table.
+    /// Like `Scan`, but by default on threads of the kernel's idle class: for reads without key or
+    /// index, which may read a whole table.
     Range,
     /// Separate threads for statements that have used much CPU time on a thread on which other
     /// requests wait: they are moved here, and no statement begins here. A moved statement may wait
     /// behind others of the same user.
     Moved,
-    /// For statements that change the schema, one at a time.
+    /// For changes of the schema and TRUNCATE, and for statements that change or list snapshots,
+    /// roles or permissions, one at a time.
     Schema,
     /// For statements that kill a query, one at a time. They do not wait for statements of other
     /// lanes.
@@ -62,9 +64,10 @@ pub trait Service: Send + Sync + 'static {
         analysis: &mut RequestAnalysis,
     ) -> Result<Self::Statement, ErrorResponse>;
 
-    /// Returns whether a statement is valid under the current schema, with markers of the same
-    /// names and types as when it was prepared, and takes about as much memory as then. Otherwise its
-    /// clients have to prepare it again. True also for a statement that only its execution can check.
+    /// Returns whether a statement is valid under the current schema, with markers of the same names
+    /// and types as when it was prepared, and takes about as much memory as then. If not, its clients
+    /// have to prepare it again. Also true for statements that are checked only when they are
+    /// executed.
     fn is_current(&self, _statement: &Self::Statement) -> bool {
         true
     }
@@ -183,9 +186,9 @@ impl StatementKind {
     }
 }
 
-/// The properties of an administrative statement, for the audit log and the server's events. Both
-/// also contain the text of the statement, but with `?` in place of constants, so the properties
-/// are listed separately.
+/// The properties of an administrative statement, for the audit log and for
+/// `ServerEvent::Administered`. Both also contain the text of the statement, but with `?` in place
+/// of constants, so the properties are listed separately.
 #[derive(Debug, Clone, Default)]
 pub struct Administration<'a> {
     /// The keyspace in which unqualified names in the statement are resolved.
@@ -196,7 +199,8 @@ pub struct Administration<'a> {
     /// True if the statement makes a role a superuser, false if it makes one an ordinary role;
     /// `None` if it does neither.
     pub superuser: Option<bool>,
-    /// Whether the statement may free disk space.
+    /// True if the statement may free disk space. Such a statement is executed even if the disk is
+    /// too full for its entry in the audit log.
     pub frees_space: bool,
     /// The id of the query that the statement kills, which is a constant in its text.
     pub query: Option<u64>,
@@ -290,8 +294,8 @@ pub struct Call<'a> {
     pub interrupt: &'a Interrupt,
     /// The user of the connection.
     pub user: &'a User,
-    /// The schema changes that the call has made so far. The caller publishes them, also after an
-    /// error.
+    /// The schema changes that the call has made so far. The server publishes them to clients that
+    /// registered for events, even if the call fails.
     pub changes: &'a SchemaChanges,
     /// The memory for the response; `None` without a limit.
     pub memory: Option<&'a dyn ResponseMemory>,

@@ -20,7 +20,10 @@ pub struct SchemaContext<'a> {
     pub changes: &'a SchemaChanges,
 }
 
-/// Returns the keyspace of a qualified name, or the keyspace in use.
+/// Returns the keyspace of a qualified name; for an unqualified one, the keyspace in use.
+///
+/// # Errors
+/// If the name is unqualified and no keyspace is in use.
 pub fn in_keyspace<'n>(
     name: &'n QualifiedName,
     in_use: Option<&'n str>,

@@ -122,9 +122,9 @@ impl Describer<'_> {
     /// Finds the elements that a DESCRIBE names.
     ///
     /// # Errors
-    /// If the keyspace or the object that `target` names does not exist, its record is unreadable, or
-    /// the statement's time is over. Where `target` is a list or a whole keyspace, the result
-    /// contains unreadable objects, too.
+    /// If the keyspace or object that `target` names does not exist or has an unreadable record, or
+    /// if the statement's time is over. Where `target` is a list or a whole keyspace, unreadable
+    /// objects are no error: the result contains them as comments.
     fn elements(&self, target: &DescribeTarget) -> Result<Answer, ErrorResponse> {
         Ok(match target {
             DescribeTarget::Cluster => Answer::Cluster,
@@ -235,7 +235,7 @@ impl Describer<'_> {
         }
     }
 
-    /// Returns all keyspaces by name, readable or not. Snapshots are left out.
+    /// Returns all keyspaces, sorted by name, readable or not. Snapshots are left out.
     fn all(&self) -> Vec<Found> {
         let schema = self.facts.state.schema();
         let users = schema.keyspaces();
@@ -310,8 +310,8 @@ impl Describer<'_> {
         Ok(listed)
     }
 
-    /// Returns a keyspace with all its objects. Types come first, each after those that it uses, so that
-    /// the statements can be executed in this order.
+    /// Returns a keyspace, then its types, each after those that it uses, then its tables. So the
+    /// statements can be executed in this order.
     fn whole(&self, keyspace: &Found) -> Result<Vec<Element>, ErrorResponse> {
         let mut whole = vec![self.keyspace(keyspace)];
         whole.extend(self.types(keyspace)?);

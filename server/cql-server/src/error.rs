@@ -13,7 +13,7 @@ use ebb_tables::read::TableError;
 
 pub type Result<T> = std::result::Result<T, ErrorResponse>;
 
-/// Returns an error with code 0x2200.
+/// Returns Cassandra's error for an invalid request (code 0x2200), with this message.
 pub fn invalid<T>(message: impl Into<String>) -> Result<T> {
     Err(ErrorResponse::invalid(message))
 }
@@ -36,8 +36,8 @@ pub fn of_type(error: TypeError) -> ErrorResponse {
     ErrorResponse::invalid(error.to_string())
 }
 
-/// Returns the error of a value that cannot be encoded: the value has no encoding that preserves
-/// its order, or the time of the statement is over.
+/// Returns the error of a value that cannot be encoded in its order: the value is invalid, its type
+/// has no order, it contains a decimal that is too long, or the time of the statement is over.
 pub fn of_encoding(error: EncodeError<ErrorResponse>) -> ErrorResponse {
     match error {
         EncodeError::Value(error) | EncodeError::TooLong(error) => of_type(error),

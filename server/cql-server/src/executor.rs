@@ -60,9 +60,9 @@ use super::system::{Facts, JobList, LocalNode, SystemTables};
 use super::targets::Target;
 use super::write::{JsonPlans, check_consistency};
 
-/// The most time for computing the keys of the partitions that a statement reads and then writes:
-/// such statements take turns, partition by partition. The limit is short because the keys are
-/// computed on a thread that serves connections.
+/// The most time for computing the keys of the partitions that conditional writes and counter
+/// writes read first: such writes take turns, partition by partition. If it takes longer, they take
+/// no turns. The limit is short because the keys are computed on a thread that serves connections.
 const TURNS_TIME_MAX: Duration = Duration::from_millis(5);
 
 /// Executes statements over one catalog.
@@ -86,7 +86,7 @@ pub struct Executor {
 
 impl Executor {
     /// Creates an executor over a catalog. `node` has the address at which clients reach the node.
-    /// Indexes are built by threads of the kernel's idle class, beneath requests.
+    /// Indexes are built by threads of the kernel's idle class, which give way to requests.
     pub fn new(catalog: Arc<Catalog>, node: LocalNode, limits: Limits) -> Self {
         let builds = IndexBuilds::new(&catalog, true);
         Self::with_builds(builds, catalog, node, limits)
@@ -220,7 +220,10 @@ impl Executor {
 }
 
 impl Executor {
-    /// Kills a query for the user that sent it, or for a superuser.
+    /// Kills a query. Only the user that sent it and superusers may do so.
+    ///
+    /// # Errors
+    /// If there is no such query, if this user may not kill it, or if it may change something.
     fn kill_query(&self, id: u64, user: &User) -> Result<()> {
         let queries = &self.activity.queries;
         let Some(sender) = queries.user_of(id) else {

@@ -87,7 +87,7 @@ pub(crate) fn allow(share: &Arc<FloorShare>) {
 }
 
 /// Moves the calling thread from the normal scheduling class to the floor, the CPU share of scans
-/// that [`allow`] has set for this thread.
+/// that [`allow`] has set for this thread. Does nothing if there is none.
 pub(crate) fn enter() {
     FLOOR.with_borrow_mut(|floor| {
         if let Some(floor) = floor {
@@ -96,8 +96,9 @@ pub(crate) fn enter() {
     });
 }
 
-/// Moves the calling thread from the normal scheduling class to the floor if the CPU share of scans
-/// is turned on, otherwise to the idle class.
+/// Moves the calling thread from the normal scheduling class to the floor if [`allow`] has
+/// registered the thread and the CPU share of scans is turned on. Otherwise moves it to the idle
+/// class.
 pub(crate) fn lower() {
     FLOOR.with_borrow_mut(|floor| match floor {
         Some(floor) if floor.share.is_on() && current_class() == SchedulingClass::Normal => {

@@ -181,7 +181,8 @@ impl Interrupt {
 
     /// Returns whether a statement that ended with the result `ended` may begin again on other
     /// threads, because only the [CPU limit](Self::capped) or the [idle
-    /// class](Self::ending_if_left_behind) ended it.
+    /// class](Self::ending_if_left_behind) ended it. Call it on the interrupt that is not capped,
+    /// which has the deadline of the request.
     pub fn may_go_on<T>(&self, ended: &Result<T>) -> bool {
         let is_time_out = |error: &ErrorResponse| {
             matches!(
@@ -231,7 +232,8 @@ struct Looks {
 }
 
 impl Looks {
-    /// Returns the limits of a statement that begins at `now` on this thread.
+    /// Begins the checks at `now`, the statement's first look at the clock. The CPU time that the
+    /// thread used before does not count.
     fn begin(interrupt: &Interrupt, now: Instant) -> Self {
         let limit = |cpu_max| CpuLimit::new(cpu_max, now, thread_cpu());
         Self {

@@ -22,7 +22,7 @@ use tokio::sync::Notify;
 use super::access::User;
 use super::call::{Lane, Statement};
 
-/// The longest statement text in the list, in bytes.
+/// The length in bytes at which statement texts in the list are cut.
 const STATEMENT_BYTES_MAX: usize = 1024;
 
 /// The queries that wait for, or run on, other threads than that of their connection. Writes on the
@@ -54,8 +54,8 @@ pub(super) struct Query {
 /// result, and operators.
 #[derive(Debug, Default)]
 pub(super) struct Progress {
-    /// True if the request has one of the connection's slots for results. The slots limit the
-    /// number of results that wait until the client reads them.
+    /// True if the request has one of the connection's slots for results, or needs none. The slots
+    /// limit the number of results that wait until the client reads them.
     pub has_place: AtomicBool,
     /// True if the request has passed the queue of its lane, and has a thread.
     pub has_turn: AtomicBool,

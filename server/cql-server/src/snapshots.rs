@@ -37,9 +37,9 @@ use super::system::snapshot_rows;
 /// The separator of keyspace and snapshot for drivers that reject `@`.
 pub(super) const AT_ALIAS: &str = "__at__";
 
-/// The most types and tables of a snapshot for which clients get one event each; a snapshot with
-/// more causes only the event of its keyspace. A driver reads each object of an event with several
-/// statements, and the queue of events has to hold the events of several snapshots.
+/// A snapshot with at most this many types and tables causes one event for each of them and one for
+/// its keyspace; a larger one causes only the event of its keyspace. Drivers send several
+/// statements for each event, and the queue of events has to hold the events of several snapshots.
 const OBJECT_EVENTS_MAX: usize = 64;
 
 /// The names of a snapshot and of its keyspace.
@@ -63,8 +63,8 @@ pub fn names_snapshot(state: &CatalogState, name: &str) -> bool {
     name.contains(SNAPSHOT_SIGN) || splits(state, name).next().is_some()
 }
 
-/// Returns every way to split a name into the name of an existing keyspace and the name of a
-/// snapshot.
+/// Returns every way to split `name` at `@` or `__at__` into the name of an existing keyspace and
+/// the name of a snapshot, which need not exist.
 fn splits<'a>(
     state: &'a CatalogState,
     name: &'a str,
@@ -141,8 +141,8 @@ pub(super) fn no_table(table: &str) -> ErrorResponse {
 /// Opens a table at a snapshot.
 ///
 /// # Errors
-/// If there is no such snapshot, if it does not cover a CQL table of this name, or if its record of
-/// the table cannot be read.
+/// If there is no such snapshot, if it does not cover a CQL table of this name, or if the schema of
+/// the table in the snapshot cannot be read.
 pub(super) fn open(
     db: &Db,
     (keyspace, snapshot): (&str, &str),
@@ -264,8 +264,7 @@ fn names_of<'a>(
     })
 }
 
-/// Returns the keyspace and, if there is one, the table in the scope of a snapshot, and checks that
-/// they exist.
+/// Returns the names like [`names_of`], and checks that the keyspace and the table exist.
 fn scope<'a>(
     context: &'a SchemaContext<'_>,
     state: &CatalogState,
@@ -290,8 +289,9 @@ fn scope<'a>(
     }
 }
 
-/// Creates a snapshot, and returns its events; `None` if it existed already. The events are also
-/// added to the changes of the call, where they stay after an error.
+/// Creates a snapshot, and returns its events; `None` if it exists already and the statement has IF
+/// NOT EXISTS. Also adds the events to the changes of the call, so that clients get them even if
+/// the snapshot is created and a later step fails.
 fn create(
     context: &SchemaContext<'_>,
     create: &CreateSnapshot,
@@ -338,7 +338,7 @@ fn create(
     })
 }
 
-/// Parses `WITH ttl = '1h'`.
+/// Parses `WITH ttl = '1h'`; `None` if there is no `ttl`, so that the snapshot does not expire.
 fn expiry(properties: &[Property]) -> Result<Option<Duration>, ErrorResponse> {
     let mut ttl = None;
     for property in properties {
@@ -371,8 +371,9 @@ fn expiry(properties: &[Property]) -> Result<Option<Duration>, ErrorResponse> {
 }
 
 /// Drops a snapshot, and returns its events. There are no events if clients did not see the
-/// snapshot as a keyspace, or if there is no such snapshot and the statement has IF EXISTS. The
-/// events are also added to the changes of the call, where they stay after an error.
+/// snapshot as a keyspace, or if there is no such snapshot and the statement has IF EXISTS. Also
+/// adds the events to the changes of the call, so that clients get them even if the snapshot is
+/// gone and a later step fails.
 fn drop(
     context: &SchemaContext<'_>,
     drop: &DropSnapshot,

@@ -78,7 +78,8 @@ fn is_keyspace(state: &CatalogState, system: &SystemTables, name: &str) -> bool 
 /// Resolves the table that a statement writes to.
 ///
 /// # Errors
-/// If there is no such table, or if the table is read-only: a table at a snapshot or of the system.
+/// If there is no such table, if its record is unreadable, or if the table is read-only: a table at
+/// a snapshot or of the system.
 pub fn writable(
     state: &CatalogState,
     system: &SystemTables,

@@ -147,7 +147,7 @@ impl Session {
         }
     }
 
-    /// Executes a statement, and returns all its changes.
+    /// Executes a statement, which must succeed, and returns all its changes of the schema.
     pub(super) fn changes(&mut self, text: &str) -> Vec<SchemaChange> {
         self.try_outcome(text).unwrap();
         self.changes.take()

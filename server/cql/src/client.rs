@@ -18,7 +18,7 @@ use crate::protocol::{
 /// The maximal number of bytes per read of the socket.
 const READ_BYTES: usize = 64 << 10;
 
-/// The reason why there is no response.
+/// The reason why the client has no connection, or no valid response.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
     /// The connection failed, or the server closed it.
@@ -69,11 +69,12 @@ impl Client {
         Self::connect_as(address, compression, None)
     }
 
-    /// Connects like [`connect`](Self::connect). If the server requires authentication, sends a
-    /// name and a password.
+    /// Connects like [`connect`](Self::connect), and sends the name and the password of
+    /// `credentials` if the server requires authentication.
     ///
     /// # Errors
-    /// If the server cannot be reached, or rejects the client.
+    /// If the server cannot be reached, rejects the client, or requires authentication and
+    /// `credentials` is `None`.
     pub fn connect_as(
         address: impl ToSocketAddrs,
         compression: Compression,
@@ -114,7 +115,7 @@ impl Client {
         Ok(client)
     }
 
-    /// Returns the socket, for time limits and for polling.
+    /// Returns the socket, to set timeouts and for polling.
     pub fn socket(&self) -> &TcpStream {
         &self.stream
     }
@@ -133,7 +134,8 @@ impl Client {
         self.stream.write_all(frames)
     }
 
-    /// Waits for the next frame of any stream.
+    /// Returns the next frame of any stream. Frames that [`request`](Self::request) kept come
+    /// first.
     ///
     /// # Errors
     /// If the connection fails or ends, or the bytes are not a frame.
@@ -169,7 +171,7 @@ impl Client {
     /// arrive before it are kept for [`receive`](Self::receive).
     ///
     /// # Errors
-    /// The errors of [`receive`](Self::receive), and every ERROR of the server.
+    /// The errors of [`receive`](Self::receive), an invalid body, and every ERROR of the server.
     pub fn request(&mut self, request: &Request<'_>) -> Result<Response, ClientError> {
         self.request_with(request, &mut || ())
     }

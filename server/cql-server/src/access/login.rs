@@ -104,12 +104,13 @@ impl Login {
     }
 }
 
-/// Returns the name in a client's token, whether or not a role of this name exists.
+/// Returns the name in a client's token, whether or not a role of this name exists; `None` if the
+/// token is malformed.
 pub(crate) fn claimed_name(token: &[u8]) -> Option<&str> {
     credentials(Some(token)).ok().map(|given| given.name)
 }
 
-/// Returns the user of an authenticated role.
+/// Returns the user of an authenticated role, or an error if the role may not log in.
 fn user(name: &str, role: &Role) -> Result<Arc<User>> {
     if role.can_login {
         Ok(Arc::new(User::logged_in(name, role.id)))

@@ -22,8 +22,7 @@ pub struct NeedsContext<'a> {
 
 /// Keyspaces that every logged-in user may read: drivers and cqlsh need them.
 const READABLE: [&str; 3] = ["system", "system_schema", "system_virtual_schema"];
-/// A table that every logged-in user may read: users without more permissions see only their own
-/// rows in it.
+/// A table that every logged-in user may read: users without SELECT on it see only their own rows.
 const QUERIES: (&str, &str) = ("system_views", "queries");
 
 /// Returns the permissions that a statement requires. A statement about roles, permissions or a query
@@ -100,8 +99,8 @@ pub fn needs(context: &NeedsContext<'_>, statement: &Statement) -> Result<Vec<Ne
     }
 }
 
-/// Returns the permissions that reading a table requires: none for the tables that drivers have to
-/// read.
+/// Returns the permissions that reading a table requires: none for the tables that every logged-in
+/// user may read.
 pub fn reads(keyspace: &str, table: &str) -> Vec<Need> {
     if READABLE.contains(&keyspace) || (keyspace, table) == QUERIES {
         return Vec::new();
@@ -147,7 +146,8 @@ impl NeedsContext<'_> {
         Ok(reads(found.as_ref().map_or(name, |it| &it.keyspace), table))
     }
 
-    /// Returns the permissions that a write requires.
+    /// Returns the permissions that a write requires: MODIFY, and also SELECT if the write is
+    /// conditional.
     fn write(&self, write: &Write) -> Result<Vec<Need>> {
         let (name, is_conditional) = match write {
             Write::Insert(insert) => (&insert.table, insert.if_not_exists),
@@ -177,8 +177,9 @@ impl NeedsContext<'_> {
     }
 
     /// Returns the resource on which DROP SNAPSHOT requires the permission SNAPSHOT: the resource
-    /// that the snapshot covers or, if there is no such snapshot, the one that the statement names.
-    /// Returns `None` if the statement names no keyspace and none is in use.
+    /// that the snapshot covers or, if there is no such snapshot, the one that the statement names
+    /// (without ON, the keyspace in use). Returns `None` if the statement names no keyspace and none
+    /// is in use.
     fn snapshot(&self, name: &str, scope: Option<&Scope>) -> Result<Option<Resource>> {
         let keyspace = match scope {
             Some(Scope::Keyspace(keyspace)) => keyspace.as_str(),

@@ -83,8 +83,8 @@ impl Passwords {
         self.verified_cache().all.contains(&mark)
     }
 
-    /// Verifies a password against a stored hash. Without a stored hash returns false, after an
-    /// equally long computation. Takes tens of milliseconds.
+    /// Verifies a password against a stored hash, and caches the pair if they match. Without a
+    /// stored hash returns false, after an equally long computation. Takes tens of milliseconds.
     pub(super) fn verify(&self, stored: Option<&str>, password: &[u8]) -> bool {
         let parsed = PasswordHash::new(stored.unwrap_or(&self.missing_role));
         let verified =

@@ -137,7 +137,8 @@ fn permissions(named: &Permissions, on: &Resource) -> Result<PermissionSet> {
 }
 
 /// Lists the permissions of one role and of the roles granted to that role, or of all roles. They
-/// are the permissions on one resource and on the resources that contain it, or on all resources.
+/// are the permissions on one resource and (without NORECURSIVE) on the resources that contain it,
+/// or on all resources.
 fn list(
     context: &AccessContext<'_>,
     list: &ListPermissions,

@@ -76,7 +76,7 @@ pub enum FirstSuperuserError {
     /// The random password could not be hashed.
     #[error("{0}")]
     Hash(String),
-    /// The store failed.
+    /// The roles could not be written to the store.
     #[error("{0}")]
     Catalog(CatalogError),
 }

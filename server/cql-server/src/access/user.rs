@@ -145,8 +145,9 @@ impl User {
         self.decide(roles, true, |_, granted, _| Ok(granted.is_superuser))
     }
 
-    /// Calls `decide` with the cached statements, the permissions and the name of the role. Returns
-    /// `of_anyone` instead for a client of a server without authentication.
+    /// Calls `decide` with the cached statements, the permissions and the name of the role. For a
+    /// client of a server without authentication, returns `of_anyone` instead; before the login, an
+    /// error.
     fn decide<T>(
         &self,
         roles: &RoleStore,

@@ -136,15 +136,15 @@ impl Markers {
     }
 }
 
-/// The bytes of a function's result, for each byte of the arguments, that do not count towards the
-/// memory of the statement: the limit on the length of a request limits them, too.
+/// For each byte of a function's arguments, the bytes of its result that do not count towards the
+/// memory of the statement, because the limit on the length of a request limits them already.
 const BYTES_PER_ARGUMENT_BYTE: usize = 4;
 
 /// The values bound to the markers of a statement, in the order of the markers.
 #[derive(Debug, Clone, Default)]
 pub struct Bound<'v> {
-    /// The values of the request. Shared, because the statements of a batch and the rows of a
-    /// statement, up to 65,535, all use them.
+    /// The values of the request. Shared, because all statements of a batch, or all rows of a
+    /// statement, up to 65,535, use them.
     values: Arc<[Value<'v>]>,
     /// For an INSERT JSON, the index of the first value in the JSON text, and the values. They are
     /// not bound to markers, and their indexes follow those of the markers.
@@ -157,19 +157,19 @@ pub struct Bound<'v> {
     volatile: Option<&'v VolatileCalls>,
     /// The results of the calls in `volatile`, in order.
     called: Vec<Option<Vec<u8>>>,
-    /// The bytes of the results of functions that the execution has in memory at present. Only results
-    /// count that are much longer than their arguments: `fromJson` adds a null for each field that a
+    /// The bytes of the results of functions that the execution has in memory at present, as far as
+    /// the results are much longer than their arguments: `fromJson` adds a null for each field that a
     /// JSON object omits.
     results: Cell<Memory>,
 }
 
 impl<'v> Bound<'v> {
-    /// Binds the values of a request. Named values are bound to the markers of the same names;
-    /// values with other names are ignored.
+    /// Binds the values of a request. Named values are bound to the markers of the same names; values
+    /// with other names are ignored.
     ///
     /// # Errors
-    /// If their number is not that of the markers, or a named marker has no value. Also an error if
-    /// the markers repeat named values of too many bytes.
+    /// If there are not as many values without names as markers, or a named marker has no value. Also
+    /// an error if the markers repeat named values of too many bytes.
     pub fn new(values: Values<'v>, markers: &Columns, now_us: i64) -> Result<Self> {
         let bound = |values| Self {
             values,
@@ -268,8 +268,8 @@ impl<'v> Bound<'v> {
 
     /// Runs `work`, and afterwards no longer counts the results of functions that `work` has added. By
     /// then `work` must have dropped these results, or another limit must count them. An execution may
-    /// evaluate terms anew for each row or for each attempt, but has the results of one of them at a
-    /// time.
+    /// evaluate terms anew for each row or attempt, but has the results of only one row or attempt in
+    /// memory.
     pub fn dropping<T>(&self, work: impl FnOnce() -> T) -> T {
         let before = self.results.get();
         let done = work();
@@ -385,7 +385,7 @@ mod tests {
         assert!(bound.count_result(1, 0).is_err());
     }
 
-    /// Returns the types of a tuple, or of the tuples in a list.
+    /// Returns the types of the fields of a tuple, or of the tuples in a list.
     fn types_of(ty: &CqlType) -> &Arc<[CqlType]> {
         match ty {
             CqlType::Tuple(types) => types,

@@ -39,7 +39,8 @@ pub struct SelectPlan {
     pub limit: Option<Term>,
     pub per_partition_limit: Option<Term>,
     pub columns: Columns,
-    /// The calls of volatile functions in terms that do not depend on the row.
+    /// The calls of volatile functions in terms, which are evaluated once for all rows. A selector of
+    /// the SELECT clause, such as `now()`, is no term: it is evaluated for each row.
     pub volatile: VolatileCalls,
 }
 
@@ -152,8 +153,11 @@ impl SelectPlan {
     }
 }
 
-/// Evaluates LIMIT or PER PARTITION LIMIT. Without a limit, or with an unset value, returns the
-/// largest number.
+/// Evaluates LIMIT or PER PARTITION LIMIT; `name` is the one of the two, for errors. Without a
+/// limit, or with an unset value, returns `u64::MAX`.
+///
+/// # Errors
+/// Cassandra's error for a limit that is null or not positive.
 pub fn limit(term: &Option<Term>, name: &str, bound: &Bound<'_>) -> Result<u64> {
     let Some(term) = term else {
         return Ok(u64::MAX);
@@ -169,8 +173,8 @@ pub fn limit(term: &Option<Term>, name: &str, bound: &Bound<'_>) -> Result<u64> 
     }
 }
 
-/// Checks that a SELECT of static columns, which are the same in all rows of a partition, names no rows
-/// by their clustering.
+/// Checks that a SELECT of only static columns, which are the same in all rows of a partition,
+/// names no rows by their clustering.
 fn check_statics(
     select: &ast::Select,
     schema: &TableSchema,
@@ -190,7 +194,9 @@ fn check_statics(
     Ok(())
 }
 
-/// Checks that a SELECT DISTINCT reads and restricts whole partitions only.
+/// Checks that a SELECT DISTINCT selects and restricts only columns of the partition key and static
+/// columns, and that it selects the whole partition key if it does not restrict all of it by `=` or
+/// IN.
 fn check_distinct(
     select: &ast::Select,
     schema: &TableSchema,
@@ -237,8 +243,8 @@ fn check_distinct(
     Ok(())
 }
 
-/// Returns whether rows are read in reverse, and the number of clustering columns up to the last
-/// one that ORDER BY names (`None` without ORDER BY).
+/// Returns whether rows are read in reverse, and the number of clustering columns up to and
+/// including the last one that ORDER BY names (`None` without ORDER BY).
 fn order(
     select: &ast::Select,
     schema: &TableSchema,

@@ -17,29 +17,34 @@ use crate::error::{Result, invalid};
 use crate::functions::{self, Aggregate, Function};
 use crate::interrupt;
 
-/// An expression whose value is computed for each row.
+/// An expression of a SELECT clause. It is computed for each row, or for each group of rows if it
+/// contains the result of an aggregate.
 #[derive(Debug, Clone)]
 pub enum Output {
     /// The value of the column with this index in [`Slots`].
     Column(usize),
-    /// The timestamp of the cell of the column with this index in [`Slots`].
+    /// The timestamp, in microseconds since 1970, of the cell of the column with this index in
+    /// [`Slots`].
     WriteTime(usize),
-    /// The remaining lifetime of the cell of the column with this index in [`Slots`].
+    /// The remaining lifetime, in seconds, of the cell of the column with this index in [`Slots`].
+    /// Null for a cell without TTL.
     Ttl(usize),
     /// A term whose value is the same for all rows.
     Term(Term),
     Call(Function, Vec<Output>),
     /// A field of a user-defined type, by the index of the field.
     Field(Box<Output>, usize),
-    /// An element of a map or set. `name` is the name of the collection in errors.
+    /// The value of a map's entry with this key; for a set, the key itself if the set contains it.
+    /// Null without such an element. `ty` is the type of the collection, and `name` its name in
+    /// errors.
     Element {
         of: Box<Output>,
         name: String,
         ty: CqlType,
         key: Term,
     },
-    /// The elements of a map or set between two keys, both inclusive. `name` is the name of the
-    /// collection in errors.
+    /// The elements of a map or set between two keys, both inclusive. `ty` is the type of the
+    /// collection, and `name` its name in errors.
     Slice {
         of: Box<Output>,
         name: String,
@@ -140,8 +145,7 @@ impl Outputs {
         Ok(outputs)
     }
 
-    /// Returns the expressions that are computed for each row, including the arguments of
-    /// aggregates.
+    /// Returns the expressions of the result columns, then those of the arguments of the aggregates.
     pub fn of_rows(&self) -> impl Iterator<Item = &Output> {
         let columns = self.columns.iter().map(|column| &column.output);
         let aggregates = self.aggregates.iter();
@@ -320,8 +324,8 @@ impl Outputs {
     }
 
     /// Returns the slot (the index among the columns that the statement reads) of the column `of`,
-    /// the argument of `function` (WRITETIME or TTL). The value of the column must be stored in a
-    /// single cell.
+    /// the argument of `function` (WRITETIME, MAXWRITETIME or TTL). The value of the column must be
+    /// stored in a single cell.
     fn cell(&mut self, of: &Selector, function: &str, schema: &TableSchema) -> Result<usize> {
         let Selector::Column(name) = of else {
             return invalid(format!("{function} of {of} is not supported"));
@@ -339,8 +343,8 @@ fn cannot_infer<T>(selector: &Selector) -> Result<T> {
     ))
 }
 
-/// Checks that a column is stored in a single cell. Key columns have no cell, and collections have
-/// one for each element.
+/// Checks that a column is stored in a single cell. Key columns have no cell, and non-frozen
+/// collections and user-defined types have one for each element or field.
 fn check_cell(column: &Column, function: &str) -> Result<()> {
     let name = &column.name;
     if matches!(
@@ -364,8 +368,8 @@ fn check_cell(column: &Column, function: &str) -> Result<()> {
     Ok(())
 }
 
-/// Returns the receiver of the key in `of[key]`: the name and the type that the key must have. `ty`
-/// is the type of `of`, a collection. `what` is "Element" or "Slice", for errors.
+/// Returns the receiver of the key in `of[key]`, or of the ends in `of[from..to]`: the name and the
+/// type that they must have. `ty` is the type of `of`. `what` is "Element" or "Slice", for errors.
 fn key_receiver(of: &Selector, ty: &CqlType, what: &str) -> Result<Receiver> {
     match ty {
         CqlType::Map { key, .. } => Ok(Receiver::new(format!("key({of})"), (**key).clone())),

@@ -25,7 +25,7 @@ use crate::interrupt;
 /// A value that is constant, or computed from the bound values.
 #[derive(Debug, Clone)]
 pub enum Term {
-    /// A constant, or a term of constants alone.
+    /// A constant, or a literal of constants alone.
     Value(Vec<u8>),
     Null,
     Marker {
@@ -39,13 +39,15 @@ pub enum Term {
         ty: CqlType,
     },
     List(Vec<Term>),
-    /// `{a, b}`. Evaluation sorts the elements.
+    /// `{a, b}`: the type of the elements, and the elements. Evaluation sorts them and removes
+    /// duplicates.
     Set(CqlType, Vec<Term>),
-    /// `{a: b}`. Evaluation sorts the entries by key.
+    /// `{a: b}`: the type of the keys, and the entries. Evaluation sorts the entries by key, and
+    /// keeps the last of those with equal keys.
     Map(CqlType, Vec<(Term, Term)>),
     Tuple(Vec<Term>),
-    /// The given fields of a user-defined type, by their indexes in ascending order. The others are
-    /// null.
+    /// The fields of a user-defined type that the literal has, by their indexes in ascending order.
+    /// Fields that it omits are null.
     Udt(Arc<UserType>, Vec<(usize, Term)>),
     Call(Function, Vec<Term>),
     /// The result of a call of a volatile function such as `uuid()`, by the index of the call in
@@ -90,8 +92,9 @@ impl<'v> Evaluated<'v> {
 /// about a microsecond, the unit that [`interrupt::charge`] counts.
 const PARTS_PER_UNIT: usize = 16;
 
-/// Prepares a term whose value is for `receiver`. The parts of a literal are checked before they are
-/// prepared, so that the error names the whole literal.
+/// Prepares a term whose value is for `receiver`. The parts of a literal are checked before they
+/// are prepared, so that an error in a nested literal is reported for the outermost one, as in
+/// Cassandra.
 ///
 /// # Errors
 /// Cassandra's errors, if the receiver does not accept the term, or the timeout of the statement.
@@ -214,7 +217,7 @@ fn prepare_part(
     }
 }
 
-/// Prepares the marker of `IN ?`, whose value is a list of values for `receiver`.
+/// Prepares the marker of `IN ?`. The type of `receiver` is the list of the values.
 ///
 /// # Errors
 /// If the names of the statement's receivers take too much memory.
@@ -295,7 +298,8 @@ fn prepare_fields(
     folded(Term::Udt(definition.clone(), fields))
 }
 
-/// Returns whether the syntax of a term permits a value of this type.
+/// Returns whether the syntax of a term permits a value of this type. Always true for calls, casts
+/// and arithmetic, whose types are checked later.
 ///
 /// # Errors
 /// The timeout of the statement.
@@ -412,7 +416,8 @@ fn check_item(
     })
 }
 
-/// Checks a part of a literal, unless the literal around it `is_checked`.
+/// Checks that a part of a literal fits the type `ty`, unless `is_checked`: then the check of the
+/// whole literal has included the part. `message` returns the error message.
 fn check_part(
     term: &ast::Term,
     ty: &CqlType,
@@ -440,8 +445,8 @@ fn folded(term: Term) -> Result<Term> {
 }
 
 impl Term {
-    /// Returns whether the term has the same value in each execution. False for calls of functions,
-    /// because they may depend on the time of the execution.
+    /// Returns whether the term has the same value in each execution. Always false for calls of
+    /// functions, because some depend on the time of the execution.
     fn is_constant(&self) -> bool {
         match self {
             Self::Value(_) | Self::Null => true,
@@ -469,8 +474,8 @@ impl Term {
     /// Evaluates the term as a tuple of the values of `columns` columns.
     ///
     /// # Errors
-    /// The errors of [`evaluate`](Self::evaluate), and Cassandra's error for a bound tuple with more
-    /// values, which differs from the error for a column of a tuple type.
+    /// The errors of [`evaluate`](Self::evaluate). A bound tuple with more values than `columns` gets
+    /// Cassandra's error for a multi-column relation, not the one for a column of a tuple type.
     pub fn evaluate_columns<'v>(
         &'v self,
         columns: usize,
@@ -494,8 +499,9 @@ impl Term {
     /// Evaluates the term with the bound values.
     ///
     /// # Errors
-    /// Cassandra's errors: a bound value is invalid for the marker's type, or null in a place where
-    /// null is not permitted. Also an error if the results of functions take too much memory.
+    /// Cassandra's errors: a bound value is invalid for the marker's type, or null or unset in a
+    /// place where that is not permitted. Also an error if the results of functions take too much
+    /// memory, or if the statement's time is over.
     pub fn evaluate<'v>(&'v self, bound: &Bound<'v>) -> Result<Evaluated<'v>> {
         match self {
             Self::Value(bytes) => Ok(Evaluated::Value(Cow::Borrowed(bytes))),
@@ -594,8 +600,8 @@ fn owned(bytes: Vec<u8>) -> Evaluated<'static> {
     Evaluated::Value(Cow::Owned(bytes))
 }
 
-/// Evaluates the fields of a tuple or the arguments of a call, which may be null. `unset` returns the
-/// error message for an unset one, given its index.
+/// Evaluates the fields of a tuple or the arguments of a call, which may be null. `unset` returns
+/// the error message for an unset field or argument, given its index.
 fn nullable<'v>(
     parts: &'v [Term],
     bound: &Bound<'v>,

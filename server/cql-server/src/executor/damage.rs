@@ -33,7 +33,7 @@ use super::harness::Server;
 /// The distance in bytes between the bits that the tests flip: about the size of a block. The whole
 /// script runs for each bit, so a shorter distance takes long.
 const STEP_BYTES: usize = 251;
-/// The test requires that in most of the damaged blocks at most this many keys are unreadable. A
+/// The test requires that most of the damaged blocks make at most this many keys unreadable each. A
 /// data block holds fewer keys.
 const FEW_KEYS: usize = 20;
 
@@ -175,8 +175,8 @@ fn damage_fails_only_the_statements_that_read_it() {
     }
 }
 
-/// Executes all parts of a script on a damaged database, whose damage is repaired before the last
-/// part.
+/// Executes all parts of a script on a damaged database, and checks the result of each statement.
+/// The damage is repaired before the last part.
 fn survives(
     disk: &MemDisk,
     damage: &Damage,

@@ -287,7 +287,8 @@ impl Server {
         })
     }
 
-    /// Limits the rows of a statement's result to `bytes` bytes.
+    /// Limits the rows of a statement's result to `bytes` bytes, by a new executor with default
+    /// settings.
     #[cfg(test)]
     pub(crate) fn limit_results(&mut self, bytes: usize) {
         let limits = Limits {
@@ -335,7 +336,7 @@ impl Server {
         }
     }
 
-    /// Returns all rows of a statement as text: cells between spaces, rows between ` | `.
+    /// Returns all rows of a statement as text: cells are separated by spaces, rows by ` | `.
     #[track_caller]
     pub(crate) fn rows(&mut self, text: &str) -> String {
         let page = self.page(text, &[], None, None);
@@ -345,8 +346,8 @@ impl Server {
     }
 }
 
-/// Returns a cell as text, in the form of JSON but without quotes. `option` is the encoding of the
-/// cell's type in the protocol.
+/// Returns a cell as text: in hexadecimal for a type with parameters, otherwise in the form of JSON
+/// but without quotes. `option` is the encoding of the cell's type in the protocol.
 fn show(option: &[u8], cell: Option<&[u8]>) -> String {
     let Some(cell) = cell else {
         return "null".to_owned();

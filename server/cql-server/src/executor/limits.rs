@@ -240,7 +240,8 @@ fn an_interrupted_description_or_list_ends_soon() {
     }
 }
 
-/// Regression: DESCRIBE of one table or index printed all tables of the keyspace.
+/// Regression: DESCRIBE of one table or index computed the statements of all tables of the
+/// keyspace.
 #[test]
 fn a_description_of_one_object_is_charged_for_no_other_object() {
     let mut server = server();
@@ -254,7 +255,7 @@ fn a_description_of_one_object_is_charged_for_no_other_object() {
 }
 
 /// Regression: the rows of a virtual table were computed in full before the limit on their size was
-/// checked. Then its error spoke of the result, although that of `count(*)` is small.
+/// checked. The error then called the result too large, although that of `count(*)` is small.
 #[test]
 fn the_computed_rows_of_a_virtual_table_have_a_limited_size() {
     let server = server();
@@ -348,9 +349,9 @@ fn nested_fields(fields: usize, levels: usize) -> (Server, String) {
     (server, literal)
 }
 
-/// Regression: of these parts of a statement only constants were charged, so that statements with
-/// hundreds of thousands of other parts, each compared with thousands of columns, fields or indexes,
-/// ran past their time-outs.
+/// Regression: the analysis of a statement charged it only for its constants. Statements with
+/// hundreds of thousands of other parts, each compared with thousands of columns, fields or
+/// indexes, ran past their time-outs.
 #[test]
 fn an_interrupted_analysis_ends_soon_in_every_loop() {
     let (server, literal) = nested_fields(100, 20);
@@ -469,8 +470,9 @@ fn the_texts_of_a_batch_have_a_limited_size_together() {
     assert!(most > 1, "{own}");
 }
 
-/// Regression: a batch that analysed prepared statements again, after a change of the schema, counted
-/// their memory, which the cache limits, and was refused once.
+/// Regression: after a change of the schema, a batch analysed its prepared statements again, and
+/// counted their memory, which the cache of prepared statements limits already. So the batch was
+/// refused at the first attempt.
 #[test]
 fn a_batch_does_not_count_the_memory_of_prepared_statements() {
     let (mut server, _) = nested_fields(4000, 0);
@@ -526,8 +528,9 @@ fn an_interrupted_batch_ends_soon_while_it_checks_its_statements() {
     }
 }
 
-/// Regression: a text with long constants, which `--request-bytes-max` may allow, was refused like a short
-/// request that mentions a prepared statement thousands of times.
+/// Regression: a write whose text has long constants, which `--request-bytes-max` may allow, was
+/// refused under the limit for short texts. A longer text raises the limit, but only once, even if
+/// a short request mentions the prepared statement thousands of times.
 #[test]
 fn the_text_of_a_statement_raises_the_limit_of_its_write_once() {
     let mut server = Server::with(&["CREATE TABLE b (k int PRIMARY KEY, v blob)"]);
@@ -579,8 +582,8 @@ fn the_results_of_the_calls_in_a_statement_have_a_limited_size_together() {
     );
 }
 
-/// Regression: ALTER TABLE and ALTER TYPE multiplied the memory of prepared statements, and the cache
-/// counted what they took before.
+/// Regression: ALTER TABLE and ALTER TYPE multiplied the memory of prepared statements, and the
+/// cache still counted only what they took at PREPARE.
 #[test]
 fn a_statement_that_grows_much_has_to_be_prepared_again() {
     let mut server = Server::with(&["CREATE TABLE t (k int PRIMARY KEY)"]);
@@ -953,7 +956,8 @@ fn a_sum_of_decimals_has_the_limits_of_an_operator() {
     );
 }
 
-/// Each row divides all digits of the average, although its own number has one digit.
+/// Each step of an average divides a number with all digits of the average, even if the number of
+/// the row has one digit.
 #[test]
 fn each_step_of_an_average_is_charged_for_the_digits_of_the_average() {
     let mut server =

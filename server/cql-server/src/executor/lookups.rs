@@ -213,8 +213,9 @@ fn snapshots_that_are_not_listed_are_keyspaces_for_statements_that_name_them() {
     assert_eq!(server.rows(&format!("SELECT {both}")), "t");
 }
 
-/// Reads the result of a SELECT in pages, and checks that they have the rows of the whole result.
-/// Returns the most rows that the virtual table computed for a page, and the number of all rows.
+/// Reads the result of a SELECT in pages, and checks that the pages together have the same rows as
+/// the result without paging. Returns the most rows that the virtual table computed for a page, and
+/// the number of all rows.
 #[track_caller]
 fn read_in_pages(server: &mut Server, text: &str, page_size_rows: u32) -> [usize; 2] {
     let all = server.page(text, &[], None, None).unwrap().rows;
@@ -249,8 +250,8 @@ fn with_many_tables(mut server: Server) -> Server {
 }
 
 /// Regression: each page computed the rows of all tables, so the time in which a driver read the
-/// schema grew with the square of the number of tables. Later each page still computed the rows of
-/// all columns of a table.
+/// schema grew with the square of the number of tables. After a first fix, each page still computed
+/// the rows of all columns of a table.
 #[test]
 fn a_page_of_a_table_about_the_schema_computes_only_rows_near_it() {
     let mut server = with_many_tables(server());

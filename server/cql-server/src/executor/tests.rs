@@ -43,8 +43,9 @@ fn the_queries_of_a_connecting_driver_are_answered() {
     );
 }
 
-/// Regression: ALTER TABLE ADD accepted the type without `frozen`. The next write of the column made
-/// its row unreadable, or with a static column its partition.
+/// Regression: ALTER TABLE ADD accepted a dropped column again with its old type but without
+/// `frozen`. The next write of the column made its row unreadable, or with a static column its
+/// partition.
 #[test]
 fn a_dropped_column_of_a_frozen_type_comes_back_as_frozen_only() {
     let mut server = Server::with(&[
@@ -151,9 +152,9 @@ fn changes_that_read_a_list_first_are_rejected_at_the_level_any() {
     }
 }
 
-/// Regression: LIKE on a column that permits no relation, or with a value of another type, got the
-/// error for a column without an index, and a bound tuple with too many values the error for a column
-/// of a tuple type.
+/// Regression: LIKE on a column that permits no relation, or with a value that is not of the
+/// column's type, got the error for a column without an index. A bound tuple with too many values
+/// got the error for a column of a tuple type.
 #[test]
 fn relations_that_do_not_fit_their_columns_get_cassandras_errors() {
     let mut server = Server::with(&[
@@ -233,7 +234,7 @@ fn the_schema_is_read_by_key_by_prefix_and_by_page() {
 }
 
 /// Regression: several relations on one column outside of the key, such as `d = 1 AND d = 2`, were
-/// accepted, and CONTAINS beside `=`.
+/// accepted, and so was CONTAINS beside `=`.
 #[test]
 fn invalid_statements_get_cassandras_errors() {
     let mut server = conflicts();
@@ -477,7 +478,7 @@ fn refused_selections_definitions_and_renames_have_cassandras_words() {
     }
 }
 
-/// A table `t` with columns of all kinds, and one row.
+/// Returns a server with a table `t` that has columns of all kinds, and one row.
 fn conflicts() -> Server {
     Server::with(&[
         "CREATE TABLE t (a int, b int, c int, d int, l list<int>, f frozen<list<int>>, \
@@ -487,7 +488,8 @@ fn conflicts() -> Server {
     ])
 }
 
-/// Regression: IN with a single value was no `=`, so a statement with an index was refused.
+/// Regression: IN with a single value was not treated as `=`, so a statement with an index was
+/// refused.
 #[test]
 fn several_relations_on_one_column_may_limit_it_together() {
     let mut server = conflicts();
@@ -970,8 +972,8 @@ fn a_table_announced_by_a_job_causes_a_created_event() {
     assert!(events.try_iter().eq([expected]));
 }
 
-/// Returns a server over `disk` with a table and a snapshot. Its connection is that of a role that
-/// created the snapshot, and may create and drop more.
+/// Returns a server over `disk` with a table and a snapshot. The user of its connection is a role
+/// that created the snapshot, and may create and drop further snapshots.
 fn of_creator(disk: &MemDisk) -> Server {
     let clock = ManualClock::at_ms(BEGIN_MS);
     let catalog = open(disk, &clock, |options, _| options);
@@ -1229,7 +1231,8 @@ fn operators_compute_as_in_cassandra() {
     }
 }
 
-/// `now_in_seconds` of version 5 is the time from which TTLs count.
+/// In version 5 of the protocol a request may contain the present time (`now_in_seconds`), from
+/// which TTLs count.
 #[test]
 fn a_request_may_have_its_own_time() {
     const THEN_S: i32 = 2_000_000_000;

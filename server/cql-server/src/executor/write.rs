@@ -22,8 +22,9 @@ use crate::write::{
 };
 
 impl Executor {
-    /// Returns the catalog that a write changes, with the guardrails that hold for the user of the
-    /// call. `request_bytes` is the length of all values and statements of the request.
+    /// Returns the context of a write: the catalog, the guardrails that hold for the user of the
+    /// call, and the limits. `request_bytes` is the length of all values and statements of the
+    /// request.
     fn writing(&self, call: &Call<'_>, request_bytes: usize) -> Result<WriteContext<'_>> {
         Ok(WriteContext {
             catalog: &self.catalog,
@@ -35,7 +36,8 @@ impl Executor {
     }
 
     /// Analyses a write under this schema. Returns `None` if the statement does not write rows.
-    /// `json_plans` has the plans of earlier statements of the same request.
+    /// `json_plans` has the plans of the INSERT JSON statements of the same request, and gets that of
+    /// this one.
     pub(super) fn understand_write(
         &self,
         state: &CatalogState,
@@ -49,12 +51,12 @@ impl Executor {
         })
     }
 
-    /// Returns the analysis of a write under the current schema. Analyses the write again only if
-    /// the schema has changed since its last analysis. `json_plans` has the plans of earlier statements
-    /// of the same request.
+    /// Returns the analysis of a write under the current schema. Analyses the write again only if the
+    /// schema has changed since its last analysis. `json_plans` has the plans of the INSERT JSON
+    /// statements of the same request.
     ///
-    /// The memory of the write is not counted here. It was counted at PREPARE, by the cache or for the
-    /// texts of the request, and [`Prepared::is_outgrown_by`] limits its growth since then.
+    /// The memory of the write is not counted here. It was counted at PREPARE, by the cache or for
+    /// the texts of the request, and [`Prepared::is_outgrown_by`] limits its growth since then.
     ///
     /// # Errors
     /// The error of the analysis. UNPREPARED, if the markers are not those of PREPARE, or if the
@@ -174,7 +176,8 @@ fn batch_bytes(statements: &[(Arc<Prepared>, Values<'_>)]) -> usize {
 }
 
 /// Encodes the response to a write for a protocol version. The response contains `warnings`,
-/// followed by those of the write.
+/// followed by those of the write. After a conflict nothing is encoded: the write is executed
+/// again.
 fn answer(
     written: Written,
     warnings: Vec<String>,

@@ -243,12 +243,12 @@ impl Aggregate {
         &self.returns
     }
 
-    /// Adds a row of the group to the aggregate. `value` is the value of the aggregate's argument
-    /// in this row; a null adds nothing.
+    /// Adds a row of the group to the aggregate. `value` is the value of the aggregate's argument in
+    /// this row; a null adds nothing.
     ///
     /// # Errors
-    /// If a decimal is too large, a number that is not finite follows the overflow of an average, or
-    /// the statement's time is over.
+    /// If a decimal is too large, if the number is not finite after an average of floating-point
+    /// numbers has overflowed, or if the statement's time is over.
     pub fn add(&self, state: &mut State, value: Option<&[u8]>) -> Result<()> {
         let Some(value) = value else {
             return Ok(());
@@ -331,7 +331,8 @@ impl Aggregate {
         state.count += 1;
     }
 
-    /// Returns the result of the aggregate. Sums of integers wrap on overflow, as in Cassandra.
+    /// Returns the result of the aggregate: null for the minimum or maximum of no values, 0 for their
+    /// sum or average. Sums of integers wrap on overflow, as in Cassandra.
     pub fn finish(&self, state: &State) -> Option<Vec<u8>> {
         match self.kind {
             Kind::Count => Some(state.count.to_be_bytes().to_vec()),

@@ -171,7 +171,8 @@ enum Operand {
     Single(f32),
     Double(f64),
     Decimal(BigDecimal),
-    /// An operand that has no value as a decimal: NaN or an infinite number.
+    /// NaN or an infinite number, which has no value as a decimal: its description in an error
+    /// message.
     NotFinite(&'static str),
 }
 

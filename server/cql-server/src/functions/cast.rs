@@ -97,7 +97,8 @@ pub fn cast(from: &CqlType, to: &CqlType) -> Result<Option<Function>> {
     })
 }
 
-/// Checks that the digits of a number may be written out, and charges the statement for them.
+/// Checks that a number does not have too many digits to be written out, and charges the statement
+/// for them. Values of other types pass.
 fn check_digits(function: &str, ty: &CqlType, bytes: &[u8]) -> Result<()> {
     number_size::check_digits(ty, bytes).map_err(|why| failure(function, from_ref(ty), why))?;
     interrupt::charge(number_size::digits_units(bytes.len()))

@@ -19,14 +19,15 @@ use crate::memory::Memory;
 /// microsecond, the unit that [`interrupt::charge`] counts.
 const FIELDS_PER_UNIT: usize = 16;
 
-/// Decodes a JSON text as a value of a type; `None` is null. A quoted text may stand for any native
-/// value and for a whole collection.
+/// Decodes a JSON text as a value of a type; `None` is null. A JSON string may stand for any native
+/// value, and one that contains JSON for a collection, tuple or user-defined type.
 ///
 /// A `decimal` keeps all its digits. Cassandra 4.1 parses a `decimal` with a point as a `double`
 /// first, and loses the digits after the seventeenth.
 ///
 /// # Errors
-/// If the text is no JSON or no value of the type, or if the statement's time is over.
+/// If the text is no JSON or no value of the type, if objects omit so many fields that their nulls
+/// take too much memory, or if the statement's time is over.
 pub fn value(ty: &CqlType, text: &str) -> Result<Option<Vec<u8>>> {
     match serde_json::from_str::<&RawValue>(text) {
         Ok(json) => read(ty, json, &mut Memory::default()),
@@ -146,8 +147,8 @@ fn of_other(ty: &CqlType, json: &str, memory: &mut Memory) -> Result<Vec<u8>> {
     expected(expected_type, json)
 }
 
-/// Decodes the text of a number as a value of a type. Error messages show `shown` in place of the
-/// number.
+/// Decodes the text of a number as a `varint` or `decimal`. Error messages show `shown` in place of
+/// the number.
 fn number(ty: &CqlType, text: &str, shown: &dyn Display) -> Result<Vec<u8>> {
     interrupt::charge(number_size::digits_units(text.len()))?;
     let value = ty.parse_value(text);
@@ -172,7 +173,7 @@ fn expected<T>(what: &str, json: &str) -> Result<T> {
     invalid(format!("Expected {what}, but got a {class}: {parsed}"))
 }
 
-/// Decodes a part of a collection, which may not be null.
+/// Decodes a part of a collection, which may not be null. `what` names the part in errors.
 fn part(ty: &CqlType, raw: &RawValue, what: &str, memory: &mut Memory) -> Result<Vec<u8>> {
     match read(ty, raw, memory)? {
         Some(part) => Ok(part),
@@ -304,13 +305,15 @@ pub fn row<'c>(
     }
 }
 
-/// A member of an object: its name, unless that is the name of its column or field, and its value.
+/// A member of an object: its name in the object (`None` if this is exactly the name of the column
+/// or field), and its value.
 type NamedValue<'t> = (Option<String>, &'t RawValue);
 
-/// Splits a JSON object into its values by the names of columns or fields, which are resolved as CQL
-/// does: without quotes the case is ignored. If an object has several names of one column, a name
-/// with quotes or capitals wins over a plain one, as in Cassandra. Of an object with more than
-/// `names_max` names, so that one of them must be unknown, the result has only one name more.
+/// Splits a JSON object into its values by the names of columns or fields, which are resolved as
+/// CQL does: without quotes the case is ignored. If several names in the object mean the same
+/// column, one with quotes or capitals wins over the plain one, as in Cassandra. `names_max` is the
+/// number of existing columns or fields: after one name more, which shows that a name is unknown,
+/// the other members are left out.
 ///
 /// # Errors
 /// If the statement's time is over. The inner error is that of a text that is no JSON object.
@@ -395,7 +398,7 @@ struct Parts<'c, F> {
 }
 
 impl<F> Parts<'_, F> {
-    /// Charges the statement for a part with a name and a value of this length together.
+    /// Charges the statement for a part whose name and value have `bytes` bytes together.
     fn charge<E: serde::de::Error>(&mut self, bytes: usize) -> std::result::Result<(), E> {
         *self.charged = interrupt::charge_bytes(bytes);
         match self.charged {

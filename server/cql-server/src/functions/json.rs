@@ -12,7 +12,7 @@ use crate::interrupt;
 const BLOB_BYTES_PER_UNIT: usize = 64;
 
 /// The most bytes of the JSON text of a value outside of a read's result, for example in an INSERT.
-/// A whole result has the same limit.
+/// A whole result has the same limit by default.
 pub const TEXT_BYTES_MAX: usize = 256 << 20;
 
 /// A row of a result as a JSON object, written cell by cell.
@@ -50,8 +50,8 @@ impl RowWriter {
     }
 }
 
-/// Appends the name of a column or field as a JSON key. The key of a name that needs quotes in CQL
-/// contains these quotes.
+/// Appends the name of a column or field as a JSON key. A name with capitals has CQL's quotes
+/// within the key, as in Cassandra; other names have none.
 fn key(name: &str, out: &mut String, bytes_max: usize) -> Result<()> {
     if name == name.to_lowercase() {
         string(name, out, bytes_max)?;
@@ -139,7 +139,8 @@ pub fn value(ty: &CqlType, bytes: Option<&[u8]>, out: &mut String, bytes_max: us
     Ok(())
 }
 
-/// Appends a value of a native type. An empty value is written as an empty text.
+/// Appends a value of a native type. An empty value is written as an empty text, but an empty blob
+/// as `0x`.
 fn native(ty: &CqlType, bytes: &[u8], out: &mut String, bytes_max: usize) -> Result<()> {
     let printed = || printed::text(ty, bytes).unwrap_or_else(|| "null".to_owned());
     match ty {

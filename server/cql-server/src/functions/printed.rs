@@ -16,8 +16,8 @@ pub const MS_PER_DAY: i64 = 86_400_000;
 const GREGORIAN_FROM: i64 = -141_427;
 
 /// Prints a value as text. An empty value prints as `null`, except for text and blobs. `None` for
-/// damaged bytes and for collections. The time is quadratic in the number of digits of a number,
-/// which the caller limits.
+/// damaged bytes and for collections, tuples and user-defined types. The time is quadratic in the
+/// number of digits of a number, which the caller limits.
 pub fn text(ty: &CqlType, bytes: &[u8]) -> Option<String> {
     Some(match ty {
         CqlType::Text | CqlType::Ascii => String::from_utf8_lossy(bytes).into_owned(),

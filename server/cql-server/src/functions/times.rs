@@ -60,8 +60,8 @@ pub fn date(ms: i64) -> Result<Vec<u8>> {
     Ok(date_of_ms(ms))
 }
 
-/// Returns the day of a time as Cassandra 4.1 computes it: 32 bits and, before 1970, the following
-/// day unless the time is midnight, because Java's `Duration.toDays` rounds towards zero.
+/// Returns a time as a `date`, as Cassandra 4.1 computes it: the day is rounded towards 1970,
+/// because Java's `Duration.toDays` rounds towards zero, and cut to 32 bits.
 pub fn date_of_ms(ms: i64) -> Vec<u8> {
     let days = ms.div_euclid(1000) / SECONDS_PER_DAY + DATE_EPOCH;
     (days as u32).to_be_bytes().to_vec()

@@ -31,7 +31,8 @@ impl TimeUuids {
         }
     }
 
-    /// Returns a new uuid for `now_us`, microseconds since 1970.
+    /// Returns a new uuid for `now_us`, microseconds since 1970. If an earlier uuid has this time or
+    /// a later one, the new uuid has the next time after that.
     pub fn next(&self, now_us: i64) -> [u8; 16] {
         let now = ticks(now_us);
         let later = |last: i64| Some(now.max(last + 1));
@@ -40,8 +41,8 @@ impl TimeUuids {
     }
 }
 
-/// Returns a new uuid of version 1 for `now_us`, microseconds since 1970. Each is greater than all
-/// that this function returned before.
+/// Returns a new uuid of version 1 for `now_us`, microseconds since 1970: the next one of a
+/// generator that the whole process shares.
 pub fn timeuuid(now_us: i64) -> [u8; 16] {
     static UUIDS: LazyLock<TimeUuids> = LazyLock::new(TimeUuids::new);
     UUIDS.next(now_us)
@@ -170,7 +171,8 @@ mod tests {
         }
     }
 
-    /// `TimeUUID.unix` divides towards zero, but not `UUIDGen.getAdjustedTimestamp`.
+    /// `unix_ms` rounds towards zero, as Cassandra's `TimeUUID.unix` does; `unix_ms_floor` rounds
+    /// down, as its `UUIDGen.getAdjustedTimestamp` does.
     #[test]
     fn the_time_of_a_uuid_is_rounded_towards_1970_or_down() {
         for (uuid, towards_1970, down) in [

@@ -7,7 +7,8 @@ pub enum Feature {
     AllowFiltering,
     GroupBy,
     UserTimestamps,
-    /// List elements by index, and removal from a list by value.
+    /// Writes that read a list first: setting or deleting an element by its index, and removing
+    /// elements by their value.
     ReadBeforeWriteListOperations,
     SecondaryIndexes,
     /// ALTER TABLE with ADD, DROP and RENAME.

@@ -32,12 +32,13 @@ pub(super) struct Levels {
     pub(super) disallowed: LevelSet,
 }
 
-/// A set of consistency levels, as a bit for the code of each level.
+/// A set of consistency levels: bit `n` is set for the level with the protocol's code `n`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct LevelSet(u16);
 
 impl LevelSet {
-    /// Parses the names of consistency levels, separated by `+`; `None` if one of them is no level.
+    /// Parses the names of consistency levels, separated by `+`; an empty text is the empty set.
+    /// `None` if one of the names is no level.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let mut set = Self::default();
         for name in text
@@ -72,8 +73,11 @@ fn all() -> impl Iterator<Item = Consistency> {
 }
 
 impl Guardrails {
-    /// Checks the consistency levels of a request, and adds a warning if a guardrail warns of one
-    /// of them.
+    /// Checks the consistency levels of a request, and adds a warning if a guardrail warns of one of
+    /// them.
+    ///
+    /// # Errors
+    /// If one of the levels is disallowed.
     pub fn check_levels(
         &self,
         access: Access,

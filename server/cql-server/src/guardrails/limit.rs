@@ -22,7 +22,8 @@ pub enum Limit {
     PartitionKeysInSelect,
     /// The number of partition keys, or of clustering keys, that the INs of a SELECT combine to.
     InSelectCartesianProduct,
-    /// The bytes of one written value, or of one element of a collection.
+    /// The bytes of one written value; in a collection, of one element, map key or map value. A
+    /// frozen collection is a single value.
     ColumnValueSize,
     /// The number of elements of a collection in one write.
     ItemsPerCollection,
@@ -42,7 +43,7 @@ pub enum Limit {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Unit {
     Count,
-    /// A size such as `5KiB`, or bytes without a unit.
+    /// A size such as `5KiB`; a number without a unit is in bytes.
     Bytes,
 }
 

@@ -120,8 +120,8 @@ impl Guardrails {
         Ok(())
     }
 
-    /// Checks a SELECT from a table that users have created, before the SELECT reads, and returns
-    /// its warnings. No guardrail holds for system tables.
+    /// Checks the features and the page size of a SELECT from a table that users have created, before
+    /// the SELECT reads, and returns its warnings. No guardrail holds for system tables.
     pub fn check_select(
         &self,
         select: &ast::Select,

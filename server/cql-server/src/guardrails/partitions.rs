@@ -57,9 +57,9 @@ impl LargePartitions {
 }
 
 impl Guardrails {
-    /// From now on counts the partitions of a catalog's tables that exceed a threshold when the
-    /// store writes them. Also calls `report` for each such partition, again whenever a merge
-    /// rewrites it. `report` runs on threads of the store and must not block.
+    /// From now on counts the partitions of a catalog's tables that exceed a threshold when the store
+    /// writes them, in the returned counters. Also calls `report` for each such partition, again
+    /// whenever a merge rewrites it. `report` runs on threads of the store and must not block.
     pub fn watch_partitions(
         &self,
         catalog: &Arc<Catalog>,
@@ -117,7 +117,8 @@ fn large(
     })
 }
 
-/// Returns the values of the partition key in `prefix`, a prefix of stored keys, as text.
+/// Returns the values of the partition key in `prefix`, a prefix of stored keys, as text. `None` if
+/// `prefix` is not that of a partition of the table.
 fn key_text(schema: &TableSchema, prefix: &[u8]) -> Option<String> {
     let header = header_key(prefix);
     let key = DecodedKey::read(&header).ok()?.partition_key;

@@ -36,8 +36,8 @@ use super::expiry_time_s;
 use super::failures::BuildFailures;
 use crate::error::{Result, of_catalog, of_schema, of_store, of_table};
 
-/// The number of index entries from which on the build commits them. A commit may have more: all
-/// entries of a row, such as those of a collection's elements, are committed together.
+/// The build commits its index entries once there are at least this many. A commit may have more:
+/// all entries of a row, such as those of a collection's elements, are committed together.
 const ENTRIES_PER_COMMIT: usize = 256;
 /// The most rows that are read from one view of the store. While a view is open, merges keep all
 /// versions of rows that the view shows.
@@ -163,9 +163,9 @@ impl Drop for IndexBuilds {
 }
 
 impl IndexBuilds {
-    /// Starts the builds that an earlier process did not finish, and later the builds of tables
-    /// that the catalog announces. If `idle_class` is false, scans run in the normal scheduling
-    /// class and do not yield.
+    /// Starts the builds that an earlier process did not finish. Later starts unfinished builds again
+    /// whenever the catalog announces a table: its schema may have become readable only then. If
+    /// `idle_class` is false, scans run in the normal scheduling class and do not yield.
     pub fn new(catalog: &Arc<Catalog>, idle_class: bool) -> Self {
         let shared = Arc::new(Shared {
             catalog: Arc::clone(catalog),
@@ -245,7 +245,8 @@ fn run(shared: &Shared) {
     shared.idle.notify_all();
 }
 
-/// Builds the unfinished indexes of a table.
+/// Builds the unfinished indexes of a table. Does nothing if the table was dropped, or if by now it
+/// has other unfinished indexes than `what` lists.
 fn build(shared: &Shared, what: &Building) -> Result<()> {
     let catalog = &shared.catalog;
     let table = catalog.state().current(&what.table).cloned();
@@ -262,7 +263,8 @@ fn build(shared: &Shared, what: &Building) -> Result<()> {
     }
 }
 
-/// Builds the indexes of a table with the ids `building`.
+/// Builds the indexes of a table with the ids `building`. Returns early, without an error, if the
+/// builds are stopped.
 fn build_indexes(shared: &Shared, table: &CqlTable, building: &[u32]) -> Result<()> {
     let catalog = &shared.catalog;
     // Only writers that hold an earlier state of the catalog write no entries for these indexes.
@@ -331,9 +333,10 @@ fn commit_all(shared: &Shared, table: &CqlTable, batches: &Receiver<Vec<Vec<u8>>
     Ok(())
 }
 
-/// Called by a scan while it passes keys without rows, and before it encodes values. Offers the
-/// core to other threads, and ends the scan if the builds are stopped. There may be many such keys,
-/// for example in a deleted range, and a long decimal takes milliseconds to encode.
+/// The pace of a build's scan. The scan calls it while it passes keys without rows, and before it
+/// encodes values: there may be many such keys, for example in a deleted range, and a long decimal
+/// takes milliseconds to encode. The pace offers the core to other threads, and ends the scan if
+/// the builds are stopped.
 #[derive(Debug)]
 struct ScanPace<'b> {
     shared: &'b Shared,
@@ -397,10 +400,10 @@ fn scan(
 }
 
 /// Reads rows and partition headers (with the static columns) of a table from one view of the
-/// store: from the key `from` on, and at most [`ROWS_PER_VIEW`]. After each it adds the index
-/// entries to `entries`, and calls `goes_on` with all entries there, which it may take. Returns the
-/// key at which the next view has to begin, or `None` at the end of the table. The key is empty if
-/// `goes_on` returned false: then no view follows.
+/// store: from the key `from` on, and at most [`ROWS_PER_VIEW`]. Adds the index entries of each row
+/// or header to `entries`, and then calls `goes_on`, which may take all entries out of it, and
+/// returns false to end the scan. Returns the key at which the next view has to begin, `None` at
+/// the end of the table, or an empty key if `goes_on` ended the scan.
 fn scan_some(
     pace: &ScanPace<'_>,
     table: &CqlTable,

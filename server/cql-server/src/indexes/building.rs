@@ -39,8 +39,8 @@ impl Building {
         })
     }
 
-    /// Returns whether `table` is the same table, whatever its schema is by now. A later table with the
-    /// name or the id of a dropped one is another table.
+    /// Returns whether `table` is the table of this build, whatever its schema is by now. A later
+    /// table with the name or the id of a dropped one is another table.
     pub(super) fn is_of_table(&self, table: &CqlTable) -> bool {
         self.table.rows().is_same_table(table.rows())
     }

@@ -1,5 +1,5 @@
 //! The errors of failed index builds, for the log and for `system_views.index_builds`, until the
-//! next attempt.
+//! indexes are built.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -79,7 +79,7 @@ impl BuildFailures {
         }
     }
 
-    /// Removes the failures of all tables except for those in `building`.
+    /// Removes the failures of all tables that are not in `building`.
     pub(super) fn keep(&self, building: &[Building]) {
         let is_kept = |of: &Building| building.iter().any(|one| one.is_of_table(&of.table));
         self.by_table().retain(|_, failure| is_kept(&failure.of));

@@ -69,8 +69,8 @@ fn rows_are_found_by_their_current_values() {
 
 /// Regression: a page read without an index ended after all rows of a partition, and its paging
 /// state was the prefix of their keys and 0xff. The next page used an index that had become ready
-/// meanwhile. It repeated rows whose encoded clustering begins with 0xff, which sort behind that
-/// state.
+/// meanwhile, and repeated rows whose encoded clustering begins with 0xff, since their keys sort
+/// behind that state.
 #[test]
 fn a_page_by_an_index_begins_after_the_last_partition_of_the_previous_page() {
     let table = "CREATE TABLE t (k int, c smallint, v int, PRIMARY KEY (k, c))";
@@ -186,8 +186,8 @@ fn a_removal_that_ends_early_removes_the_stale_entries_that_it_has_found() {
     assert_eq!(entry_keys(&server, "t"), keys[2..]);
 }
 
-/// Regression: a read looked for the next entry before it gave the current row, so LIMIT 1 passed all
-/// removed entries behind the row.
+/// Regression: a read searched for the next entry before it added the current row to the page, so
+/// with LIMIT 1 it passed all removed entries behind the row.
 #[test]
 fn a_read_with_its_last_row_passes_no_removed_entries_behind_it() {
     let mut server = Server::with(&[TABLE, "CREATE INDEX ON t (v)"]);
@@ -276,8 +276,8 @@ fn a_value_with_an_old_timestamp_has_its_entry_once_it_is_visible() {
     assert_eq!(server.rows("SELECT k FROM t WHERE v = 7"), "1");
 }
 
-/// The range tombstone is in the partition's header, and all code that looks at a row for an index
-/// has to read it: reads, builds and the removal of stale entries.
+/// The range tombstone of a DELETE is in the partition's header, and all code that looks at a row
+/// for an index has to read it: reads, builds and the removal of stale entries.
 #[test]
 fn rows_of_a_deleted_range_are_not_found() {
     let mut server = Server::with(&[TABLE, "CREATE INDEX ON t (v)"]);
@@ -649,8 +649,9 @@ fn pages_by_an_index_add_up_to_the_unpaged_result() {
     }
 }
 
-/// Regression: no index served `=` on a tuple of columns, so that a long value of the indexed column
-/// was accepted there. Elsewhere the length was checked only after the keys of rows.
+/// Regression: no index served `=` on a tuple of columns, such as `(b, c) = (?, ?)`, so that a long
+/// value of the indexed column was accepted in a tuple. Outside of tuples its length was checked
+/// only after the keys of rows.
 #[test]
 fn values_of_more_than_64k_of_an_indexed_column_get_cassandras_error() {
     let mut server = Server::with(&[

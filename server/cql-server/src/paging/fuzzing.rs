@@ -65,9 +65,10 @@ impl Pages {
         &self.cases
     }
 
-    /// Executes a statement from a paging state on, in pages of `page_rows` rows (`None` for a
-    /// single page). Returns false if the server rejects the state. Otherwise checks that the pages
-    /// contain only rows of the statement, and no more than LIMIT permits.
+    /// Executes a statement from a paging state on, in pages of `page_rows` rows (`None` for a single
+    /// page). Returns false if the server rejects the state. Otherwise checks that the pages contain
+    /// only rows of the statement, and no more than LIMIT permits. If the statement reads whole
+    /// partitions, one row of static columns more is permitted.
     pub(crate) fn shows(&mut self, case: usize, page_rows: Option<u32>, state: &[u8]) -> bool {
         let Case {
             text, all, most, ..
@@ -127,8 +128,9 @@ impl Case {
     }
 }
 
-/// Uses a paging state whose first two bytes select the statement and the page size. The
-/// statement's hash is corrected, so that the bytes after it are examined.
+/// Reads from the paging state in `bytes`, behind two bytes that select the statement and the page
+/// size. The hash in the state is replaced by the statement's, so that the bytes after it are
+/// examined.
 pub fn state(bytes: &[u8]) {
     thread_local! {
         static PAGES: RefCell<Option<Pages>> = const { RefCell::new(None) };

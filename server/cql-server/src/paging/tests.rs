@@ -31,7 +31,8 @@ fn a_state_decodes_to_itself_and_invalid_bytes_are_rejected() {
     }
 }
 
-/// Regression: a scan reported a forged key, which is none of its table, as damage of the table.
+/// Regression: a scan reported a forged key, which cannot be a key of its table, as damage of the
+/// table.
 #[test]
 fn a_state_with_a_partition_key_of_other_columns_is_rejected() {
     let mut server = Server::with(&["CREATE TABLE t (a int, b int, PRIMARY KEY ((a, b)))"]);

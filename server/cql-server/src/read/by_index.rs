@@ -24,8 +24,11 @@ use crate::interrupt;
 use crate::paging::{self, PagingState};
 
 impl Walk<'_> {
-    /// Finds rows by the entries of an index, and passes them to the page, beginning after
-    /// `resume`.
+    /// Finds rows by the entries of an index, and passes them to the page, beginning after `resume`,
+    /// at which the previous page ended. Returns the reason why it stopped.
+    ///
+    /// # Errors
+    /// If `resume` lies outside of `partitions`, which only a forged paging state does.
     pub fn run_by_index(
         &mut self,
         entries: Entries<'_>,
@@ -283,6 +286,7 @@ fn row_key_of<'k>(schema: &TableSchema, entry: &'k [u8]) -> Result<DecodedKey<'k
 }
 
 /// Returns the bounds of the index entries that begin with `prefix` and refer to keys in `range`.
+/// Without an upper bound the second one is `None`.
 fn within(prefix: &[u8], range: &ByteRange) -> (Vec<u8>, Option<Vec<u8>>) {
     let to = match &range.to {
         Some(to) => Some([prefix, to].concat()),

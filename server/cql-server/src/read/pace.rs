@@ -10,8 +10,8 @@ use crate::interrupt;
 /// memory.
 const PASSED_UNITS: u64 = 2;
 
-/// Charges the statement of this thread before a read encodes or decodes a value, which takes as long
-/// as comparing `bytes` bytes.
+/// Charges the statement of this thread for a value that a read is about to encode or decode. That
+/// work takes as long as comparing `bytes` bytes.
 ///
 /// # Errors
 /// The error of [`interrupt::charge_bytes`].

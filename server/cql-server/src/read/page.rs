@@ -24,11 +24,11 @@ use crate::paging::{self, PagingState};
 /// Limits on reads and their pages.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// The number of bytes of cells from which on a page takes no further row, if the client pages.
+    /// If the client pages, a page takes no further row once its cells have this many bytes.
     pub page_bytes: usize,
-    /// The reading time after which a page without rows ends, if the client pages.
+    /// If the client pages, a page that still has no rows ends after reading for this time.
     pub empty_page: Duration,
-    /// The reading time after which a page ends, if the client pages.
+    /// If the client pages, a page with rows ends after reading for this time.
     pub page_time: Duration,
     /// The most bytes of a response's cells, together with the read's buffers: rows to sort, and
     /// states of aggregates. A read that needs more fails, because drivers reject longer responses:
@@ -54,9 +54,10 @@ impl Default for Limits {
 /// (the page size) set.
 #[derive(Debug, Clone, Copy)]
 pub struct RowLimits {
-    /// The most rows of the statement's whole result, from LIMIT.
+    /// The most rows of the statement's whole result, from LIMIT; `u64::MAX` without one.
     pub statement: u64,
-    /// The most rows of each partition, from PER PARTITION LIMIT.
+    /// The most rows of each partition, from PER PARTITION LIMIT: `u64::MAX` without one, and 1 for
+    /// DISTINCT. Of a statement with groups, these are groups.
     pub partition: u64,
     /// The most rows of a page; `None` if the client does not page.
     pub page: Option<u32>,
@@ -70,11 +71,12 @@ const KEPT_BYTES: usize = 64;
 /// [`interrupt::charge`] counts.
 const CELLS_PER_UNIT: usize = 32;
 
-/// The length of a cell's length in a response, which a null has, too.
+/// The length of the field before each cell in a response that has the cell's length. A null has
+/// this field, too.
 const CELL_LENGTH_BYTES: usize = 4;
 
-/// The number of copied bytes from which on they are charged to the statement, and the response takes
-/// memory for them, so that small cells cost no call each.
+/// Once this many bytes were copied, they are charged to the statement, and the response takes memory
+/// for them. One call for each small cell would cost too much.
 const COPIED_BYTES_MIN: usize = 4096;
 
 /// A live row, or the static columns of a partition as a row of their own, before the filter and
@@ -114,7 +116,8 @@ pub struct Page<'s> {
     left_in_partition: u64,
     /// True if the page was full when a further row came, so that there is a next page.
     pub is_cut: bool,
-    /// The key of the last row that was added to the page.
+    /// The key of the last row that was added to the page or, for groups, of the last row of the
+    /// last ended group. The next page begins after it.
     pub last_key: Vec<u8>,
     /// The prefix that all keys of the current partition share.
     prefix: Vec<u8>,
@@ -139,10 +142,12 @@ struct Groups {
     /// share; `None` before the first row.
     key: Option<Vec<u8>>,
     states: Vec<State>,
-    /// The values of the outputs that are no aggregates, computed from the first row of the group.
+    /// The value of each output for the first row of the group; `None` for an output that contains
+    /// an aggregate.
     first: Vec<Option<Vec<u8>>>,
     first_bytes: usize,
-    /// The clustering columns of the group's first row. Groups are sorted by these columns.
+    /// The clustering columns of the group's first row by which ORDER BY sorts the groups; empty if
+    /// the groups are not sorted.
     sort_key: Vec<u8>,
     last_key: Vec<u8>,
 }
@@ -152,7 +157,7 @@ impl<'s> Page<'s> {
     /// first page. The cells are written to `writer`.
     ///
     /// # Errors
-    /// If the key in `resume` is no key of the engine.
+    /// If the key in `resume` cannot be decoded, for example because the client has forged it.
     pub fn new(
         plan: &'s SelectPlan,
         types: &'s [&'s CqlType],
@@ -229,7 +234,7 @@ impl<'s> Page<'s> {
 
     /// Writes the rows that are known only after all rows were read: that of the last group, and
     /// the rows that ORDER BY sorts. `is_done` is true if the table has no more rows for the
-    /// result.
+    /// result; if it is false, the last group has been written already.
     ///
     /// # Errors
     /// If a function fails, the result is too large or the statement's time is over.
@@ -276,8 +281,8 @@ impl<'s> Page<'s> {
         self.writer.finish(paging_state);
     }
 
-    /// Returns whether the page has as many rows as the client requested, or so many bytes that no
-    /// row is added.
+    /// Returns whether the page has as many rows as the client requested, or [`Limits::page_bytes`]
+    /// of cells. A page is never full if the client does not page.
     fn is_full(&self) -> bool {
         let Some(rows) = self.row_limits.page else {
             return false;
@@ -285,8 +290,8 @@ impl<'s> Page<'s> {
         self.writer.rows() >= rows || self.writer.bytes() >= self.limits.page_bytes
     }
 
-    /// Returns the bytes that the response and the rows buffered for sorting may still take, of
-    /// [`Limits::result_bytes`].
+    /// Returns how many of the [`Limits::result_bytes`] the response and the rows buffered for
+    /// sorting have not taken. The states of the current group are not subtracted.
     fn room(&self) -> usize {
         let taken = self.sorted_bytes.saturating_add(self.writer.bytes());
         self.limits.result_bytes.saturating_sub(taken)
@@ -567,13 +572,13 @@ impl<'s> Page<'s> {
         Ok(())
     }
 
-    /// Returns where the caller has to continue if the page does not take this row: in the next
-    /// partition if PER PARTITION LIMIT is reached, nowhere if the page is full. Returns `None` if
-    /// the page takes the row.
+    /// Returns where the caller has to continue if the page does not take this row:
+    /// [`Flow::Partition`] if PER PARTITION LIMIT is reached, [`Flow::Stop`] if the page is full.
+    /// Returns `None` if the page takes the row.
     ///
-    /// PER PARTITION LIMIT is checked first, because rows beyond it need no further page. The page
-    /// enters the row's partition only later, so that the paging state of a full page is about the
-    /// row before.
+    /// PER PARTITION LIMIT is checked first, because rows beyond it need no further page. The
+    /// current partition does not change here, so that the paging state of a full page has the
+    /// count of the partition in which that page ended.
     fn skip_or_stop(&mut self, row: &LiveRow<'_>) -> Option<Flow> {
         if self.left_in_partition == 0 && self.is_in_partition_of(row) {
             return Some(Flow::Partition);

@@ -14,8 +14,8 @@ use ebb_model::schema::TableSchema;
 use crate::error::Result;
 use crate::guardrails::{Guardrails, Limit};
 
-/// The number of rows of an internal page if the client does not page: Cassandra's
-/// `SelectStatement.DEFAULT_PAGE_SIZE`.
+/// The number of rows that Cassandra reads at a time to compute an aggregate (an internal page) if
+/// the client does not page: its `SelectStatement.DEFAULT_PAGE_SIZE`.
 pub const AGGREGATE_PAGE_ROWS: u32 = 10_000;
 
 #[derive(Debug)]
@@ -24,10 +24,12 @@ pub struct ScanCounts<'s> {
     guardrails: Option<&'s Guardrails>,
     schema: &'s TableSchema,
     consistency: Consistency,
-    /// The number of rows of an internal page; `None` if the read is a single page.
+    /// The number of rows after which the counts begin anew, because Cassandra would read the next
+    /// internal page of an aggregate; `None` if the read is a single page.
     page_rows: Option<u32>,
     page: PageCounts,
-    /// The counts of that completed page which has the most tombstones.
+    /// The counts of the completed internal page with the most tombstones; zeros before the first
+    /// one.
     worst: PageCounts,
 }
 
@@ -35,13 +37,15 @@ pub struct ScanCounts<'s> {
 struct PageCounts {
     live_rows: u64,
     tombstones: u64,
-    /// The number of live rows of the page that passed the filter.
+    /// The number of live rows of the page that passed the filter. Not counted if the read is a
+    /// single page.
     passed_rows: u32,
 }
 
 impl<'s> ScanCounts<'s> {
-    /// Starts the counts of a read from the table with this schema. An internal page ends after
-    /// `page_rows` rows; `None` makes the read a single page.
+    /// Starts the counts of a read from the table with this schema. They begin anew after each
+    /// `page_rows` rows that pass the filter (an internal page); `None` makes the read a single
+    /// page.
     pub fn new(
         guardrails: Option<&'s Guardrails>,
         schema: &'s TableSchema,
@@ -86,10 +90,10 @@ impl<'s> ScanCounts<'s> {
         }
     }
 
-    /// Counts tombstones.
+    /// Adds `more` tombstones to those of the current page.
     ///
     /// # Errors
-    /// Cassandra's ReadFailure, if the page has too many tombstones.
+    /// Cassandra's ReadFailure, if the page has more tombstones than the guardrails permit.
     pub fn note_tombstones(&mut self, more: u64) -> Result<()> {
         self.page.tombstones += more;
         let tombstones = self.page.tombstones;
@@ -120,8 +124,8 @@ impl<'s> ScanCounts<'s> {
         }
     }
 
-    /// Returns the warning for a completed read; `None` unless one of its pages had too many
-    /// tombstones.
+    /// Returns the warning for a completed read; `None` unless one of its pages had more tombstones
+    /// than the guardrails' threshold for warnings.
     pub fn warning(&self) -> Option<String> {
         let warn = self.guardrails?.threshold(Limit::Tombstones).warn?;
         let page = self.worst();

@@ -66,8 +66,10 @@ impl Select {
         (state.map(|state| PagingState::decode(state, self.hash))).transpose()
     }
 
-    /// Appends the rows as the body of a RESULT. The metadata of the columns is left out if the
-    /// columns equal `known`, which the client has received before.
+    /// Reads a page, and appends it as the body of a RESULT. `known` are the columns that the
+    /// client got when it prepared the statement. If the columns are still the same, and the client
+    /// permits that, the RESULT does not describe them again. Returns the warnings and the stale
+    /// index entries of the read.
     pub fn execute(
         &self,
         source: &Source<'_>,

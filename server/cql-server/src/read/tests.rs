@@ -7,7 +7,7 @@ mod passed_keys;
 
 use crate::executor::harness::Server;
 
-/// Removes the quotes from JSON.
+/// Removes the quotes and backslashes from JSON.
 fn bare(json: &str) -> String {
     json.replace(['"', '\\'], "")
 }
@@ -133,8 +133,8 @@ fn equal_rows_stay_in_the_order_of_their_partitions() {
     );
 }
 
-/// Regression: a column that only a filter restricts could not be left out, nor a column of the
-/// partition key if another one had an IN.
+/// Regression: GROUP BY and ORDER BY required columns that have a single value: a column that only
+/// a filter restricts, and a column of the partition key if another one had an IN.
 #[test]
 fn columns_with_a_single_value_may_be_left_out_of_group_by_and_order_by() {
     let mut server = Server::with(&[

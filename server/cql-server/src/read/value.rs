@@ -47,7 +47,8 @@ pub fn value<'r>(output: &'r Output, context: &Context<'r>) -> Result<Value<'r>>
     context.bound.dropping(|| computed(output, context))
 }
 
-/// Computes the value of an output like [`value`].
+/// Computes the value of an output like [`value`], which calls this and then no longer counts the
+/// results of functions in the output's terms.
 fn computed<'r>(output: &'r Output, context: &Context<'r>) -> Result<Value<'r>> {
     Ok(match output {
         Output::Column(slot) => match &context.cells[*slot] {
@@ -187,9 +188,9 @@ fn slice_end<'v>(end: Option<&'v Term>, name: &str, bound: &Bound<'v>) -> Result
     }
 }
 
-/// Computes the arguments of a call. The first ones are kept in memory while later ones are
-/// computed, and so are those of each call around this one. So the total bytes of all kept
-/// arguments are limited.
+/// Computes the arguments of a call. Each argument is kept in memory while the later ones are
+/// computed, which may be calls themselves. So the total bytes of all arguments that are kept are
+/// limited.
 fn arguments<'r>(args: &'r [Output], context: &Context<'r>) -> Result<Vec<Value<'r>>> {
     let mut context = *context;
     let mut values = Vec::with_capacity(args.len());
@@ -206,7 +207,8 @@ fn arguments<'r>(args: &'r [Output], context: &Context<'r>) -> Result<Vec<Value<
     Ok(values)
 }
 
-/// Returns whether two values are equal. Comparing decimals or collections may take long.
+/// Returns whether two values are equal. Charges the statement, because comparing decimals or
+/// collections may take long.
 ///
 /// # Errors
 /// If the statement's time is over.
@@ -244,9 +246,9 @@ pub fn element<'c>(ty: &CqlType, collection: &'c [u8], key: &[u8]) -> Result<Opt
     }
 }
 
-/// Returns the elements of a serialized map or set between two keys, both inclusive. For a
-/// collection that is not frozen an empty slice is null, as the empty collection itself is. An end
-/// that is `None` does not limit the slice.
+/// Returns the elements of a serialized map or set between two keys, both inclusive; `None` for a
+/// key does not limit the slice. If the slice is empty, returns `None` (null) for a collection that
+/// is not frozen, because such a collection is null when it is empty.
 fn slice(
     ty: &CqlType,
     collection: &[u8],
@@ -297,7 +299,7 @@ fn slice(
 }
 
 /// Returns the serialized form of a collection that is stored in cells (one that is not frozen).
-/// Charges the statement before it decodes a decimal of a member or key.
+/// Charges the statement before it decodes a decimal in the key of a map or the element of a set.
 ///
 /// # Errors
 /// If the collection is damaged, or the statement's time is over.

@@ -29,7 +29,7 @@ use crate::paging::{self, PagingState};
 /// The number of steps of a walk after which the time of the page is checked: some tens of
 /// microseconds.
 const STEPS_PER_LOOK: u32 = 8;
-/// The cost of reading a row, in units of about a microsecond.
+/// The cost of a step of a walk, mostly the reading of a row, in units of about a microsecond.
 const ROW_UNITS: u64 = 4;
 /// The cost of looking up a key, or of seeking to one, in units of about a microsecond.
 pub(super) const SEEK_UNITS: u64 = 4;
@@ -46,8 +46,9 @@ pub enum End {
     /// The page is full, or LIMIT is reached.
     Stopped,
     /// The walk has used up the time of the page. The next page begins after `key`, which need not
-    /// be a stored key. `had_rows` is true if the walk has met live rows in the key's partition,
-    /// even if the filter rejected them, or no static columns.
+    /// be a stored key. `had_rows` is true if later pages must not return the static columns of the
+    /// key's partition as a row of their own: the walk has met live rows there (even if the filter
+    /// rejected them), has found no static columns, or has passed the whole partition.
     Cut { key: Vec<u8>, had_rows: bool },
 }
 
@@ -286,11 +287,11 @@ impl<'w> Walk<'w> {
         Ok(partition)
     }
 
-    /// Reads the rows of a partition by calls of `advance`, and passes the live rows that pass the
-    /// filter to the page. At the end, also passes the static columns if they are a row of their
-    /// own: the partition has no live rows. `had_rows` is true if they are never such a row: an
-    /// earlier page has read live rows of the partition or found no static columns, or the rows are
-    /// found by the entries of `index`. With an index, collects the stale entries.
+    /// Calls `advance` for the rows of a partition, one by one, and passes the live rows that pass
+    /// the filter to the page. If the partition has no live rows, then passes its static columns as
+    /// a row of their own. `had_rows` prevents that: an earlier page has read live rows of the
+    /// partition or found no static columns, or the rows are found by the entries of `index`.
+    /// Collects the stale entries of the index.
     pub(super) fn take_rows(
         &mut self,
         partition: &ProjectedPartition<'_>,
@@ -403,7 +404,8 @@ impl<'w> Walk<'w> {
         self.page.row(row).map(Some)
     }
 
-    /// Returns whether the page ends here, because the walk has used up the time of a page.
+    /// Charges the statement for a step of the walk, and returns whether the walk has used up the
+    /// time of the page, so that the page has to end here.
     ///
     /// # Errors
     /// If the statement's time is over.

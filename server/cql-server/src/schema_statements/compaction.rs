@@ -91,8 +91,8 @@ const COMMON: Options = &[
     ),
 ];
 
-/// The options of the strategy by size, which the other strategies use within their levels or
-/// windows.
+/// The options of SizeTieredCompactionStrategy. The other strategies take them, too, because they
+/// merge files of similar sizes within their levels or windows.
 const SIZE_TIERED: Options = &[
     ("bucket_high", Kind::Any),
     ("bucket_low", Kind::Any),
@@ -200,8 +200,9 @@ const DATE_TIERED: Options = &[
     ),
 ];
 
-/// Adds Cassandra's defaults to the entries of a table's `compaction` option, and rejects the
-/// entries that Cassandra rejects.
+/// Completes the entries of a table's `compaction` option as Cassandra does (the full name of the
+/// class, and [`THRESHOLDS`]), and rejects the entries that Cassandra rejects. The options of
+/// UnifiedCompactionStrategy and of classes that are not Cassandra's are not checked.
 ///
 /// # Errors
 /// A strategy that is missing or unknown, an option that the strategy does not have, or a value that

@@ -245,7 +245,7 @@ impl Replication {
     }
 
     /// Returns the warning for a keyspace whose replication has more than one copy, because the
-    /// server keeps a single one; `None` if it has one.
+    /// server keeps a single one; otherwise `None`.
     fn warning(&self, keyspace: &str) -> Option<String> {
         (self.copies_max > 1).then(|| {
             format!(

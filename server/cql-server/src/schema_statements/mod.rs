@@ -92,7 +92,7 @@ pub fn execute(
 
 impl SchemaContext<'_> {
     /// Splits a qualified name into the keyspace (by default, the one in use) and the name of the
-    /// object. Statements must be allowed to change the keyspace.
+    /// object, and checks that statements may change the keyspace.
     ///
     /// # Errors
     /// If the name is unqualified and no keyspace is in use, or if the keyspace is a snapshot, is
@@ -152,10 +152,9 @@ impl SchemaContext<'_> {
         self.change_by(|schema| Ok(next(schema)?.map(|next| (next, change))))
     }
 
-    /// Replaces the schema by the one that `decide` returns, together with a description of the
-    /// change. Returns this change, and adds it to [`changes`](Self::changes): also if the schema has
-    /// changed and a later step fails, whose error is returned then. `None` if `decide` left the schema
-    /// unchanged.
+    /// Replaces the schema by the one that `decide` returns. Returns the [`SchemaChange`] that `decide`
+    /// returned with it, and adds it to [`changes`](Self::changes). If a later step fails, returns the
+    /// error, but the change is in `changes`. Returns `None` if `decide` left the schema unchanged.
     fn change_by(
         &self,
         decide: impl FnOnce(&Schema) -> Result<Option<(Schema, SchemaChange)>, ErrorResponse>,

@@ -25,7 +25,7 @@ fn texts(entries: &[(Constant, Constant)]) -> Entries {
     entries.iter().map(text).collect()
 }
 
-/// Sets the options of a table, and returns the table's id if the statement has one.
+/// Sets the options of a table, and returns the id in `WITH ID`; `None` if the statement has none.
 pub(super) fn set_table_options(
     options: &mut TableOptions,
     properties: &[Property],
@@ -82,8 +82,8 @@ fn set_table_option(
     })
 }
 
-/// Expands the abbreviations that Cassandra permits in a map, and rejects the entries that
-/// Cassandra rejects.
+/// Completes the entries of an option that is a map as Cassandra does, for example with defaults
+/// and full names of classes, and rejects the entries that Cassandra rejects.
 fn complete(option: &str, entries: &mut Entries) -> Result<(), ErrorResponse> {
     match option {
         "compaction" => compaction::complete(entries),
@@ -230,8 +230,8 @@ const COMPRESSORS: [&str; 5] = [
 /// returns them under their present names: `sstable_compression` and `chunk_length_kb` are deprecated
 /// names of `class` and `chunk_length_in_kb`. The errors for numbers that cannot be parsed also name the
 /// text. Of several errors Cassandra may return another one: it looks for unknown options before it
-/// compares numbers with their limits. The class alone has an effect in ebb. The other options are
-/// checked and stored because tools send them.
+/// compares numbers with their limits. Only `class` and `enabled` have an effect in ebb. The other
+/// options are checked and stored because tools send them.
 fn compression(mut given: Entries) -> Result<Entries, ErrorResponse> {
     let refuse = |message: String| Err(ErrorResponse::config(message));
     let disabled = || Entries::from([("enabled".to_string(), "false".to_string())]);

@@ -411,8 +411,9 @@ fn invalid_tables_and_types_get_cassandras_errors() {
     assert_eq!(session.refused("DROP TABLE t"), (INVALID, none.to_string()));
 }
 
-/// Regression: WITH ID was compared with the id of no other table, so the statement that DESCRIBE
-/// TABLE ... WITH INTERNALS printed made a second table with the same id under another name.
+/// Regression: CREATE TABLE did not compare WITH ID with the ids of other tables. So the statement
+/// that DESCRIBE TABLE ... WITH INTERNALS printed made a second table with the same id under
+/// another name.
 #[test]
 fn create_table_refuses_the_id_of_another_table() {
     let mut session = Session::with_table();

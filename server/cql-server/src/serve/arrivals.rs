@@ -91,7 +91,8 @@ impl Arrivals {
     }
 
     /// Returns how long, at `now`, the first unserved byte has waited. `unserved_bytes` is the
-    /// number of bytes read from this byte on; all bytes before are served.
+    /// number of bytes read from this byte on; all bytes before are served. Notes that a request is
+    /// started at `now`.
     pub(super) fn waited(&mut self, now: Instant, unserved_bytes: usize) -> Duration {
         let next = self.read_bytes - unserved_bytes as u64;
         self.forget(next);

@@ -51,8 +51,12 @@ impl Audit {
         Self(Some(Arc::new(begin)))
     }
 
-    /// Calls `execute` for a statement, and writes an entry to the audit log before and after the
-    /// call.
+    /// Calls `begin` with the statement, then `execute`, then the callback that `begin` returned,
+    /// with the result. Without an audit log calls only `execute`.
+    ///
+    /// # Errors
+    /// The error of `execute`; or that the audit log cannot be written, and then `execute` is not
+    /// called.
     pub(super) fn execute(
         &self,
         statement: AuditedStatement<'_>,
@@ -99,8 +103,8 @@ pub struct WriteAudit(Option<(AuditedTables, Note)>);
 
 impl WriteAudit {
     /// Creates an audit that calls `note` after each request that writes to one of these tables,
-    /// once for each table. The call runs on a thread that serves connections, so `note` must not
-    /// wait for the disk.
+    /// once for each table. The call runs on the thread that executed the request, on which other
+    /// requests may wait, so `note` must not wait for the disk.
     pub fn new(
         tables: AuditedTables,
         note: impl Fn(AuditedWrite<'_>) + Send + Sync + 'static,

@@ -66,11 +66,12 @@ pub(super) struct Connection<S: Service> {
     long: Option<LongRequest>,
     /// The deadline for the bytes of a request that is skipped because it is too large.
     skipping: Progress,
-    /// The memory that the connection has reserved for received bytes beyond [`LARGE_BYTES`].
+    /// The memory that the connection has reserved for all its received bytes; none while they are
+    /// at most [`LARGE_BYTES`].
     memory: RequestMemory,
     arrivals: Arrivals,
-    /// True if the connection sends far fewer requests than others. Then overload control rejects
-    /// none of its requests.
+    /// True if the server was overloaded at the last read, and far fewer bytes of this connection
+    /// waited than of others. Then overload control rejects none of its requests.
     is_small: bool,
     out: Outbox,
     /// The number of statements that arrived with the last read from the socket, ran on the
@@ -135,10 +136,11 @@ enum Ended {
     /// The client or the server has finished, or the connection broke: the stream is closed at
     /// once.
     Quietly,
-    /// The last response is an error, and the client may still be sending. What it sends is
-    /// discarded for a while, so that the client can read the error.
+    /// The last response is an error, and the client may still be sending. The server discards for
+    /// a while what the client sends, so that the client can read the error.
     WithError,
-    /// The server stops, and has not read everything that the client sent.
+    /// The server stops, and has not read everything that the client sent. The server discards the
+    /// rest for a while, so that the client can read its responses.
     Unread,
 }
 
@@ -240,8 +242,12 @@ impl<S: Service> Connection<S> {
         Ok(stops)
     }
 
-    /// Sends the responses, and waits for the next turn. If `stops` is true, because the server stops,
-    /// waits only for results. `is_fatal` is true if the connection has to end.
+    /// Sends the responses, and waits until there is something to do in the next turn. `stops` is true
+    /// if the server stops, and `is_fatal` if the connection has to end.
+    ///
+    /// # Errors
+    /// The reason for the end of the connection: `is_fatal` is true, or the server stops and all
+    /// requests have their responses, or the client is gone or too slow.
     async fn end_turn(&mut self, stops: bool, is_fatal: bool) -> Result<(), Ended> {
         self.flush().await?;
         if is_fatal {
@@ -335,7 +341,8 @@ impl<S: Service> Connection<S> {
 
     /// Serves several received frames, or a single one that is large or takes long to analyse. If
     /// `stops` is true, because the server stops, rejects them instead. Returns the connection, and
-    /// true if it has to end; `None` if a bug ended it.
+    /// true if it has to end; `None` if it was lost by a panic, or because no thread could be
+    /// started.
     ///
     /// The connection moves to another thread for such a single frame, so that other connections of
     /// this thread go on.
@@ -387,7 +394,8 @@ impl<S: Service> Connection<S> {
         (self.session).answer(stream, &Response::Error(response), self.out.frames());
     }
 
-    /// Reserves memory for the received bytes, if they are more than [`LARGE_BYTES`].
+    /// Reserves memory for the received bytes, if they are more than [`LARGE_BYTES`]. If there is
+    /// none until the request timeout, sends the client OVERLOADED, and ends the connection.
     async fn count_received(&mut self) -> Result<(), Ended> {
         let bytes = self.received.held_bytes();
         if bytes <= LARGE_BYTES && self.memory.is_empty() {

@@ -11,7 +11,7 @@ use super::overload::Overload;
 use super::stages::Stages;
 use super::traffic::Traffic;
 
-/// Numbers of events since the start of the server, except for open connections.
+/// The numbers of events since the start of the server, and the number of its open connections.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Open connections.
@@ -20,8 +20,8 @@ pub struct Counts {
     /// the address of the client.
     pub connections_refused: u64,
     /// Requests that were rejected as OVERLOADED because they had waited too long. The other errors with
-    /// this code, for example for lack of memory, are only in [`Counters::errors`]: longer waits do not
-    /// help against them, and other settings do.
+    /// this code, for example for lack of memory, are only in [`Counters::errors`]: the settings that
+    /// help against them are not those that help against long waits.
     pub requests_refused: u64,
     /// The number of passwords that were verified, which takes tens of milliseconds of CPU time
     /// each.
@@ -81,9 +81,9 @@ impl Counters {
         [("scan", scans.counts()), ("range", ranges.counts())]
     }
 
-    /// Returns the latencies of the requests that run inline, by stage, in order: `queued`,
-    /// `executed`, `sent`. `None` unless [`stage_latencies`](super::ServeOptions::stage_latencies)
-    /// is on.
+    /// Returns the latencies of the requests that run on the thread of their connection, by stage,
+    /// in order: `queued`, `executed`, `sent`. `None` unless
+    /// [`stage_latencies`](super::ServeOptions::stage_latencies) is on.
     pub fn stages(&self) -> Option<[(&'static str, LatencyCounts); 3]> {
         self.stages.as_ref().map(|stages| stages.counts())
     }

@@ -27,7 +27,7 @@ pub enum ServerEvent<'a> {
         /// The error message for the client.
         cause: &'a str,
     },
-    /// An administrative statement was executed: one about the schema, snapshots, roles or
+    /// An administrative statement has succeeded: one about the schema, snapshots, roles or
     /// permissions, TRUNCATE or KILL QUERY. The statement may have changed nothing, for example
     /// with `IF NOT EXISTS`.
     Administered {
@@ -39,7 +39,8 @@ pub enum ServerEvent<'a> {
         keyspace: Option<&'a str>,
         /// The text of the statement, with masked constants.
         statement: MaskedText<'a>,
-        /// The id of the query to kill, which the masked text of a KILL QUERY does not show.
+        /// The id of the query that a KILL QUERY ends, which the masked text does not show; `None`
+        /// for other statements.
         query: Option<u64>,
     },
     /// A request failed with a server error: a file is damaged, a read or write failed, or there is a

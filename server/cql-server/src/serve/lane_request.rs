@@ -195,9 +195,10 @@ impl<S: Service> LaneRequest<S> {
         }
     }
 
-    /// Returns a function that makes the reply at the deadline, while the thread still works on the
-    /// request. The parameters of the function are the execution time so far, the error, and
-    /// whether the thread has counted an error already.
+    /// Returns a function that makes the reply if the client gets an error while the thread still
+    /// works on the request: at the deadline, at the stop of the server, or by KILL QUERY. The
+    /// parameters of the function are the execution time so far, the error, and whether the thread
+    /// has counted an error already.
     fn late_reply(&self) -> impl FnOnce(Duration, ErrorResponse, bool) -> Reply + Send + use<S> {
         let (work, frame) = (&self.work, self.frame.clone());
         let (shared, sender, received_at) =

@@ -49,7 +49,7 @@ use super::scan_threads::{ClassControl, SPARE_FOR, ScanClass, ScanThreads};
 use crate::call::{Interrupt, Lane, ResponseMemory};
 use crate::queries::Progress;
 
-/// The size at which a page of a scan ends.
+/// The size, in bytes, at which a page of a scan ends.
 pub(super) const PAGE_BYTES: usize = PAGE_UNITS * UNIT_BYTES;
 
 /// The CPU time that a scan may use in the normal scheduling class: twice the time of a page of
@@ -122,8 +122,8 @@ pub(super) struct ResultMemory {
     pages: ResultPages,
 }
 
-/// Returns the units of memory that a result of `bytes` bytes takes. From a page on these are whole
-/// pages, without the begun one, because a page of a scan ends after the row that fills it.
+/// Returns the units of memory that a result of `bytes` bytes takes. A result of a page or more
+/// takes whole pages, rounded down, because a page of a scan ends only after the row that fills it.
 fn units(bytes: usize) -> usize {
     if bytes < PAGE_BYTES {
         bytes / UNIT_BYTES
@@ -291,7 +291,8 @@ impl Lanes {
     }
 
     /// Parses and begins a request of a user, which is large or takes long to analyse, on a thread on
-    /// which no other connection waits. Returns `None` if `work` panicked.
+    /// which no other connection waits. Returns `None` if `work` panicked, or was dropped because no
+    /// thread could be started.
     pub(super) async fn run_large<T: Send + 'static>(
         &self,
         user: &ScanUser,
@@ -303,7 +304,7 @@ impl Lanes {
 
     /// Runs the request `work` of a user on a thread of `lane`, once the queue of that group of
     /// threads permits it, and notes in `progress` what the request waits for. Returns `None` if
-    /// `work` panicked.
+    /// `work` panicked, or was dropped because no thread could be started.
     ///
     /// Scans, and statements that were moved because they ran for long, first take one of the few
     /// slots for unread results in the connection's `share`. A scan also waits for memory for its
@@ -546,8 +547,8 @@ mod tests {
         assert_eq!(run_in(None).await.1, SchedulingClass::Idle);
     }
 
-    /// Regression: these requests ran in the runtime's pool for blocking work. If the system refused
-    /// the pool another thread, they got no response.
+    /// Regression: changes of the schema, KILL QUERY and large requests ran in the runtime's pool
+    /// for blocking work. If the system refused the pool another thread, they got no response.
     #[test]
     fn requests_run_although_the_runtime_gets_no_more_threads() {
         let mut runtime = tokio::runtime::Builder::new_current_thread();

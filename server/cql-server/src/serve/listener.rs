@@ -35,7 +35,8 @@ use crate::queries::Queries;
 
 /// The number of schema events by which a connection may lag behind before it misses some.
 const EVENTS_KEPT: usize = 256;
-/// The time before the next accept if the system has run out of a resource, such as open files.
+/// The time between an accept that failed, for example because too many files are open, and the
+/// next one.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 /// The time after which the kernel probes a silent client. Load balancers and NAT gateways forget a
 /// silent connection after some minutes.
@@ -59,8 +60,8 @@ pub struct CqlServer {
 }
 
 impl CqlServer {
-    /// Starts a server. The latencies of requests that run inline and of writes, from the last byte
-    /// received to the last byte sent, are recorded in `latencies`.
+    /// Starts a server. The latencies of writes, and of requests that run on the thread of their
+    /// connection, are recorded in `latencies`: from the last byte received to the last byte sent.
     ///
     /// # Errors
     /// If the system cannot bind the address or start a thread.
@@ -143,7 +144,7 @@ impl CqlServer {
         self.address
     }
 
-    /// Returns the counters of connections and of rejected requests.
+    /// Returns the counters of the server. They stay readable after the server has stopped.
     pub fn counters(&self) -> Counters {
         self.counters.clone()
     }

@@ -15,7 +15,7 @@ use crate::access::{Login, User};
 #[derive(Debug)]
 pub(super) struct LoginAttempt;
 
-/// The result of a login whose password was verified.
+/// The result of a login that ran on another thread, where its password is verified.
 pub(super) struct EndedLogin {
     pub attempt: Arc<LoginAttempt>,
     /// The user; `None` if the login was rejected.

@@ -48,17 +48,18 @@ pub struct ServeOptions {
     /// done.
     pub lane_requests_max: usize,
     /// The bytes of each of two pools of memory that all connections share, but at least twice the
-    /// largest body of a request. The first pool holds the received bytes of incomplete requests, above
-    /// 64 KiB for a connection. If it is full, a connection waits, and after
+    /// largest body of a request. The first pool holds received bytes of requests that are not served
+    /// yet, for connections with more than 64 KiB of them. If it is full, a connection waits, and after
     /// [`request_timeout`](Self::request_timeout) it gets OVERLOADED and is closed. The second pool holds
     /// requests that wait for another thread (in a lane): those with bodies of 4 KiB or more, and parsed
     /// statements of 64 KiB or more. If it is full, the request is rejected at once.
     pub request_bytes_max: usize,
     /// The most bytes of results, over all connections, that are written or wait for their clients.
-    /// Results of less than 64 KiB do not count, except for those of scans. At the limit scans wait,
-    /// and another result, or one that is larger than a page, is rejected as OVERLOADED. A quarter
-    /// of the memory is for results of at most a page, and half of that for scans alone. Rounded up
-    /// to whole MiB. By default the largest possible response fits into the other three quarters.
+    /// Results of less than 64 KiB do not count, except for those of scans. If the memory is used
+    /// up, a scan waits for its first page (1 MiB); a result that needs more than that, and a result
+    /// of any other request, is rejected as OVERLOADED. A quarter of the memory is for results of at
+    /// most a page, and half of that for scans alone. Rounded up to whole MiB. By default the
+    /// largest possible response fits into the other three quarters.
     pub lane_result_bytes_max: usize,
     /// The most bytes of prepared statements. Beyond that the cache drops statements, mostly those
     /// that were not used lately, and drivers prepare them again.

@@ -12,8 +12,7 @@ use tokio::io::AsyncWriteExt;
 use super::lanes::{InlineMemory, Waiting};
 use super::stream::{Stream, within};
 
-/// The number of unsent bytes from which on a connection sends responses before it serves more
-/// requests.
+/// Once this many bytes are unsent, a connection sends responses before it serves more requests.
 const FULL_BYTES: usize = 256 << 10;
 /// The most bytes that are sent at once. Before the rest is sent, other connections are served on
 /// this thread: sending a large page takes the kernel some hundred microseconds, and compressing a
@@ -40,8 +39,8 @@ impl Outbox {
         &mut self.frames
     }
 
-    /// From now on packs appended frames into segments, the checksummed units of version 5 of the
-    /// protocol; `None` for bare frames. There must be no unsent frame.
+    /// Sets whether frames that are appended later are packed into segments, the checksummed units
+    /// of version 5 of the protocol; `None` for bare frames. There must be no unsent frame.
     pub(super) fn set_segments(&mut self, segments: Option<Segments>) {
         self.segments = segments;
     }
@@ -51,8 +50,8 @@ impl Outbox {
         self.frames.len() >= FULL_BYTES
     }
 
-    /// Keeps the memory of the response that begins at `start`, and ends the buffer, until the response
-    /// is sent.
+    /// Reserves memory for the last response in the buffer, which begins at `start`, until that
+    /// response is sent.
     ///
     /// # Errors
     /// OVERLOADED, if there is too little memory at the moment. The response stays in the buffer.
@@ -90,8 +89,8 @@ impl Outbox {
         self.unsent.push(Waiting { value: (), _memory });
     }
 
-    /// Sends all frames. The client may read nothing for at most `patience`, or five seconds while
-    /// memory `is_short`.
+    /// Sends all frames. Fails if the client reads nothing for `patience`, or for five seconds at
+    /// the end of which memory `is_short`.
     ///
     /// # Errors
     /// If the connection broke, or the client did not read.

@@ -74,8 +74,8 @@ pub(super) struct Overload {
     rejected: AtomicU32,
     rejected_in_all: AtomicU64,
     events: ServerEvents,
-    /// The value of `rejected_in_all` when the last overload began; `None` once its end was
-    /// reported, with the number of requests rejected since.
+    /// The value of `rejected_in_all` when the overload began whose end is not reported yet; `None`
+    /// if there is none.
     reported: Mutex<Option<u64>>,
     /// The last measurements, in microseconds, of the time that a ready connection waits until it
     /// is served.
@@ -121,7 +121,8 @@ impl Overload {
         self
     }
 
-    /// Starts the thread that lets the clock advance. It ends when this value is dropped.
+    /// Starts the thread that lets the clock advance until this value is dropped. Starts none if
+    /// overload control is off.
     ///
     /// # Errors
     /// If the system cannot start a thread.
@@ -173,9 +174,10 @@ impl Overload {
         limit.map(|limit| limit / LIMIT_OVER_TARGET)
     }
 
-    /// Notes the unserved bytes of a connection after a read. Returns whether the bytes are so few
-    /// that the connection does not contribute to the overload. The requests of such a connection
-    /// are served, however long they have waited behind the bursts of other connections.
+    /// In an overload, notes the unserved bytes of a connection after a read, and returns whether
+    /// the bytes are so few that the connection does not contribute to the overload. The requests
+    /// of such a connection are served, however long they have waited behind the bursts of other
+    /// connections. Returns false outside of an overload.
     pub(super) fn is_small(&self, unserved_bytes: usize) -> bool {
         if !self.is_rejecting.load(Ordering::Relaxed) {
             return false;

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use tokio::runtime::Handle;
 
-/// The duration from which on a write is slow: it has waited for the store or for a core.
+/// A write that takes this long is slow: it has waited for the store or for a core.
 const SLOW: Duration = Duration::from_millis(4);
 /// The time after a slow write during which the server assumes that other writes would be slow,
 /// too.

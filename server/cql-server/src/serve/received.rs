@@ -67,9 +67,9 @@ pub(super) struct Limits {
 #[derive(Default)]
 pub(super) struct Received {
     segments: Option<Segments>,
-    /// Received segments (the checksummed units of version 5 of the protocol) that are not opened:
-    /// verified and decompressed. They are opened one at a time, so that compressed bytes take no
-    /// more memory than a frame and a segment.
+    /// Received segments (the checksummed units of version 5 of the protocol) that are not opened
+    /// yet. Opening a segment verifies and decompresses it. Only one is opened at a time, so that
+    /// compressed bytes take no more memory than a frame and a segment.
     sealed: BytesMut,
     frames: BytesMut,
     /// The length in bytes, as received, of the opened segments that contained `frames`.
@@ -81,8 +81,8 @@ pub(super) struct Received {
 }
 
 impl Received {
-    /// From now on expects segments, also in the bytes that were received and not yet decoded;
-    /// `None` changes nothing.
+    /// Makes all bytes that are not decoded yet, and those that are received later, count as
+    /// segments; `None` changes nothing.
     pub(super) fn set_segments(&mut self, segments: Option<Segments>) {
         if self.segments.is_none() && segments.is_some() {
             self.segments = segments;
@@ -101,8 +101,9 @@ impl Received {
         }
     }
 
-    /// Returns the number of received bytes that are not served yet. For opened segments the number
-    /// is estimated, as if all their frames were compressed equally well.
+    /// Returns the number of received bytes that are not served yet. For opened segments this is an
+    /// upper estimate: the uncompressed length of their frames that are left, or the length of the
+    /// segments as they were received, whichever is less.
     pub(super) fn bytes(&self) -> usize {
         match self.segments {
             None => self.frames.len(),

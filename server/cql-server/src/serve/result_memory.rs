@@ -15,11 +15,11 @@ use crate::call::Interrupt;
 /// and checks whether its request is over.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
-/// The unit in which memory is counted. Smaller than a page, so that many results of less than a page
-/// do not count with more than their size.
+/// The unit in which memory is counted. It is smaller than a page, so that many results of less than
+/// a page do not each take a page.
 pub(super) const UNIT_BYTES: usize = 64 << 10;
 
-/// The number of units in the first page of a scan.
+/// The number of units in a page, the memory that a scan takes before it runs.
 pub(super) const PAGE_UNITS: usize = 16;
 
 /// The memory, counted in units, for all results that are written or wait for their clients.

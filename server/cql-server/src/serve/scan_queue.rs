@@ -24,8 +24,8 @@ pub(super) enum ScanUser {
     Address(IpAddr),
 }
 
-/// The most users whose long scans are remembered. Without authentication, users are addresses, and
-/// clients may have any number of them.
+/// The most users whose long scans are remembered. One more user makes the queue forget all of
+/// them. Without authentication, users are addresses, and clients may have any number of them.
 const LONG_USERS_MAX: usize = 1024;
 
 /// The queued scans, and the numbers of running scans, by user. `W` is the work of a scan.
@@ -37,7 +37,7 @@ pub(super) struct ScanQueue<W> {
     users: BTreeMap<ScanUser, OfUser<W>>,
     /// The users with a queued scan, in the order in which their next scans start.
     ready: BTreeSet<Ready>,
-    /// The users whose last scan used much CPU time.
+    /// The users whose last scan of [known length](Length) used much CPU time.
     long_users: BTreeSet<ScanUser>,
     next_number: u64,
 }

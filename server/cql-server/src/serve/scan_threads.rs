@@ -27,8 +27,9 @@ use crate::interrupt::Interrupt;
 /// even while the thread is in the lowest class and waits for a core.
 pub(super) const SPARE_FOR: Duration = Duration::from_secs(10);
 
-/// A queued scan, which does nothing if its caller has stopped waiting. Returns false if the scan
-/// was abandoned: its CPU time then does not show whether it is long or short.
+/// A queued scan, which does nothing if its caller has stopped waiting. Returns false if the caller
+/// has stopped waiting by the end, or the scan's time is over: the CPU time then does not show
+/// whether the scan is long or short.
 type Work = Box<dyn FnOnce() -> bool + Send>;
 
 /// The scheduling class of scans.
@@ -136,7 +137,8 @@ impl ScanThreads {
     /// Runs `work` once the queue permits another scan of this user. If the request's `interrupt`
     /// is over when `work` ends, or the caller has stopped waiting, little CPU time does not mean
     /// that the scan is short: the next scan of the user may be long. Returns `None` if `work`
-    /// panicked. If the caller stops waiting before `work` has begun, `work` does not run.
+    /// panicked, or was dropped because no thread could be started. If the caller stops waiting
+    /// before `work` has begun, `work` does not run.
     pub(super) async fn run<T: Send + 'static>(
         &self,
         user: &ScanUser,

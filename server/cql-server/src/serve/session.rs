@@ -124,8 +124,9 @@ impl<S: Service> Session<S> {
     }
 
     /// Returns whether overload control may reject this request: only an EXECUTE, BATCH or QUERY.
-    /// Exempt are reads of system tables, KILL QUERY, and all requests on a driver's control
-    /// connection (the one registered for events): rejecting those makes the driver drop the node.
+    /// Exempt are a QUERY that contains the word `system` (a read of system tables, say), KILL
+    /// QUERY, and all requests on a driver's control connection (the one registered for events):
+    /// rejecting those makes the driver drop the node.
     pub(super) fn may_refuse(&self, frame: &Frame) -> bool {
         let events = &self.events;
         let controls = events.schema || events.status || events.topology;
@@ -644,7 +645,7 @@ fn check_value_count(
     )))
 }
 
-/// Returns whether the body of a QUERY contains a KILL QUERY. No other statement begins with KILL.
+/// Returns whether the body of a QUERY is a KILL QUERY. No other statement begins with KILL.
 fn kills_query(body: &[u8]) -> bool {
     // The first four bytes are the length of the text.
     let text = body.get(4..).unwrap_or_default().trim_ascii_start();

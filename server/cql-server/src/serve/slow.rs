@@ -22,7 +22,7 @@ use super::statements::Statements;
 use crate::access::User;
 use crate::call::Statement;
 
-/// The longest statement text in a report, in bytes.
+/// The longest statement text, in bytes, in a report of a slow request or in an event.
 pub(super) const STATEMENT_BYTES_MAX: usize = 1024;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,7 +40,8 @@ pub struct SlowRequest {
     /// The time from the last byte of the request until the response was sent, or until it was
     /// ready if the client was gone by then.
     pub total: Duration,
-    /// The time in queues.
+    /// The time in queues. It is not measured, but what the other steps leave of the time until the
+    /// response was ready.
     pub queued: Duration,
     /// The time for parsing and planning; zero for a prepared statement.
     pub prepared: Duration,
@@ -167,7 +168,7 @@ impl Drop for Unsent {
 }
 
 /// Returns the statement of a request, or the first one of a batch, without its constants, and the
-/// number of statements.
+/// number of statements. For a request without a statement, returns the name of its opcode, and 0.
 fn statement_of<S: Statement>(statements: &Statements<S>, frame: &Frame) -> (String, usize) {
     let shown = |text: &str| masked(text, STATEMENT_BYTES_MAX);
     let prepared = |id: &[u8]| match statements.get(id) {

@@ -44,7 +44,8 @@ impl<S> Entry<S> {
 /// first, and half of the memory is for statements that were used more than once.
 pub(super) struct Statements<S> {
     cache: Cache<Id, Arc<Entry<S>>, BySize>,
-    /// The number of schema changes after which outdated statements were dropped or are being dropped.
+    /// The number of schema changes so far. A change is counted just before the statements that it
+    /// makes outdated are dropped.
     schema_changes: AtomicU64,
     /// The largest statement that the cache keeps, in bytes.
     statement_bytes_max: u64,

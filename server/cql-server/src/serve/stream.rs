@@ -107,7 +107,8 @@ impl Stream {
         read.map_ok(|()| buffer.filled().len())
     }
 
-    /// Returns the identity in the client's certificate, which the handshake has verified.
+    /// Returns the identity in the client's certificate, which the handshake has verified; `None`
+    /// without a certificate, or if it does not have exactly one SPIFFE ID.
     pub(super) fn identity(&self) -> Option<String> {
         let Self::Tls(stream) = self else {
             return None;

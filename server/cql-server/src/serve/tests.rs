@@ -47,7 +47,8 @@ use crate::interrupt;
 /// example.
 #[derive(Default)]
 struct Fake {
-    /// The gate for scans and stalled writes, which wait while it is closed.
+    /// The gate at which scans, stalled writes, and statements whose analysis takes long wait while
+    /// it is closed.
     gate: Gate,
     cancelled: AtomicUsize,
     /// The number of statements with the verb `hold` whose parsing has begun. Their parsing waits
@@ -790,7 +791,7 @@ fn a_batch_fails_at_its_first_statement_that_is_no_single_write() {
     assert_eq!(fake.executed.load(Ordering::SeqCst), 0);
 }
 
-/// A batch of these statements, without values.
+/// Returns a batch of these statements, without values.
 fn batch_of<'a>(statements: &[StatementRef<'a>]) -> Batch<'a> {
     let part = |statement: &StatementRef<'a>| BatchStatement {
         statement: *statement,

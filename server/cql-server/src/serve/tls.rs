@@ -26,10 +26,11 @@ pub struct TlsOptions {
     pub certificate: PathBuf,
     /// The PEM file of the certificate's private key, unencrypted.
     pub key: PathBuf,
-    /// The PEM file of the authorities of client certificates. `None` if the server requests no
-    /// certificates from clients.
+    /// The PEM file of the authorities that sign client certificates. `None` if the server requests
+    /// no certificates from clients.
     pub client_authorities: Option<PathBuf>,
-    /// True if clients need no certificate. If a client sends a certificate, it must be valid.
+    /// True if clients may connect without a certificate although `client_authorities` is set. If a
+    /// client sends a certificate, it must be valid.
     pub is_client_optional: bool,
     /// True if clients without TLS are accepted on the same port.
     pub is_optional: bool,
@@ -41,7 +42,8 @@ pub enum TlsError {
     /// A file cannot be read, or has wrong contents.
     #[error("{}: {problem}", path.display())]
     File { path: PathBuf, problem: String },
-    /// The files are valid, but do not fit each other.
+    /// The certificate and the key are PEM, but cannot be used together, for example because the
+    /// key belongs to another certificate.
     #[error("{} and {}: {problem}", certificate.display(), key.display())]
     Together {
         /// The file of the certificate.
@@ -57,7 +59,7 @@ pub enum TlsError {
 pub struct Tls {
     options: TlsOptions,
     in_use: ArcSwap<InUse>,
-    /// A hash of the contents that the files had at the last load.
+    /// The [`fingerprint`] of the files at the last load, also if that load failed.
     seen: Mutex<u64>,
 }
 
@@ -107,8 +109,8 @@ impl Tls {
     /// the contents differed.
     ///
     /// # Errors
-    /// The errors of [`load`](Self::load), once for the same contents. Then the previous
-    /// configuration stays in use.
+    /// The errors of [`load`](Self::load). Then the previous configuration stays in use, and later
+    /// calls return `false` until the contents change again.
     pub fn reload_if_changed(&self) -> Result<bool, TlsError> {
         let contents = Contents::read(&self.options);
         let found = fingerprint(&contents);

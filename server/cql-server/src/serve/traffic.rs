@@ -55,7 +55,8 @@ impl Traffic {
         count.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Returns the number of requests for each opcode, by the name of the opcode.
+    /// Returns the number of requests for each opcode that requests can have, with the opcode's
+    /// name.
     pub(super) fn requests(&self) -> Vec<(&'static str, u64)> {
         let count = |opcode: &u8| {
             let name = Opcode::from_code(*opcode).map_or("OTHER", Opcode::name);

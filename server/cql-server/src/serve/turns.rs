@@ -34,7 +34,7 @@ pub(super) struct Stripes(Vec<usize>);
 
 impl Stripes {
     /// Returns the stripes (locks that partitions share by hash) for `turns`, the hashes of
-    /// partitions; `None` without any.
+    /// partitions; `None` if `turns` is empty.
     pub(super) fn of(turns: &[u64]) -> Option<Self> {
         let mut stripes: Vec<usize> = turns.iter().map(|n| *n as usize % STRIPES).collect();
         stripes.sort_unstable();

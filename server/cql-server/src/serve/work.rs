@@ -73,7 +73,8 @@ pub(super) struct Work<S: Service> {
     pub may_refuse: bool,
     pub trace: Option<Trace>,
     pub spent: Spent,
-    /// The writes that are added to the audit log together with the result of the request.
+    /// The writes of the request to audited tables, which are added to the audit log with its
+    /// result; `None` if there are none.
     pub writes: Option<Box<BegunWrites>>,
 }
 
@@ -85,12 +86,14 @@ pub(super) enum Inline {
 }
 
 impl<S: Service> Work<S> {
-    /// Runs the request on the thread of its connection, and appends the response to `out`, with the
-    /// memory that a large response takes until it is sent. If the request must run on other threads,
-    /// appends nothing and returns the lane: the group of threads for requests of its kind.
+    /// Runs the request on the thread of its connection, and appends the response to `out`. A large
+    /// response holds memory of the pool for results until it is sent. If the request must run on
+    /// other threads, appends nothing and returns the lane: the group of threads for requests of
+    /// its kind.
     ///
     /// # Errors
-    /// The error for the client, if the request fails, or a read finds no memory for its response.
+    /// The error for the client, if the request fails, or if there is no memory for the response of
+    /// a read.
     pub(super) fn run_inline(
         &mut self,
         request: Request<'_>,
@@ -154,10 +157,11 @@ impl<S: Service> Work<S> {
         Ok(Inline::Answered(outcome))
     }
 
-    /// Executes the statements of the request, and appends the response to `out`. Appends nothing
-    /// after a conflict. If a change of the schema has changed the markers of a statement that the
-    /// request contains as text, analyses the text again. Publishes the schema changes that the
-    /// statements made. The response of a read takes `memory` while it grows.
+    /// Executes the statements of the request, and appends the response to `out`, but nothing after
+    /// an error or a conflict. If a change of the schema has changed the markers of a statement
+    /// that the request contains as text, analyses the text again. Publishes the schema changes
+    /// that the statements made. While it grows, the response takes its memory from `memory`, which
+    /// is `None` unless the request is a read.
     ///
     /// # Errors
     /// The error for the client, if the request fails.

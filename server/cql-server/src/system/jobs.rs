@@ -31,8 +31,9 @@ pub struct JobRow {
 
 /// A source of jobs.
 pub trait JobList: Debug + Send + Sync {
-    /// Returns all jobs, with the details that a role may see, or a message if they cannot be read.
-    /// `role` is `None` for a client of a server without authentication, which may see everything.
+    /// Returns all jobs, or a message if they cannot be read. A job has the details that `role` may
+    /// see. `role` is `None` for a client of a server without authentication, which may see
+    /// everything.
     fn jobs(&self, role: Option<&ActingRole>) -> Result<Vec<JobRow>, String>;
 }
 

@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The keyspaces and tables whose rows a SELECT reads from a virtual table, as far as its WHERE
-/// clause restricts them. A virtual table may also compute other rows, because the statement
-/// filters them in any case.
+/// The rows of a virtual table that a SELECT reads: those of some keyspaces and tables, as its
+/// WHERE clause names them, and of these the rows of one page. A virtual table may also compute
+/// other rows, because the statement filters all of them.
 #[derive(Debug, Default)]
 pub struct Lookup {
     /// The values of the column `keyspace_name` that the statement permits; `None` for all.
@@ -12,7 +12,7 @@ pub struct Lookup {
     /// The values of the column `table_name` that the statement permits; `None` for all.
     pub tables: Option<BTreeSet<String>>,
     /// The snapshots among the names in `keyspaces`, since `system_schema` shows snapshots as
-    /// keyspaces. Each has the names of its keyspace and of the snapshot.
+    /// keyspaces: for each such name, the names of the snapshot's keyspace and of the snapshot.
     pub snapshots: BTreeMap<String, (String, String)>,
     /// The rows that the page needs.
     pub page: PageRows,

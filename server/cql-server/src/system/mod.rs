@@ -53,15 +53,16 @@ const RELEASE_VERSION: &str = "4.1.0";
 pub(crate) const CQL_VERSION: &str = "3.4.6";
 pub(crate) const DATA_CENTER: &str = "datacenter1";
 const RACK: &str = "rack1";
-/// The partitioner of Cassandra that decides how drivers compute tokens.
+/// The partitioner of Cassandra whose tokens drivers compute.
 pub(crate) const PARTITIONER: &str = "org.apache.cassandra.dht.Murmur3Partitioner";
-/// The name of a cluster without a configured name.
+/// The name of the cluster if none is configured.
 pub const CLUSTER_NAME: &str = "ebb";
 
-/// The keyspaces that drivers regard as a node's own.
+/// The keyspaces of virtual tables that drivers see as ordinary ones: `system_schema` contains
+/// them.
 pub(super) const LOCAL_KEYSPACES: &[&str] =
     &["system", "system_auth", "system_schema", "system_traces"];
-/// The keyspaces that drivers regard as virtual.
+/// The keyspaces that drivers see as virtual: `system_virtual_schema` contains them.
 pub(super) const VIRTUAL_KEYSPACES: &[&str] = &["system_views", "system_virtual_schema"];
 
 /// The address and the cluster name of this node, as clients see them.
@@ -93,7 +94,7 @@ pub struct Facts {
     pub queries_of: Option<Box<str>>,
     /// The errors of failed index builds.
     pub index_failures: Arc<BuildFailures>,
-    /// The source of the jobs that a virtual table lists; `None` without one.
+    /// The source of the jobs for `system_views.jobs`; `None` if the table is to be empty.
     pub jobs: Option<Arc<dyn JobList>>,
 }
 
@@ -167,7 +168,8 @@ impl SystemTables {
 }
 
 /// Returns whether the name is reserved, so that users may not create a keyspace of this name: it
-/// is one of Cassandra's or ebb's own.
+/// begins with `system`, as the names of Cassandra's own keyspaces do, or is that of ebb's own
+/// keyspace.
 pub(crate) fn is_reserved(keyspace: &str) -> bool {
     keyspace.starts_with("system") || keyspace == ebb_tables::names::SYSTEM_KEYSPACE
 }

@@ -1,6 +1,6 @@
-//! `system_schema`: keyspaces, tables, columns and types as rows. They include `system` and
-//! `system_schema` itself, and snapshots as keyspaces: those that a statement names, or else the
-//! listed ones.
+//! `system_schema`: keyspaces, tables, columns and types as rows. They include the server's own
+//! keyspaces that are not virtual ([`LOCAL_KEYSPACES`]), and snapshots as keyspaces: those that a
+//! statement names, or else the listed ones.
 
 use std::collections::BTreeMap;
 use std::slice;
@@ -23,9 +23,9 @@ use crate::interrupt::{self, UNITS_PER_LOOK};
 
 const KEYSPACE: &str = "system_schema";
 
-/// Returns the keyspaces of users and of snapshots whose rows a statement reads, each with the name
-/// that clients use. A snapshot that the statement names has only the tables whose names
-/// `has_table` accepts.
+/// Returns the keyspaces of users, and the snapshots that clients see as keyspaces, whose rows a
+/// statement reads, each with the name that clients use. If the statement names a snapshot, the
+/// snapshot has only the tables whose names `has_table` accepts.
 fn users(
     facts: &Facts,
     lookup: &Lookup,
@@ -72,7 +72,7 @@ fn tables_of<'k>(keyspace: &'k KeyspaceSchema, lookup: &Lookup) -> Vec<&'k Table
 }
 
 /// Calls `compute`, which adds the rows about a table, for the tables whose rows a page reads, with
-/// the name of the keyspace: tables of users, of snapshots, of `system` and of `system_schema`.
+/// the name of the keyspace: tables of users, of snapshots and of [`LOCAL_KEYSPACES`].
 pub(super) fn for_each_table(
     facts: &Facts,
     lookup: &Lookup,

@@ -20,12 +20,11 @@ use crate::error::of_table;
 use crate::interrupt::{self, UNITS_PER_LOOK};
 use crate::read::StatementPace;
 
-/// The number of sampled partitions in a table that the statement names. Tables with fewer are
-/// counted exactly. The standard error of the other estimates is 18%.
+/// The number of sampled partitions in a table that the statement names. The counts of tables with
+/// fewer partitions are exact; those of others have a standard error of 18%.
 const SAMPLE: u32 = 32;
-/// The number of sampled partitions in each table if the statement reads the rows of all tables,
-/// since hundreds of tables must not make a request slow. The standard error of these estimates is
-/// 41%.
+/// The number of sampled partitions in each table if the statement names no table, since hundreds
+/// of tables must not make a request slow. The standard error of these estimates is 41%.
 const SAMPLE_OF_EACH: u32 = 8;
 
 pub(super) const SIZE_ESTIMATES: Definition = Definition {
@@ -196,8 +195,8 @@ mod tests {
         assert_eq!(estimate(&mut server, "ks", "t"), Some((0, 0)));
     }
 
-    /// Regression: the search for the first partition of a snapshot passed all keys that were written
-    /// later without a charge, on a thread that serves connections.
+    /// Regression: the search for the first partition of a snapshot passed all keys that were
+    /// written later, on a thread that serves connections, and could not be interrupted.
     #[test]
     fn an_interrupted_estimate_ends_among_the_newer_keys_of_a_snapshot() {
         let mut server =

@@ -194,7 +194,7 @@ fn each_system_table_is_listed_in_one_keyspace() {
     assert!(other.contains(&("system_views".to_string(), "snapshots".to_string())));
 }
 
-/// A running job, and a completed one.
+/// A list of two jobs: one that runs, and one that has failed.
 #[derive(Debug)]
 struct TwoJobs;
 

@@ -43,7 +43,8 @@ pub struct SnapshotRow {
     pub info: SnapshotInfo,
 }
 
-/// Returns all snapshots of users' keyspaces, by keyspace, the oldest first.
+/// Returns all snapshots of users' keyspaces: those of each keyspace one after another, oldest
+/// first.
 pub fn snapshot_rows(db: &Db, state: &CatalogState) -> Vec<SnapshotRow> {
     let keyspaces = state.schema().keyspaces();
     let rows = keyspaces.flat_map(|keyspace| {

@@ -110,8 +110,9 @@ pub(super) fn no_rows(_: &Facts, _: &Lookup, _: &mut RowSet<'_>) -> Result<(), E
     Ok(())
 }
 
-/// Returns the error of a statement for which the server computes rows of more than `bytes_max` bytes. All
-/// of them are computed and sorted before the statement reads the first one, even for `count(*)`.
+/// Returns the error of a statement for which the server computes rows of more than `bytes_max`
+/// bytes. All of them are computed and sorted before the statement reads the first one, even for
+/// `count(*)`.
 fn rows_too_large(bytes_max: usize) -> ErrorResponse {
     ErrorResponse::invalid(format!(
         "The rows that the server computes for the statement have more than {bytes_max} bytes before \
@@ -138,8 +139,10 @@ impl RowSet<'_> {
     /// Calls `compute`, which adds the rows about a table, for tables in the order of their rows'
     /// keys: the name of the keyspace is the partition key, and the name of the table the first
     /// clustering column. Leaves out the tables whose rows all lie before the page, and ends once
-    /// the page has enough rows. So `keyspaces`, in any order, must be those that the statement reads:
-    /// rows of others would fill the page. The tables of each are in the order of their names.
+    /// the page has enough rows.
+    ///
+    /// `keyspaces` must be those that the statement reads, since rows of others would fill the
+    /// page. They may be in any order, but the tables of each must be in the order of their names.
     pub(super) fn for_each_table<'t>(
         &mut self,
         keyspaces: impl Iterator<Item = (&'t str, Vec<&'t TableSchema>)>,

@@ -36,11 +36,12 @@ const FIRST_ROW_KEYS_MAX: usize = 1_000;
 /// The columns that the response to a conditional write contains after `[applied]`.
 #[derive(Debug)]
 pub(super) struct ResponseColumns {
-    /// The columns of the row in the response, in the order of the response.
+    /// The columns of the rows in the response, in the order of the response.
     slots: Slots,
     projection: Projection,
-    /// The indexes, among the columns of the table, of static columns with a condition or a change.
-    /// Other static columns are returned as null.
+    /// The indexes, among the columns of the table, of the static columns that are returned: all,
+    /// if a conditional statement changes a static column; otherwise those with a condition. Others
+    /// are returned as null.
     statics: BTreeSet<usize>,
     has_regular: bool,
 }
@@ -191,8 +192,8 @@ impl<'a> Answer<'a> {
     }
 
     /// Returns the cells of the first live row of the partition. For statements on static columns,
-    /// this is the first row that an INSERT has written. If there is none, returns at most one row,
-    /// that of the static columns.
+    /// this is the first row that an INSERT has written. If there is none among the first
+    /// [`FIRST_ROW_KEYS_MAX`] keys, returns at most one row, that of the static columns.
     ///
     /// # Errors
     /// If the store cannot read an entry, or if a row is damaged.
@@ -211,8 +212,8 @@ impl<'a> Answer<'a> {
     }
 
     /// Returns `rows` or, if there are none, one row of the static columns. The row of the static
-    /// columns is returned only if a static column with a condition or a change has a value,
-    /// whether or not that column is returned.
+    /// columns is returned only if a column in `statics` has a value, even if the response lacks
+    /// that column.
     fn or_statics(&self, mut rows: Vec<Cells>) -> Result<Vec<Cells>> {
         if !rows.is_empty() {
             return Ok(rows);

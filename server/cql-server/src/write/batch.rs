@@ -35,7 +35,8 @@ pub(super) struct BatchPlan {
 
 impl BatchPlan {
     /// Plans a batch. `table` returns the table that a statement writes to. `markers` is `None`
-    /// only for an empty batch. `json_plans` has the plans of earlier statements of the same request.
+    /// only for an empty batch. `json_plans` has the plans of the request's earlier INSERT JSON
+    /// statements.
     pub(super) fn prepare(
         batch: &Batch,
         mut table: impl FnMut(&QualifiedName) -> Result<Arc<CqlTable>>,
@@ -140,8 +141,8 @@ pub(super) fn check(kind: BatchKind, has_timestamp: bool, writes: &[&WritePlan])
     }
 }
 
-/// Returns the keyspace and the name of the table that a statement writes to. In databases of
-/// earlier versions, several tables may have one id.
+/// Returns the keyspace and the name of the table that a statement writes to. Tables are compared
+/// by both, because in databases of earlier versions several tables may have one id.
 fn full_name(write: &WritePlan) -> (&str, &str) {
     let schema = write.table.schema();
     (schema.keyspace(), schema.name())

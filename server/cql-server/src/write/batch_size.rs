@@ -34,8 +34,8 @@ impl BatchSize {
         }
     }
 
-    /// Adds the table and the partitions of a statement. Returns the bytes of the keys that this object
-    /// keeps of them.
+    /// Adds the table and the partitions of a statement. Returns the number of bytes by which the
+    /// stored partition keys grow.
     pub(super) fn add(&mut self, table: &Arc<CqlTable>, partitions: &[PartitionKey]) -> usize {
         let mut kept_bytes = 0;
         for partition in partitions {
@@ -59,7 +59,8 @@ impl BatchSize {
         kept_bytes
     }
 
-    /// Checks the limits of the batch, whose size is `bytes` bytes.
+    /// Checks the batch against guardrails, and adds their warnings to `warnings`. `bytes` is the
+    /// length of all keys and operands of the batch.
     pub(super) fn check(
         &self,
         bytes: usize,

@@ -311,9 +311,9 @@ fn is_among(ty: &CqlType, others: &[&[u8]], value: &[u8]) -> Result<bool> {
 }
 
 /// Adds each element or field of a value to a row, as a separate cell of the column. New elements
-/// of a list are added at `end`. Their [sort keys](list_place) contain `came_us`, the timestamp
-/// of the request in microseconds, and `operation`, the number of operations of the request so far that
-/// have added to lists, besides the end of the list, the element's index and a hash of its value.
+/// of a list are added at `end`. Their [sort keys](list_place) contain `came_us`, the timestamp of
+/// the request in microseconds, and `operation`, the number of earlier operations of the request
+/// that have added to lists.
 fn add(
     ty: &CqlType,
     column: u32,

@@ -14,14 +14,14 @@ use crate::analyse::restrictions::{check_slice, column, contained};
 use crate::analyse::term::{self, Term};
 use crate::error::{Result, invalid};
 
-/// The conditions under which a statement writes its row.
+/// The conditions in the IF of a statement.
 #[derive(Debug, Default)]
 pub(super) enum Conditions {
     #[default]
     None,
     Exists,
     NotExists,
-    /// All of these conditions on columns, at least one, must hold.
+    /// `IF v = 1 AND w > 2`: one or more conditions on columns, all of which must hold.
     Columns(Vec<ColumnCondition>),
 }
 

@@ -83,7 +83,8 @@ pub(super) enum Verdict {
     /// The conditions were evaluated, and the writes committed if all conditions held. Contains the
     /// response, with `[applied]`, and the warnings.
     Decided(Listing, Vec<String>),
-    /// Another request has written one of the rows meanwhile. Nothing was written.
+    /// Another request has written a key meanwhile that this write reads, writes or deletes.
+    /// Nothing was written.
     Conflict,
 }
 
@@ -340,9 +341,9 @@ impl<'v> ConditionalWrite<'v> {
         Ok(true)
     }
 
-    /// Returns the greatest timestamp that could hide the writes: of the rows that they write or
-    /// test, of the deletions above these rows, and of the drops of columns that get values. The
-    /// write gets a greater timestamp.
+    /// Returns the greatest timestamp that could hide the writes: of the rows and static columns
+    /// that they write or test, of the deletions that cover these, and of the drops of columns that
+    /// get values. The write gets a greater timestamp.
     fn greatest(&self, found: &Found, partition: &Partition<'_>) -> Result<i64> {
         let mut greatest = i64::MIN;
         for (plan, bound) in self.parts {

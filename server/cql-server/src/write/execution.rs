@@ -24,7 +24,7 @@ use crate::error::{Result, invalid, of_catalog, of_key, of_row, of_store, of_tab
 use crate::guardrails::{Feature, Guardrails};
 use crate::interrupt;
 
-/// The approximate microseconds for looking up one key.
+/// The units that are charged for looking up one key: about one for each microsecond.
 pub(super) const READ_UNITS: u64 = 4;
 
 /// The most bytes of keys, operands and index entries that a write collects, in addition to
@@ -37,22 +37,23 @@ const BYTES_MAX: usize = 64 << 20;
 /// [`BYTES_MAX`]. More than one, because each index of a column has a copy of the value.
 const BYTES_PER_REQUEST_BYTE: usize = 4;
 
-/// The memory, in bytes, that an operation in a transaction takes in addition to its key and operand.
+/// The memory, in bytes, that an operation in a transaction takes in addition to its key and
+/// operand.
 const TRANSACTION_BYTES: usize = size_of::<(Table, Vec<u8>, Vec<u8>)>();
 
 #[derive(Debug)]
 enum Sink<'c> {
     Batch(WriteBatch),
-    /// All writes are applied at the end, so that statements which read do not see the effects of
-    /// others in the batch.
+    /// For a write with conditions. All writes are applied at the end, so that statements which
+    /// read do not see the effects of others in the batch.
     Transaction {
         transaction: Transaction,
         operands: Vec<(Table, Vec<u8>, Vec<u8>)>,
         /// The index entries to write, each with its table.
         entries: Vec<(Table, Vec<u8>)>,
     },
-    /// Each write is applied at once, so that the second of two increments of a counter reads the
-    /// result of the first.
+    /// For a write of counters. Each write is applied at once, so that the second of two increments
+    /// of a counter reads the result of the first.
     Counters {
         transaction: Transaction,
         timestamps: &'c Timestamps,
@@ -63,7 +64,8 @@ enum Sink<'c> {
 pub(super) enum Committed {
     /// Everything was written. Contains the warnings for the client.
     Done(Vec<String>),
-    /// Another write has changed a row that was read. Nothing was written.
+    /// Another write has changed a key that the transaction has read or guarded. Nothing was
+    /// written.
     Conflict,
 }
 
@@ -72,8 +74,9 @@ pub(super) enum Committed {
 pub(super) struct Execution<'c> {
     /// The timestamp, in microseconds, of statements without a timestamp of their own.
     timestamp_us: i64,
-    /// The timestamp of the request in microseconds, not that of USING TIMESTAMP. New elements of lists are
-    /// sorted by it.
+    /// The timestamp by which new elements of lists are sorted, in microseconds: that of the
+    /// request or, for a write with conditions, the one that the server has assigned, but never
+    /// that of USING TIMESTAMP.
     came_us: i64,
     now_s: i64,
     sink: Sink<'c>,
@@ -87,7 +90,8 @@ pub(super) struct Execution<'c> {
     collected_bytes: usize,
     /// The most bytes in `collected_bytes`.
     collected_bytes_max: usize,
-    /// The size of a batch; `None` for a single statement, whose size is not limited.
+    /// The size of a batch; `None` for a single statement, and for a batch with conditions, which
+    /// writes a single partition. Neither has a limit.
     batch_size: Option<BatchSize>,
     operand: Vec<u8>,
     guardrails: &'c Guardrails,
@@ -173,8 +177,8 @@ impl<'c> Execution<'c> {
         Self::at(context, timestamp_us, now_ms, sink)
     }
 
-    /// Begins a write of counters. Each row gets a new timestamp, above all that were assigned
-    /// before the transaction began.
+    /// Begins a write of counters, at `now_us` microseconds since 1970. Each row gets a new
+    /// timestamp, above all that were assigned before the transaction began.
     ///
     /// # Errors
     /// The errors of [`Execution::new`].
@@ -199,8 +203,9 @@ impl<'c> Execution<'c> {
     /// Adds the writes of a statement with these values.
     ///
     /// # Errors
-    /// Cassandra's error for an invalid value, an error if the write takes too much memory, or the
-    /// timeout of the statement. After an error this execution must not be committed.
+    /// Cassandra's error for an invalid value, an error if a guardrail forbids the write or the
+    /// write takes too much memory, an error of the store, or the timeout of the statement. After
+    /// an error this execution must not be committed.
     pub(super) fn add(&mut self, plan: &WritePlan, bound: &Bound<'_>) -> Result<()> {
         interrupt::charge(1)?;
         guarded::check_statement(self.guardrails, plan)?;
@@ -433,7 +438,8 @@ impl<'c> Execution<'c> {
         self.collect(bytes)
     }
 
-    /// Writes the operand of a key. `write` appends the operand to a buffer.
+    /// Adds an operand of the merge operator for a key. `write` appends the operand to an empty
+    /// buffer.
     ///
     /// # Errors
     /// The error of `write`, or an error if the write takes too much memory.
@@ -518,8 +524,8 @@ impl<'e, 'v> PartitionChanges<'e, 'v, '_> {
         })
     }
 
-    /// Writes one row. `number` counts the rows of the statement from 0. If `has_marker`, the row
-    /// exists from then on even without values.
+    /// Writes one row. `number` is the index of the row among those of the statement, from 0. If
+    /// `has_marker`, the row exists from then on even without values.
     fn row(&mut self, target: &RowTarget<'_>, number: usize, has_marker: bool) -> Result<()> {
         interrupt::charge(1)?;
         let key = target.key(self.schema.layout(), self.partition)?;

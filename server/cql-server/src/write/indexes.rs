@@ -12,7 +12,7 @@ use ebb_tables::write::RowBuffer;
 use crate::error::{Result, invalid, of_encoding, of_key};
 use crate::interrupt;
 
-/// Cassandra's limit on the bytes of an indexed value, exclusive.
+/// The least length, in bytes, at which an indexed value is rejected, as in Cassandra.
 const VALUE_LEN_LIMIT: usize = 65_535;
 
 /// Calls `put` for each index entry of a written row, with the prefix of the entry's key and the

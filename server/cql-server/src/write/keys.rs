@@ -76,7 +76,8 @@ impl Keys {
         markers.collect::<Option<_>>().unwrap_or_default()
     }
 
-    /// Returns whether the statement names rows, not only partitions.
+    /// Returns whether the statement names rows, not only partitions. In a table without clustering
+    /// columns every statement does, because each partition is one row.
     pub(super) fn names_rows(&self, schema: &TableSchema) -> bool {
         self.0.on_clustering || schema.layout().clustering().is_empty()
     }

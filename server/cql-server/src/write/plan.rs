@@ -32,7 +32,7 @@ pub(super) struct WritePlan {
     pub(super) volatile: VolatileCalls,
 }
 
-/// The WHERE clause of a write and its changes, with resolved columns.
+/// The WHERE clause of a write (for INSERT, `=` for each key column) and its changes.
 #[derive(Debug)]
 pub(super) struct Parts {
     pub(super) relations: Vec<Relation>,
@@ -97,8 +97,9 @@ impl WritePlan {
     }
 
     /// Calls `use_bound` with the values of the statement: the bound ones, followed by those in the
-    /// text of INSERT JSON. The results of functions count until `use_bound` returns, so it must not
-    /// return values that contain them, except keys, which have a limit of their own.
+    /// text of INSERT JSON. The memory of function results is no longer counted when `use_bound`
+    /// has returned, so `use_bound` must not return values that contain them, except keys, which
+    /// have a limit of their own.
     ///
     /// # Errors
     /// The error of `use_bound`, or an error if the text is no row of the table.
@@ -134,9 +135,9 @@ impl WritePlan {
         }
     }
 
-    /// Returns the greatest timestamp at which a drop would hide a value that the statement writes;
-    /// [`i64::MIN`] without one. A drop hides values of its own column only. Deletions count for
-    /// nothing: the drop hides the same older values.
+    /// Returns the greatest timestamp of the drops of columns to which the statement writes a
+    /// value; [`i64::MIN`] if there are none. In such a column the drop hides values whose
+    /// timestamps are not greater. Columns in which the statement only deletes values do not count.
     ///
     /// # Errors
     /// Cassandra's error for an invalid value.

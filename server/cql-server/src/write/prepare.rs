@@ -35,9 +35,9 @@ type KeysAndAction = (Arc<Keys>, Arc<Action>);
 #[derive(Debug, Default)]
 pub struct JsonPlans(HashMap<(*const CqlTable, bool), (Arc<CqlTable>, KeysAndAction)>);
 
-/// The state that the analyses of all texts in one request share: the bytes that the writes among them
-/// take beyond their own words, and the plans of INSERT JSON. The memory of prepared statements is
-/// counted by their cache instead.
+/// The state that the analyses of all texts in one request share: the bytes of the writes among
+/// them that are not proportional to their texts, and the plans of INSERT JSON. The memory of
+/// prepared statements is counted by their cache instead.
 #[derive(Debug, Default)]
 pub struct RequestAnalysis {
     memory_bytes: usize,
@@ -45,7 +45,7 @@ pub struct RequestAnalysis {
 }
 
 impl RequestAnalysis {
-    /// Counts the bytes that the write in one more text takes beyond its own words.
+    /// Counts the bytes of the write in one more text that are not proportional to the text.
     ///
     /// # Errors
     /// If the texts of the request take more than [`BYTES_MAX`] together.

@@ -34,8 +34,9 @@ enum Plan {
 }
 
 impl WriteStatement {
-    /// Analyses a statement. Returns `None` if the statement does not write rows. `json_plans` has the
-    /// plans of earlier statements of the same request, and `table` returns the table with a name.
+    /// Analyses a statement. Returns `None` if the statement does not write rows. `json_plans` has
+    /// the plans of the request's earlier INSERT JSON statements, and `table` returns the table
+    /// with a name.
     pub fn analyse(
         parsed: &Parsed,
         json_plans: &mut JsonPlans,
@@ -167,10 +168,12 @@ impl WriteStatement {
     }
 
     /// Executes the write. `timestamp_us` is the timestamp of the request, for statements without a
-    /// timestamp of their own; without both, the server assigns one.
+    /// timestamp of their own; without both, the server assigns one. Writes with conditions and
+    /// writes of counters always get timestamps of the server.
     ///
     /// # Errors
-    /// Cassandra's error for an invalid value, or an error of the store.
+    /// Cassandra's error for an invalid value, an error if a guardrail or a limit forbids the
+    /// write, or an error of the store.
     pub fn execute(
         &self,
         context: WriteContext<'_>,
@@ -200,11 +203,12 @@ pub struct WriteContext<'c> {
     /// The time of the request, in seconds since 1970, if the client has sent one. TTLs and
     /// deletions count from this time.
     pub now_s: Option<i64>,
-    /// The length, in bytes, of all bound values of the request, and of the texts of its statements. The
-    /// text of a prepared statement counts once, however often a batch mentions the statement.
+    /// The length, in bytes, of all bound values of the request, and of the texts of its
+    /// statements. The text of a prepared statement counts once, however often a batch mentions the
+    /// statement.
     pub request_bytes: usize,
-    /// The most bytes of the rows that a conditional batch reads, and of those in its response: those of
-    /// the result of a SELECT. A single row may be longer.
+    /// The most bytes of the rows that a conditional batch reads, and of the rows in its response.
+    /// This is also the limit on the result of a SELECT. A single row may be longer.
     pub result_bytes: usize,
 }
 
@@ -264,7 +268,7 @@ pub enum Written {
 ///
 /// # Errors
 /// The errors of [`WriteStatement::execute`], and errors for statements that may not be in one
-/// batch. Nothing is written then.
+/// batch. Nothing is written then, unless an error of the store mentions it.
 pub fn execute_batch(
     context: WriteContext<'_>,
     kind: protocol::BatchKind,

@@ -45,7 +45,8 @@ impl Using {
         }
     }
 
-    /// Returns the TTL in seconds; `None` for values that do not expire.
+    /// Returns the TTL in seconds, from USING TTL or the default of the table; `None` for values
+    /// that do not expire.
     pub(super) fn ttl_s(&self, schema: &TableSchema, bound: &Bound<'_>) -> Result<Option<u32>> {
         let by_default = || schema.options().default_time_to_live_secs();
         let ttl_s = match &self.ttl {
@@ -75,7 +76,8 @@ impl Using {
     }
 }
 
-/// Checks that a timestamp from a client is one that cells can have.
+/// Checks that a timestamp from a client is one that cells can have (any but [`i64::MIN`]), and
+/// returns it.
 pub(super) fn check_timestamp(timestamp_us: i64) -> Result<i64> {
     match timestamp_us {
         i64::MIN => invalid(format!(

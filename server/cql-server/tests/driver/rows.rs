@@ -231,7 +231,8 @@ fn errors_of_the_server_have_the_drivers_kinds() {
     });
 }
 
-/// Regression: the server closed the connection, and the driver had no host for a second.
+/// Regression: the server closed the connection at a request that was too long, and the driver had
+/// no host for a second.
 #[test]
 fn an_insert_of_17_mib_is_rejected_as_invalid_and_the_session_goes_on() {
     with_server(|address| async move {

@@ -38,9 +38,9 @@ pub(crate) fn with_server<F: Future<Output = ()>>(test: impl FnOnce(SocketAddr) 
     runtime.block_on(test(server.address()));
 }
 
-/// Starts a server over a disk in memory. The server rejects nothing for overload, its pages end
-/// only at their number of rows, and no request waits for an idle core. Its time limits are so long
-/// that only a hanging test reaches them.
+/// Starts a server over a disk in memory. The server rejects nothing for overload, ends no page
+/// because of its reading time, and lets no request wait for an idle core. Its time limits are so
+/// long that only a hanging test reaches them.
 fn start() -> CqlServer {
     let grace_periods = GracePeriods::default();
     let options = Options {

@@ -35,8 +35,8 @@ fn client(address: SocketAddr, requests: usize, first: i32) -> Vec<i32> {
     acknowledged
 }
 
-/// Runs several clients at once, which write batches with different numbers from `first` on.
-/// Returns the numbers of the acknowledged batches.
+/// Runs `clients` clients at once, which write `requests` batches each, with different numbers from
+/// `first` on. Returns the numbers of the acknowledged batches.
 pub fn clients(
     address: SocketAddr,
     (clients, requests): (usize, usize),

@@ -25,8 +25,8 @@ impl Done {
 }
 
 /// Checks that the history of a row is linearizable. `row` is the value of the row before the
-/// history; `None` is a missing row. The error is the longest sequence of operations that is
-/// possible.
+/// history; `None` is a missing row. The error is the longest sequence of operations that was found
+/// to be possible in this order.
 pub fn check(history: &[Operation], row: Option<i32>) -> Result<(), Vec<Operation>> {
     let mut operations = history.to_vec();
     operations.sort_by_key(|operation| operation.began);

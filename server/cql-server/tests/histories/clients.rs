@@ -120,7 +120,8 @@ fn value(rng: &mut ChaCha8Rng) -> i32 {
     rng.random_range(0..VALUES)
 }
 
-/// Runs several clients for each of `rows`, all at once, and returns the operations on each row.
+/// Runs `clients` clients for each of `rows`, all at once, each with `requests` actions. Returns
+/// the operations on each row, in the order of `rows`.
 pub fn clients(
     address: SocketAddr,
     rows: &[&str],

@@ -13,7 +13,8 @@ use super::clients::run;
 /// The number of rows. Every client adds to the counters of all rows.
 pub const ROWS: usize = 3;
 
-/// The bounds of a counter's value: increments without a response may have happened or not.
+/// The bounds of the sum that clients have added to a counter: increments without a response may
+/// have happened or not.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct Expected {
     pub least: i64,

@@ -313,8 +313,8 @@ fn partition_of(write: &Write) -> Vec<i32> {
     }
 }
 
-/// Returns the clustering of the only row of a conditional write; `None` if it is on static
-/// columns.
+/// Returns the clustering of the only row of a conditional write; `None` if the write names no
+/// single row: one of static columns, or the deletion of several rows.
 fn row_of(write: &Write, schema: &Schema) -> RowKey {
     let columns = schema.clustering.len();
     match &write.what {

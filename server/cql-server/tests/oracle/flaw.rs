@@ -24,7 +24,7 @@ pub enum Flaw {
     RangesAreOpen,
     /// The deletion of a row deletes static columns, too.
     RowDeletionTakesStatics,
-    /// A deletion by rows deletes only the first row of IN.
+    /// A deletion of several rows by IN deletes only the first of them.
     InDeletesTheFirst,
     /// UPDATE creates rows that exist without values.
     UpdateMakesRows,
@@ -57,13 +57,13 @@ pub enum Flaw {
     PagesOverlap,
     /// ORDER BY has no effect.
     NeverReversed,
-    /// IN on the partition key reads a repeated value twice.
+    /// A SELECT by partition keys, with `=` or IN, reads each partition twice.
     InReadsTwice,
     /// Slices of tuples compare only the first column.
     TupleSlicesByFirst,
     /// A batch without USING TIMESTAMP has a timestamp for each statement.
     BatchTimestampsRise,
-    /// IF EXISTS sees only inserted rows.
+    /// For IF EXISTS and IF NOT EXISTS, only rows that an INSERT has written exist.
     RowsExistByMarkers,
     /// The condition `column != value` does not hold if the column is null.
     NullIsNotUnequal,
@@ -71,7 +71,8 @@ pub enum Flaw {
     BatchesAppliedInPart,
     /// Two increments in a batch both add to the value before the batch.
     IncrementsForgetEachOther,
-    /// An index has no entries for partitions that are older than the index.
+    /// A read by an index misses the partitions that were last written before the last index was
+    /// created.
     IndexesForgetRowsFromBefore,
     /// A read by an index returns expired values.
     IndexesForgetExpiry,

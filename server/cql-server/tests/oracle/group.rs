@@ -22,8 +22,8 @@ impl Select {
         self.group_by.is_empty() && self.items.iter().any(is_aggregate)
     }
 
-    /// Returns the error that the server must return for GROUP BY and aggregates; `None` if they
-    /// are valid. The rules are those of `getAggregationSpecFactory` in Cassandra 4.1's
+    /// Returns a part of the error that the server must return for GROUP BY and aggregates; `None`
+    /// if they are valid. The rules are those of `getAggregationSpecFactory` in Cassandra 4.1's
     /// `SelectStatement`.
     pub fn refused_group(&self, schema: &Schema) -> Option<&'static str> {
         if self.is_one_row() && self.per_partition_limit.is_some() {
@@ -96,7 +96,7 @@ impl Model {
         groups.map(|rows| self.fold(select, rows)).collect()
     }
 
-    /// Returns the values that all rows of a group share.
+    /// Returns the values of GROUP BY in a row. All rows of a group share them.
     fn group_key(&self, select: &Select, row: &Found) -> Vec<Option<Value>> {
         let mut by = &select.group_by[..];
         if self.has(Flaw::GroupsForgetTheLastColumn) {
@@ -141,7 +141,8 @@ impl Model {
 }
 
 impl Aggregate {
-    /// Returns the aggregate of these values, none of which is null.
+    /// Returns the aggregate of these values, none of which is null. `None` is null: the least or
+    /// greatest of no values.
     fn of(self, values: &[Value]) -> Option<Value> {
         let number = |value: &Value| match value {
             Value::Int(value) => i64::from(*value),

@@ -126,7 +126,8 @@ impl Select {
         by_any && uses
     }
 
-    /// Returns the error that the server must return for this SELECT; `None` if it must succeed.
+    /// Returns a part of the error that the server must return for this SELECT; `None` if it must
+    /// succeed.
     pub fn refused(&self, schema: &Schema) -> Option<&'static str> {
         let uses = self.uses_index(schema);
         if self.is_plain && !uses {

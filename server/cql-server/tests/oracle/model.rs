@@ -1,5 +1,5 @@
-//! The effects of writes by Cassandra's rules, in simple maps. Nothing is ever removed, so a read
-//! goes through everything that was written.
+//! The effects of writes by Cassandra's rules, in simple maps. Deletions and expiry remove nothing:
+//! each read decides which of the stored cells are live.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,8 @@ use super::schema::{ColumnId, Schema};
 use super::value::{Type, Value};
 use super::write::{Change, Part, What, Write};
 
-/// A table, with everything that was ever written to it.
+/// A table: the winning write of each cell, even if it was deleted or has expired, and the
+/// deletions.
 #[derive(Debug, Clone)]
 pub struct Model {
     pub schema: Schema,
@@ -185,7 +186,8 @@ impl Model {
         clustering.filter(|_| !self.is_static(id)).cloned()
     }
 
-    /// Adds the effects of a DELETE without columns.
+    /// Adds the effects of a DELETE without columns. `rows` are the rows that `restrictions` name
+    /// one by one, as [`named`] returns them.
     fn delete(
         &self,
         partition: &[i32],
@@ -392,9 +394,9 @@ impl Model {
     }
 }
 
-/// Returns the rows that the restrictions name one by one, each as the values of all clustering
-/// columns, `columns` of them, in ascending order. Returns `None` for a range of rows: a slice, or
-/// values of fewer columns.
+/// Returns, in ascending order, the rows that the restrictions name one by one, each as the values
+/// of all clustering columns, whose number is `columns`. Returns `None` for a range of rows: a
+/// slice, or values of fewer columns.
 pub fn named(restrictions: &[Restriction], columns: usize) -> Option<Vec<Vec<i32>>> {
     let mut rows = vec![Vec::new()];
     for restriction in restrictions {

@@ -54,7 +54,7 @@ pub struct Partition {
     pub rows: BTreeMap<Vec<i32>, Row>,
 }
 
-/// An effect of a write on a row.
+/// An effect of a write on a row, on a range of rows or on a partition.
 #[derive(Debug, Clone)]
 pub enum Fact {
     Partition,

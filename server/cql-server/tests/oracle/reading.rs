@@ -32,7 +32,8 @@ pub struct Found {
 type Cells<'m> = BTreeMap<(ColumnId, Place), &'m Cell>;
 
 impl Model {
-    /// Returns all rows in order, before LIMIT and PER PARTITION LIMIT.
+    /// Returns the rows that a SELECT reads, partition by partition, before GROUP BY, LIMIT and PER
+    /// PARTITION LIMIT.
     pub fn find(&self, select: &Select, tokens: &Tokens, now_s: i64) -> Vec<Found> {
         let mut found = Vec::new();
         let forgets = self.has(Flaw::IndexesForgetExpiry) && select.uses_index(&self.schema);
@@ -213,7 +214,8 @@ impl Model {
         }
     }
 
-    /// Returns the value of an item that depends only on the primary key of a row.
+    /// Returns the value of an item that depends only on the primary key of a row; `None` for
+    /// another item, and for a clustering column if the row stands for static columns alone.
     pub fn key_value(
         &self,
         item: &Item,
@@ -304,7 +306,8 @@ impl Cursor {
     }
 
     /// Returns the next page: at most `size` of the rows, or groups of rows, that follow the last
-    /// returned row in the present table.
+    /// returned row in the present table. Some results are a single page of any size: those of
+    /// aggregates without GROUP BY, and of ORDER BY over several partitions.
     pub fn page(
         &mut self,
         model: &Model,

@@ -20,7 +20,7 @@ pub struct Where {
 #[derive(Debug, Clone)]
 pub enum Partitions {
     All,
-    /// For each column of the key its permitted values, in any order and maybe repeated.
+    /// For each column of the partition key, its permitted values, in any order and maybe repeated.
     Keys(Vec<Vec<i32>>),
     Tokens {
         lower: Bound<i64>,
@@ -91,7 +91,7 @@ fn sign(is_lower: bool, inclusive: bool) -> &'static str {
 }
 
 impl Where {
-    /// Returns the WHERE of all rows of one partition.
+    /// Returns a WHERE that selects all rows of the partition with this key.
     pub fn partition(key: &[i32]) -> Self {
         Self {
             partitions: Partitions::Keys(key.iter().map(|value| vec![*value]).collect()),
@@ -99,8 +99,8 @@ impl Where {
         }
     }
 
-    /// Returns the distinct keys of the partitions, in the order of their values. Returns `None` if
-    /// the WHERE does not give the partitions by their keys.
+    /// Returns the distinct keys of the partitions, ascending. Returns `None` if the WHERE does not
+    /// give a value for each column of the partition key.
     pub fn keys(&self) -> Option<Vec<Vec<i32>>> {
         let Partitions::Keys(columns) = &self.partitions else {
             return None;
@@ -224,7 +224,8 @@ fn one_or_in(values: &[i32], text: &mut Text, mut one: impl FnMut(&mut Text, &i3
     }
 }
 
-/// Appends a tuple of values of these columns, or of the first ones of them.
+/// Appends a tuple. Its values belong to the first of `columns`, and there may be fewer values than
+/// columns.
 fn tuple(values: &[i32], columns: &[ClusteringColumn], text: &mut Text) {
     let values: Vec<(&ClusteringColumn, &i32)> = columns.iter().zip(values).collect();
     text.push("(");

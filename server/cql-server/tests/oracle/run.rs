@@ -29,20 +29,20 @@ pub const BEGIN_S: i64 = 1_000;
 /// Counts of the requests in a run.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Counts {
-    /// The number of write statements, including each one in a batch.
+    /// The number of INSERT, UPDATE and DELETE statements, including those in batches.
     pub writes: u64,
-    /// The number of requests that both the server and the model rejected.
+    /// The number of requests and pages that both the server and the model rejected.
     pub refused: u64,
     pub selects: u64,
     pub pages: u64,
     pub rows: u64,
-    /// The number of pages that were read by an index.
+    /// The number of pages that were read through an index.
     pub by_index: u64,
-    /// The number of pages of groups and aggregates.
+    /// The number of pages of SELECTs with GROUP BY or aggregates.
     pub grouped: u64,
-    /// The number of requests with IF.
+    /// The number of requests with IF that were not rejected, whether or not their conditions held.
     pub conditional: u64,
-    /// The number of requests with IF that were applied.
+    /// The number of requests with IF whose conditions held.
     pub applied: u64,
     /// The number of statements on counters.
     pub counted: u64,
@@ -75,9 +75,10 @@ pub struct Run {
     now_s: i64,
     snapshots: BTreeMap<SnapshotId, ExpectedSnapshot>,
     cursors: BTreeMap<CursorId, Open>,
-    /// For each second of the clock, the greatest timestamp that was used in it.
+    /// For each second of the clock, the greatest timestamp of its writes, in microseconds.
     used: BTreeMap<i64, i64>,
-    /// The executed statements as text.
+    /// CREATE TABLE, and the statements of the steps except SELECTs. Steps without a statement are
+    /// comments such as `-- flush`.
     pub log: Vec<String>,
     pub counts: Counts,
 }
@@ -102,7 +103,8 @@ struct Open {
 type Result<T> = std::result::Result<T, String>;
 
 impl Run {
-    /// Begins a run with an empty table.
+    /// Starts a server and creates the table of the schema, empty. `seed` determines which runs the
+    /// server merges. `flaw` is a deliberate error of the model, which the run must detect.
     pub fn new(schema: &Schema, seed: u64, flaw: Option<Flaw>) -> Self {
         let mut server = Server::new(BEGIN_S, seed);
         let table = schema.create_table();
@@ -263,15 +265,15 @@ impl Run {
         self.execute(&format!("DROP INDEX ks.{}", on.name()))
     }
 
-    /// Executes a statement about the schema or a snapshot.
+    /// Executes a statement about the schema or a snapshot, or TRUNCATE. The server must accept it.
     fn execute(&mut self, text: &str) -> Result<()> {
         self.log.push(text.to_owned());
         let done = self.server.run_text(text);
         done.map(drop).map_err(|error| format!("{text}: {error}"))
     }
 
-    /// Ends all unfinished reads of the live table, which cannot go on after a change of the
-    /// schema.
+    /// Ends all unfinished reads of the live table. They cannot continue after TRUNCATE or a change
+    /// of the columns.
     fn close_live(&mut self) {
         self.cursors.retain(|_, open| open.source != Source::Live);
     }
@@ -313,7 +315,9 @@ impl Run {
         self.compare_refusal(expected, done)
     }
 
-    /// Checks that the server and the model agree on whether a request is rejected.
+    /// Compares the results of a request in the model (`expected`) and the server (`done`). Fails
+    /// if only one of them rejected the request, or if the server's error is not one of the
+    /// expected texts.
     fn compare_refusal(
         &mut self,
         expected: std::result::Result<(), Refused>,
@@ -335,7 +339,7 @@ impl Run {
         }
     }
 
-    /// Executes a request with IF.
+    /// Executes a request with IF, and compares the response with the model's.
     fn write_if(&mut self, request: &Request) -> Result<()> {
         let writes = &request.writes;
         if !writes.iter().all(|write| write.fits(&self.model.schema)) {
@@ -530,8 +534,10 @@ const KNOWN: [(i32, i64); 4] = [
     (3, 9_010_454_139_840_013_625),
 ];
 
-/// Returns the tokens of all partition keys, from the server. Known ones are compared with
-/// Cassandra's.
+/// Returns the tokens of all partition keys, from the server. Leaves the table empty.
+///
+/// # Panics
+/// If the token of a key of one column differs from Cassandra's.
 fn tokens(server: &mut Server, schema: &Schema) -> Tokens {
     let names = schema.partition_names().join(", ");
     let mut tokens = Tokens::new();

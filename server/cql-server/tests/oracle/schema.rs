@@ -35,8 +35,8 @@ pub struct ClusteringColumn {
     pub is_time: bool,
 }
 
-/// The time between two timestamps of a clustering column, in milliseconds: half an hour, so that an
-/// hour has several.
+/// The time between two timestamps of a clustering column, in milliseconds. It is half an hour, so
+/// that `floor(c, 1h)` puts two timestamps into one group.
 pub const STEP_MS: i64 = HOUR_MS / 2;
 pub const HOUR_MS: i64 = 3_600_000;
 
@@ -56,7 +56,8 @@ impl ClusteringColumn {
         text.value(Type::Int, Some(&value));
     }
 
-    /// Decodes a value of the column to its number; `None` for invalid bytes.
+    /// Decodes a value of the column to the number that represents it in the model; `None` if no
+    /// number does.
     pub fn read(self, bytes: &[u8]) -> Option<Value> {
         if !self.is_time {
             return Value::read(Type::Int, bytes);

@@ -13,7 +13,8 @@ pub struct Select {
     /// A condition on a column outside of the primary key, for ALLOW FILTERING or an index; `None`
     /// without one.
     pub filter: Option<Filter>,
-    /// True for a statement without ALLOW FILTERING: an index has to serve all restrictions.
+    /// True if the statement has no ALLOW FILTERING, even if it filters. The server then rejects it
+    /// unless it uses an index.
     pub is_plain: bool,
     /// The ORDER BY: `Some(false)` for the order of the table, `Some(true)` for its reverse.
     pub order: Option<bool>,
@@ -35,7 +36,7 @@ pub enum Item {
     Floor(usize),
     /// `count(*)`, the number of all rows.
     Count,
-    /// An aggregate of the values of another item, other than null.
+    /// An aggregate of the values of another item. It ignores nulls.
     Aggregate(Aggregate, Box<Item>),
 }
 
@@ -179,7 +180,8 @@ impl Select {
         columns.all(|id| schema.column(id).is_some())
     }
 
-    /// Returns the most rows, or groups of rows, that the statement returns from one partition.
+    /// Returns the maximal number of rows, or of groups of rows, from one partition; `u64::MAX` if
+    /// the statement does not limit them.
     pub fn rows_of_partition(&self) -> u64 {
         if self.distinct {
             1
@@ -188,8 +190,8 @@ impl Select {
         }
     }
 
-    /// Returns whether the statement has an ORDER BY over several partitions, whose result is a
-    /// single page.
+    /// Returns whether the statement has ORDER BY, and IN with more than one value on the partition
+    /// key. Its result is then a single page.
     pub fn is_sorted_over_partitions(&self) -> bool {
         self.order.is_some() && self.at.has_in()
     }
@@ -246,7 +248,7 @@ impl Select {
         has_columns && ids.all(is_static) && !self.items.iter().any(is_clustering)
     }
 
-    /// Returns whether the statement may read rows that it does not return.
+    /// Returns whether the statement needs ALLOW FILTERING if no index serves it.
     fn filters(&self) -> bool {
         let by_key = matches!(self.at.partitions, Partitions::Keys(_));
         let by_part = matches!(self.at.partitions, Partitions::Component(..));
@@ -254,8 +256,8 @@ impl Select {
         self.filter.is_some() || self.has_gap() || by_part || !by_key && has_clustering
     }
 
-    /// Returns whether a restricted clustering column follows an unrestricted one or a slice, so
-    /// that keys do not find the rows.
+    /// Returns whether a restricted clustering column follows an unrestricted one or a slice. The
+    /// server then cannot find the rows by their keys alone.
     pub fn has_gap(&self) -> bool {
         let mut next = 0;
         let mut has_gap = false;

@@ -25,7 +25,8 @@ use ebb_test_support::wait;
 
 use super::text::Text;
 
-/// The most statements that stay prepared.
+/// The number of prepared statements that the cache holds. When it is full, the next one empties
+/// it.
 const PREPARED_MAX: usize = 500;
 
 pub struct Server {
@@ -42,8 +43,8 @@ pub struct Page {
     pub state: Option<Bytes>,
 }
 
-/// Chooses the runs to merge: any neighbours, so that over time any deletion is merged with any row
-/// that it covers.
+/// Merges adjacent runs that a hash of the runs' ids selects, so that over time any deletion is
+/// merged with any row that it covers. The number is the seed of the hash.
 #[derive(Debug)]
 struct Neighbours(u64);
 
@@ -112,8 +113,8 @@ impl Server {
         self.clock.advance_ms(seconds as u64 * 1000);
     }
 
-    /// Returns the prepared statement with this text. A statement that was prepared before is not
-    /// prepared again, even if the schema has changed since.
+    /// Returns the prepared statement with this text, from the cache if possible. A cached
+    /// statement is not prepared again, even if the schema has changed since.
     fn prepare(&mut self, text: &str) -> Result<Arc<Prepared>, ErrorResponse> {
         if let Some(prepared) = self.prepared.get(text) {
             return Ok(prepared.clone());
@@ -141,7 +142,7 @@ impl Server {
         self.execute(&text.text, parameters)
     }
 
-    /// Executes a statement without values.
+    /// Executes a statement without bound values.
     pub fn run_text(&mut self, text: &str) -> Result<Response, ErrorResponse> {
         self.execute(text, QueryParameters::default())
     }
@@ -157,7 +158,7 @@ impl Server {
         })
     }
 
-    /// Executes the BATCH of the protocol.
+    /// Executes statements as one BATCH message of the protocol, an unlogged batch.
     pub fn batch(
         &mut self,
         texts: &[Text],
@@ -178,7 +179,7 @@ impl Server {
         })
     }
 
-    /// Reads a page of a SELECT.
+    /// Reads the page of a SELECT that follows `state`; without `state`, the first page.
     pub fn page(
         &mut self,
         text: &Text,
@@ -209,7 +210,8 @@ impl Server {
     }
 }
 
-/// Opens the database on a disk, for a server. `picks` is the seed for choosing the runs to merge.
+/// Opens the database on a disk, and returns an executor over it. `picks` is the seed for choosing
+/// the runs to merge.
 ///
 /// # Errors
 /// If the database or its catalog does not open.
@@ -261,7 +263,7 @@ fn bound(text: &Text) -> ValuesBuf {
     values
 }
 
-/// Executes a call, and returns its decoded response.
+/// Calls `execute` for a request with these parameters, and decodes the response that it writes.
 pub fn answer(
     parameters: QueryParameters<'_>,
     execute: impl FnOnce(&Call<'_>, &mut BytesMut) -> Result<(), ErrorResponse>,

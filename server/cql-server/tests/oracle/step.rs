@@ -14,11 +14,11 @@ pub enum Step {
     Conditional(Request),
     /// Sends a request on the table of counters.
     Count(Count),
-    /// Reads all rows of a SELECT, at once or in pages of this size.
+    /// Reads all rows of a SELECT in pages of this size; without a size, in one page.
     Select(Select, Source, Option<usize>),
-    /// Begins a SELECT whose pages, of this size, are read by later steps.
+    /// Begins a SELECT, and reads its first page of this size. `Next` steps read the other pages.
     Open(CursorId, Select, Source, usize),
-    /// Reads the next page of a SELECT.
+    /// Reads the next page of a SELECT that `Open` began. Does nothing after the last page.
     Next(CursorId),
     /// Advances the clock by this number of seconds.
     Advance(i64),
@@ -28,7 +28,7 @@ pub enum Step {
     Restart,
     Truncate,
     Add(Column),
-    /// Drops a column, with the timestamp of USING TIMESTAMP if there is one.
+    /// Drops a column, with the timestamp of USING TIMESTAMP, in microseconds, if there is one.
     Drop(ColumnId, Option<i64>),
     /// Creates an index, and waits until it is built.
     CreateIndex(IndexOn),
@@ -49,7 +49,7 @@ pub enum Scope {
 /// A write request.
 #[derive(Debug, Clone)]
 pub struct Request {
-    /// A single statement, or a batch of any number.
+    /// The one statement, or the statements of the batch: any number, even none.
     pub writes: Vec<Write>,
     pub form: Form,
     pub at: At,
@@ -67,14 +67,14 @@ pub enum Form {
     Frame,
 }
 
-/// The origin of the timestamps of a request.
+/// The origin of the timestamps of a request. Numbers are microseconds since 1970.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum At {
     /// Each statement has its own USING TIMESTAMP.
     Statements,
-    /// The batch has a timestamp: BEGIN BATCH USING TIMESTAMP.
+    /// The batch has one timestamp: BEGIN BATCH USING TIMESTAMP.
     Batch(i64),
-    /// The request has a timestamp.
+    /// The protocol message has this default timestamp.
     Request(i64),
     Server,
 }

@@ -12,7 +12,7 @@ pub struct Text {
 }
 
 impl Text {
-    /// Creates an empty text. If `binds`, values become markers.
+    /// Creates an empty text. If `binds`, values become `?` markers, and otherwise literals.
     pub fn new(binds: bool) -> Self {
         Self {
             text: String::new(),

@@ -67,7 +67,8 @@ pub enum Value {
 }
 
 impl Value {
-    /// Returns the value as a CQL literal.
+    /// Returns the value as a CQL literal. Only the literals of tuples and user-defined types
+    /// depend on `ty`.
     pub fn literal(&self, ty: Type) -> String {
         let all = |values: &[i32]| {
             let values: Vec<String> = values.iter().map(ToString::to_string).collect();
@@ -178,7 +179,7 @@ fn or_null(value: Option<i32>) -> String {
     value.map_or("null".to_owned(), |value| value.to_string())
 }
 
-/// Prints values in messages: not quite as in CQL, but in the same way for all types.
+/// Prints values in messages as CQL literals, except that a user-defined type looks like a tuple.
 impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.literal(Type::Tuple))

@@ -30,7 +30,7 @@ pub enum What {
         at: Where,
         changes: Vec<(ColumnId, Change)>,
     },
-    /// Deletes whole rows, or columns of rows.
+    /// Deletes these parts of columns; without parts, whole rows.
     Delete {
         at: Where,
         parts: Vec<(ColumnId, Part)>,

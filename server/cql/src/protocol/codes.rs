@@ -26,7 +26,7 @@ macro_rules! codes {
                 }
             }
 
-            /// Returns the name in the specification.
+            /// Returns the name of the variant in the specification of the protocol.
             pub fn name(self) -> &'static str {
                 match self {
                     $(Self::$variant => $word,)*

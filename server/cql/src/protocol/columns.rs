@@ -21,8 +21,8 @@ pub(super) const METADATA_CHANGED: i32 = 0x0008;
 /// can send any bytes.
 const TYPE_DEPTH_MAX: usize = 64;
 
-/// Encoded columns. They are encoded once, when a statement is prepared, and copied into each result;
-/// clones share the bytes.
+/// The encoded columns of a result, or bind markers of a statement. They are encoded once, when a
+/// statement is prepared, and copied into each result; clones share the bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Columns {
     count: u32,
@@ -56,7 +56,7 @@ pub struct ColumnSpec<'a> {
     pub ty: &'a CqlType,
 }
 
-/// A received column.
+/// A column that was decoded from [`Columns`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Column<'a> {
     pub keyspace: &'a str,
@@ -76,12 +76,14 @@ impl Columns {
         columns
     }
 
-    /// Encodes columns like [`new`](Self::new), for specs that a client's statement multiplies: each
-    /// mention of a column repeats its type, which may have thousands of fields.
+    /// Encodes columns like [`new`](Self::new), and calls `charge` after each column with the
+    /// number of its bytes. It is for statements of clients: each mention of a column in a
+    /// statement repeats the column's type, which may have thousands of fields. If any type
+    /// contains a `duration`, all columns are encoded and charged twice, for version 5 and for
+    /// version 4.
     ///
     /// # Errors
-    /// The error of `charge`, which is called with the number of bytes of each column once it is
-    /// encoded. If a type contains durations, columns are encoded for each version of the protocol.
+    /// The error of `charge`.
     ///
     /// # Panics
     /// Panics in the same cases as [`new`](Self::new).
@@ -144,8 +146,8 @@ impl Columns {
         self.count == 0
     }
 
-    /// Returns the memory that the encoded columns take, in bytes. Their names and types in a result
-    /// take at most as much.
+    /// Returns the memory that the encoded columns take, in bytes. They add at most as much to a
+    /// result message.
     pub fn metadata_bytes(&self) -> usize {
         if self.has_durations() {
             self.bytes.len() + self.bytes_v4.len()

@@ -6,10 +6,11 @@ use lz4_flex::block;
 
 use super::fault::{ProtocolError, Result};
 
-/// The minimal length of a body that is compressed: shorter bodies would hardly shrink.
+/// The minimal length in bytes of a body, or of a segment's payload, that is compressed: shorter
+/// ones would hardly shrink.
 pub const COMPRESSED_BODY_BYTES_MIN: usize = 512;
-/// The number of unused bytes from which on a buffer is freed after its compression: the compressed
-/// bytes may wait long for their receiver.
+/// The limit of unused bytes in a buffer after its compression. Above the limit, the compressed
+/// bytes move to a smaller buffer, because they may wait long until the client receives them.
 const UNUSED_BYTES_MAX: usize = 256 << 10;
 /// The greatest ratio of plain to compressed bytes that the LZ4 format can express. It bounds the
 /// memory that is allocated for a received block.
@@ -25,8 +26,8 @@ pub enum Compression {
 }
 
 impl Compression {
-    /// Returns the compression of a name in STARTUP and SUPPORTED, in upper or lower case. Snappy
-    /// is not supported.
+    /// Returns the compression with this name in STARTUP or SUPPORTED, in upper or lower case.
+    /// `None` for others, such as Snappy, which is not supported.
     pub fn from_name(name: &str) -> Option<Self> {
         name.eq_ignore_ascii_case("lz4").then_some(Self::Lz4)
     }
@@ -63,7 +64,8 @@ pub(super) fn decompress(body: &[u8], body_bytes_max: usize) -> Result<Bytes> {
     }
 }
 
-/// Compresses `out` from `start` on, if that makes it smaller. Returns whether it did.
+/// Compresses `out` from `start` on, unless these bytes are fewer than
+/// [`COMPRESSED_BODY_BYTES_MIN`] or would not become fewer. Returns whether it did.
 pub(super) fn compress_tail(out: &mut BytesMut, start: usize) -> bool {
     let plain = &out[start..];
     if plain.len() < COMPRESSED_BODY_BYTES_MIN {

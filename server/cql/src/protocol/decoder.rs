@@ -22,10 +22,10 @@ pub enum FrameError {
     Version {
         /// The version as sent, without the bit for the direction.
         version: u8,
-        /// The request's stream; 0 if the header does not contain it.
+        /// The request's stream; 0 if the stream has not been received.
         stream: i16,
     },
-    /// The version of the frame is not that of the connection's first frame.
+    /// The version of the frame is not the one that [`FrameDecoder::set_version`] set.
     #[error(
         "Invalid message version. Got {0}/v{0} but previous messages on this connection had \
          version {1}/v{1}",
@@ -39,7 +39,7 @@ pub enum FrameError {
     },
     #[error("the frame goes in the wrong direction (version byte {version_byte:#04x})")]
     Direction { version_byte: u8, stream: i16 },
-    /// A negative length, with Cassandra's message.
+    /// A negative length of the body. The message is Cassandra's.
     #[error("Invalid value for envelope header body length field: {length}")]
     Length { length: i32, stream: i16 },
     /// A body that is longer than the limit. The next frame begins after the header and the body, so
@@ -68,7 +68,7 @@ pub enum FrameError {
 }
 
 impl FrameError {
-    /// Returns the stream for the response.
+    /// Returns the stream of the invalid frame, for the response.
     pub fn stream(&self) -> i16 {
         match self {
             Self::Version { stream, .. }

@@ -16,7 +16,7 @@ use super::writer;
 pub struct ErrorResponse {
     /// The kind of the error, for drivers.
     pub kind: ErrorKind,
-    /// The message for people. Only the first 65,535 bytes are sent.
+    /// The message for people. Only as many characters are sent as fit into 65,535 bytes.
     pub message: String,
 }
 
@@ -88,7 +88,7 @@ pub enum ErrorKind {
     Invalid,
     /// The statement has an invalid option, such as the replication of a keyspace.
     Config,
-    /// The object that CREATE names exists.
+    /// The table or keyspace that CREATE names exists already.
     AlreadyExists {
         /// The keyspace that exists, or that contains the table.
         keyspace: String,
@@ -376,7 +376,7 @@ impl ErrorKind {
     }
 }
 
-/// Reads the number of failed replicas. Since version 5, the address and the reason of each follow.
+/// Reads the number of failed replicas. Since version 5, skips the address and the reason of each.
 fn read_failures(reader: &mut Reader<'_>, version: Version) -> Result<i32> {
     let count = reader.int("a count of replicas")?;
     if version >= Version::V5 {

@@ -1,9 +1,10 @@
 //! Errors in bytes that should follow the protocol.
 
-/// Bytes of a message that violate the protocol, by a fault of the sender.
+/// Bytes of a received message that violate the protocol, or a message that is too long for a
+/// frame.
 ///
-/// The error ends one request, not the connection, because the frame around the bytes was valid.
-/// The server responds with a protocol error (0x000A).
+/// An error in received bytes ends one request, not the connection, because the frame around the
+/// bytes was valid; the server responds with a protocol error (0x000A).
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ProtocolError {
     /// The body ends within an item, such as a string or a list.
@@ -34,7 +35,7 @@ pub enum ProtocolError {
     UnknownWord {
         /// The name for such words in messages, as in `type of an event`.
         what: &'static str,
-        /// The word as sent; long words are cut.
+        /// The word as sent, cut after 64 characters.
         word: String,
     },
     /// A flag that is invalid in this message.
@@ -47,10 +48,10 @@ pub enum ProtocolError {
     /// A message of the other direction: a request in place of a response, or vice versa.
     #[error("{opcode} does not go in this direction")]
     Direction {
-        /// The name in the specification.
+        /// The name of the message in the specification.
         opcode: &'static str,
     },
-    /// The message is well formed but not allowed.
+    /// Another violation, which the text describes.
     #[error("{0}")]
     Forbidden(&'static str),
 }

@@ -11,7 +11,8 @@ use super::{
 
 const BODY_BYTES_MAX: usize = 1 << 16;
 
-/// Calls `each` with every frame in the bytes, including compressed ones.
+/// Calls `each` with the frames in the bytes, including compressed ones. Skips invalid frames, and
+/// stops at a fatal error or an incomplete frame.
 fn frames(bytes: &[u8], direction: Direction, mut each: impl FnMut(&Frame)) {
     let mut decoder = FrameDecoder::new(direction, BODY_BYTES_MAX);
     decoder.set_compression(Compression::Lz4);
@@ -34,7 +35,8 @@ fn frames(bytes: &[u8], direction: Direction, mut each: impl FnMut(&Frame)) {
     }
 }
 
-/// Returns the only frame that `encode` writes: a decoded message, encoded again.
+/// Returns the frame that `encode` writes: exactly one, with a decoded message that is encoded
+/// again.
 fn again(direction: Direction, encode: impl FnOnce(&mut BytesMut)) -> Frame {
     let mut out = BytesMut::new();
     encode(&mut out);

@@ -10,7 +10,7 @@ use super::response::Response;
 use super::version::{Coding, Version};
 use super::writer;
 
-/// The reason why a message that is in memory as a value fits into a frame.
+/// The message of the panic if a [`Request`] or a [`Response`] does not fit into a frame.
 const SMALL: &str = "the body of a message is below 2 GiB";
 
 /// The optional fields that precede the response in the body of a frame.
@@ -18,7 +18,7 @@ const SMALL: &str = "the body of a message is below 2 GiB";
 pub struct Head<'a> {
     /// The id of the trace; `None` unless the request has the tracing flag.
     pub tracing_id: Option<[u8; 16]>,
-    /// The warnings for the client, at most 65,535 ones, each cut after 65,535 bytes.
+    /// The warnings for the client. Only the first 65,535 are sent, each cut after 65,535 bytes.
     pub warnings: &'a [String],
 }
 
@@ -116,7 +116,8 @@ impl Response {
     /// Appends the response as a frame.
     ///
     /// # Panics
-    /// If the body has 2 GiB or more. A body of any length is written within an [`OpenFrame`].
+    /// If the body has 2 GiB or more. Where that is possible, use an [`OpenFrame`], which returns
+    /// an error.
     pub fn encode(
         &self,
         out: &mut BytesMut,
@@ -138,7 +139,8 @@ impl Request<'_> {
     /// Appends the request as a frame.
     ///
     /// # Panics
-    /// If the body has 2 GiB or more. A body of any length is written within an [`OpenFrame`].
+    /// If the body has 2 GiB or more. Where that is possible, use an [`OpenFrame`], which returns
+    /// an error.
     pub fn encode(&self, out: &mut BytesMut, stream: i16, coding: impl Into<Coding>) {
         let Coding {
             version,

@@ -133,11 +133,12 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// Appends the body; [`OpenFrame`](super::OpenFrame) adds the frame around it. Fields that do not
-    /// exist in the version are left out.
+    /// Appends the body; [`OpenFrame`](super::OpenFrame) adds the frame around it. Fields that do
+    /// not exist in the version are left out.
     ///
     /// # Panics
-    /// If a string, a list or an id is longer than its length field can express.
+    /// If a list, an id or the text of a statement is longer than its length field can express, or
+    /// if a batch has named values.
     pub fn encode_body_in(&self, out: &mut BytesMut, version: Version) {
         match self {
             Self::Startup(startup) => writer::list(out, &startup.options, |out, (key, value)| {
@@ -170,7 +171,7 @@ impl<'a> Request<'a> {
     }
 }
 
-/// The only flag of PREPARE.
+/// The flag of PREPARE if it names a keyspace. PREPARE has no other flags.
 const KEYSPACE_OF_PREPARE: u32 = 0x01;
 
 fn read_keyspace_of_prepare<'a>(
@@ -191,7 +192,7 @@ fn read_keyspace_of_prepare<'a>(
 }
 
 /// Reads the flags of parameters, which have 8 bits in version 4 and 32 bits in version 5. A flag
-/// outside of `known` is an error. In version 5, bits that no request defines are ignored.
+/// outside of `known` is an error, unless it is a bit of version 5 that no request defines.
 fn read_flags(
     reader: &mut Reader<'_>,
     version: Version,

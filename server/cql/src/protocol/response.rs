@@ -21,7 +21,8 @@ pub(super) mod result_kind {
     pub const SCHEMA_CHANGE: i32 = 5;
 }
 
-/// A response. Servers write rows by [`RowsWriter`](super::RowsWriter) instead.
+/// A response. Servers do not create [`Rows`](Self::Rows), but write rows with
+/// [`RowsWriter`](super::RowsWriter).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Response {
     Error(ErrorResponse),
@@ -32,7 +33,7 @@ pub enum Response {
         /// The authentication mechanism, as the name of its Java class.
         authenticator: String,
     },
-    /// The options for STARTUP.
+    /// The response to OPTIONS: the options that STARTUP may have.
     Supported {
         /// Each option with its possible values.
         options: Vec<(String, Vec<String>)>,

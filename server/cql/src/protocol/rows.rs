@@ -14,7 +14,7 @@ use super::writer;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Metadata {
     Full,
-    /// No columns, because the client has them.
+    /// Only the number of columns, because the client has their names and types.
     Skipped,
     /// All columns, with the id of this metadata, because the client has metadata with another id.
     /// Since version 5 of the protocol.
@@ -24,7 +24,8 @@ pub enum Metadata {
 impl Metadata {
     /// Returns the metadata for a result with `columns`. It is `Changed` if the client sent the id
     /// of other columns. It is `Skipped` if the request allows that and the client has the columns:
-    /// it sent their id or, without an id, they equal `prepared`. Otherwise it is `Full`.
+    /// it sent their id or, without an id, they equal `prepared`, the columns at the time of
+    /// PREPARE. Otherwise it is `Full`.
     pub fn of(
         parameters: &QueryParameters<'_>,
         prepared: Option<&Columns>,

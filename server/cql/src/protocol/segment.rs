@@ -1,5 +1,5 @@
-//! Segments: since version 5 a connection sends its frames in segments, from the response to STARTUP
-//! on. The specification calls segments frames, and frames envelopes; here a frame is the same as in
+//! Segments: since version 5 a connection sends its frames in segments, after the response to STARTUP.
+//! The specification calls segments frames, and frames envelopes; here a frame is the same as in
 //! version 4.
 //!
 //! ```text

@@ -8,7 +8,8 @@ pub enum Version {
     /// Version 4, of Cassandra 2.2 and 3.
     #[default]
     V4 = 4,
-    /// Version 5, of Cassandra 4. After STARTUP, frames are sent in [segments](super::Segments).
+    /// Version 5, of Cassandra 4. After the response to STARTUP, frames are sent in
+    /// [segments](super::Segments).
     V5 = 5,
 }
 

@@ -37,7 +37,8 @@ impl ParseError {
         }
     }
 
-    /// Returns the error of a statement that is invalid whatever the schema is.
+    /// Returns the error of a statement that is invalid whatever the schema is. Its position, the
+    /// byte `offset` of `text`, is not printed.
     pub(super) fn invalid(text: &str, offset: usize, message: impl Into<String>) -> Self {
         ParseError {
             kind: ParseErrorKind::Invalid,

@@ -61,7 +61,7 @@ pub(super) enum TokenKind {
 }
 
 impl TokenKind {
-    /// Returns the name of an expected token in error messages.
+    /// Returns the name that error messages give to a token that is expected but missing.
     pub fn expected(self) -> &'static str {
         match self {
             TokenKind::Word => "IDENT",

@@ -8,9 +8,9 @@ const MASK: &str = "?";
 /// The end of a text that was cut.
 const CUT: &str = "...";
 
-/// Returns the text of a statement with `?` for each constant, without comments, and with single spaces.
-/// The text is cut before the token that would make it longer than `bytes_max` bytes, or that is not
-/// CQL; then it ends with `...`.
+/// Returns the text of a statement with `?` for each constant except NaN and Infinity, without
+/// comments, and with single spaces. The text is cut before the token that would make it longer
+/// than `bytes_max` bytes, or that is not CQL; then `...` is appended.
 ///
 /// ```
 /// use ebb_cql::syntax::masked;

@@ -63,8 +63,8 @@ pub const TOKENS_MAX: usize = 1 << 20;
 /// ```
 ///
 /// # Errors
-/// If the text is not a statement. The error contains the place and the expected token, in
-/// Cassandra's form.
+/// If the text is not a statement, or exceeds [`NESTING_MAX`], [`OPERATORS_MAX`] or [`TOKENS_MAX`].
+/// The message is like Cassandra's.
 pub fn parse(text: &str) -> Result<ast::Parsed, ParseError> {
     parse_counted(text).map(|(parsed, _)| parsed)
 }

@@ -12,7 +12,7 @@ use ebb_model::access::{PermissionSet, Resource, Role};
 use super::User;
 use crate::executor::harness::Server;
 
-/// The role of most tests.
+/// The role that executes the statements of most tests.
 const U: &str = "u";
 
 impl Server {
@@ -64,8 +64,8 @@ impl Server {
     }
 }
 
-/// Returns a server that has executed `statements` and has a role `u`. The connection has not
-/// logged in.
+/// Returns a server that has executed `statements` and has a role `u`. Before [`Server::log_in`],
+/// statements are executed as without authentication: everything is permitted.
 fn server(statements: &[&str]) -> Server {
     let server = Server::with(statements);
     server.add(U);

@@ -31,7 +31,7 @@ impl JobList for NameOfReader {
     }
 }
 
-/// Regression: every role that could read the table saw the options of all jobs.
+/// Regression: every role that could read `system_views.jobs` saw the options of all jobs.
 #[test]
 fn the_table_of_jobs_is_computed_for_the_role_that_reads() {
     let mut server = server(&[]);

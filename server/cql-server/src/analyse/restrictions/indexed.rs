@@ -96,13 +96,15 @@ pub(super) struct Usable {
     clustering: usize,
     /// The number of restricted static and regular columns.
     others: usize,
-    /// True if a column has two CONTAINS relations. An index serves only one of them.
+    /// True if several relations on one column are CONTAINS, CONTAINS KEY or `m[k] = v`. An index
+    /// serves only one of them.
     has_several_of_one: bool,
 }
 
 impl Usable {
-    /// Collects the indexes that the statement can use. An unfinished index is left out if ALLOW
-    /// FILTERING is an alternative; otherwise it is included, and execution rejects the statement.
+    /// Collects the relations that indexes can serve, with their indexes. An unfinished index is left
+    /// out if ALLOW FILTERING is an alternative; otherwise it is included, and execution rejects the
+    /// statement.
     pub(super) fn new(schema: &TableSchema, parsed: &Parsed, allow_filtering: bool) -> Self {
         let columns = schema.columns();
         let mut indexes: HashMap<ColumnId, Vec<IndexedColumn<'_>>> = HashMap::new();
@@ -309,7 +311,7 @@ impl IndexedRelation {
         Ok(())
     }
 
-    /// Returns the prefix of the index keys for the bound values.
+    /// Returns the prefix that the index keys of the bound values have in common.
     pub fn prefix(&self, schema: &TableSchema, bound: &Bound<'_>) -> Result<Vec<u8>> {
         let Some(indexed) = self.of(schema) else {
             return invalid("the index of the statement is not there");

@@ -14,12 +14,12 @@ use super::relations::{Parsed, Restriction, RestrictionKind, TokenRestriction};
 use crate::error::{Result, invalid};
 use crate::interrupt;
 
-/// Checks that the relations of a WHERE clause may be combined. `allow_filtering` is true with ALLOW
-/// FILTERING alone: an index does not permit relations on the columns behind a slice.
+/// Checks that the relations of a WHERE clause may be combined. `allow_filtering` is true only with
+/// ALLOW FILTERING: an index alone does not permit relations on the columns behind a slice.
 ///
 /// # Errors
-/// Cassandra's error for the first relation that conflicts with one before it, or the timeout of the
-/// statement.
+/// Cassandra's error for the first relation that conflicts with one before it (relations on the
+/// token come first, wherever they stand), or the timeout of the statement.
 pub(super) fn check(schema: &TableSchema, parsed: &Parsed, allow_filtering: bool) -> Result<()> {
     check_tokens(schema, &parsed.tokens)?;
     let first = schema.columns_of(ColumnKind::PartitionKey).len();
@@ -167,7 +167,8 @@ impl Merged {
         matches!(self.kind, MergedKind::Slice { .. })
     }
 
-    /// Merges these relations with the relation `new`, which restricts one of their columns.
+    /// Merges these relations with the relation `new`, which restricts one of their columns. Returns
+    /// Cassandra's error if they conflict.
     fn merge(self, new: Self, schema: &TableSchema) -> Result<Self> {
         let names = || {
             let end = self.columns().end.min(new.columns().end);

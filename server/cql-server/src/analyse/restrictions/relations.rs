@@ -13,8 +13,9 @@ use crate::analyse::markers::{Markers, Receiver};
 use crate::analyse::term::{self, Term};
 use crate::error::{Result, invalid};
 
-/// The most columns that one relation such as `(a, b) > (1, 2)` compares by order. The ranges of
-/// keys of such a relation grow with the square of the number of columns: see [`check_width`].
+/// The most columns that one relation such as `(a, b) > (1, 2)` may compare by order. The size of
+/// the key ranges of such a relation grows with the square of the number of columns: see
+/// [`check_width`].
 const SLICE_COLUMNS_MAX: usize = 128;
 
 /// The restriction that a relation puts on one or more columns.
@@ -25,7 +26,8 @@ pub enum RestrictionKind {
     In(InTuples),
     /// `<`, `<=`, `>`, `>=`.
     Slice(Operator, Tuple),
-    /// A restriction that no range of keys expresses: each row is tested.
+    /// A restriction that no range of keys expresses, such as CONTAINS or `m[k] = v`: each row is
+    /// tested.
     Other(Test),
 }
 
@@ -65,8 +67,8 @@ pub enum InTuples {
 /// A relation on columns, with its columns resolved and its terms prepared.
 #[derive(Debug, Clone)]
 pub struct Restriction {
-    /// The indexes of the columns among those of the table. Only clustering columns are restricted
-    /// several at a time.
+    /// The indexes of the columns among those of the table. Several for a multi-column relation,
+    /// which names consecutive clustering columns.
     pub columns: Vec<usize>,
     pub kind: RestrictionKind,
 }
@@ -78,7 +80,8 @@ pub struct TokenRestriction {
     pub value: Term,
 }
 
-/// The relations of a WHERE clause that no part of the analysis has removed yet.
+/// The relations of a WHERE clause. Each step of the analysis removes the relations that it
+/// handles.
 #[derive(Debug)]
 pub struct Parsed {
     schema: Arc<TableSchema>,
@@ -119,13 +122,15 @@ impl Parsed {
             .copied()
     }
 
-    /// Returns whether a relation restricts a column of this kind.
+    /// Returns whether a restriction that was not removed yet is on a column of this kind.
     pub fn has(&self, kind: ColumnKind) -> bool {
         let columns = self.schema.columns();
         self.restricted().any(|place| columns[place].kind == kind)
     }
 
-    /// Returns the names of the columns of this kind that no relation restricts.
+    /// Returns the names of the columns of this kind without a restriction. A column whose
+    /// restrictions were removed counts as one without, so this is for a kind whose step of the
+    /// analysis is still ahead.
     pub fn missing(&self, kind: ColumnKind) -> Vec<&str> {
         let mut restricted: Vec<usize> = self.restricted().collect();
         restricted.sort_unstable();
@@ -136,7 +141,8 @@ impl Parsed {
         missing.map(|(_, column)| &*column.name).collect()
     }
 
-    /// Returns the names of the restricted columns outside of the primary key.
+    /// Returns the names of the columns outside of the primary key whose restrictions were not
+    /// removed, each once.
     pub fn others(&self) -> Vec<&str> {
         let mut others: Vec<&str> = Vec::new();
         let mut seen = HashSet::new();
@@ -166,8 +172,8 @@ impl Parsed {
         (self.all()).filter(move |restriction| columns[restriction.columns[0]].kind == kind)
     }
 
-    /// Returns the columns that `=` restricts, as indexes among the columns of the table. Leaves out
-    /// columns with a bound IN list, whose length is known only at execution.
+    /// Returns the columns that `=`, or IN with one value, restricts, as indexes among the columns of
+    /// the table. Leaves out columns with `IN ?`, whose number of values is known only at execution.
     pub fn single_valued(&self) -> Vec<usize> {
         let is_equal =
             |restriction: &&Restriction| matches!(restriction.kind, RestrictionKind::Equal(_));
@@ -311,10 +317,10 @@ impl Parsed {
     }
 }
 
-/// Checks the number of columns that a relation compares by order. If the columns differ in
-/// direction, the relation becomes a range of keys for each column. The bounds of a range repeat
-/// the values of all columns before it, so the size of all bounds grows with the square of the
-/// number.
+/// Checks that a relation compares at most [`SLICE_COLUMNS_MAX`] columns by order. If the
+/// clustering order is ascending for some of the columns and descending for others, the relation
+/// may become one range of keys for each column. The bounds of each range repeat the values of the
+/// preceding columns, so their total size grows with the square of the number of columns.
 fn check_width(columns: &[usize], operator: Operator) -> Result<()> {
     if columns.len() > SLICE_COLUMNS_MAX {
         return invalid(format!(
@@ -423,7 +429,8 @@ pub fn check_slice(
     ))
 }
 
-/// Rejects columns of types that are stored in several cells.
+/// Rejects a relation with `operator` on a column whose type is stored in several cells: a
+/// non-frozen collection or user-defined type.
 fn check_type(column: &Column, operator: &str) -> Result<()> {
     if !column.ty.is_multi_cell() {
         return Ok(());
@@ -440,7 +447,7 @@ fn check_type(column: &Column, operator: &str) -> Result<()> {
     }
 }
 
-/// Prepares the test of a relation on one entry of a map, `m[k] = v`.
+/// Prepares the test of a relation on one entry of a non-frozen map, `m[k] = v`.
 fn element(
     column: &Column,
     key: &ast::Term,

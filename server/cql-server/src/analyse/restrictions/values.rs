@@ -14,9 +14,9 @@ use crate::interrupt;
 /// values depend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
-    /// The value names a key, with `=`.
+    /// The value is compared with a key column by `=`.
     Equal,
-    /// The values name keys, with IN.
+    /// The values are compared with a key column by IN.
     In,
     /// The value is an end of a range of keys, with `<`, `<=`, `>` or `>=`.
     Slice,
@@ -24,7 +24,7 @@ pub enum Role {
     Filter,
 }
 
-/// The columns of a relation.
+/// The columns of a relation and the purpose of its values, for their evaluation and its errors.
 #[derive(Debug, Clone, Copy)]
 pub struct Related<'a> {
     /// The names of the columns, at least one.
@@ -33,7 +33,7 @@ pub struct Related<'a> {
 }
 
 impl Related<'_> {
-    /// Returns the value of the column with the index `at`.
+    /// Returns the bytes of `value`, which belongs to the column `names[at]`.
     ///
     /// # Errors
     /// Cassandra's error if the value is null or unset.
@@ -52,7 +52,7 @@ impl Related<'_> {
         }
     }
 
-    /// Returns Cassandra's error for a null as the value of the column with the index `at`.
+    /// Returns Cassandra's error for a null as the value of the column `names[at]`.
     fn null<T>(&self, at: usize) -> Result<T> {
         let column = self.names[at];
         let is_tuple = self.names.len() > 1;
@@ -67,10 +67,11 @@ impl Related<'_> {
         })
     }
 
-    /// Returns the values of one column, or of several as a tuple.
+    /// Evaluates `tuple`, and returns one value for each column.
     ///
     /// # Errors
-    /// Cassandra's errors: a value that is null or unset, or a tuple of another length.
+    /// The errors of [`Term::evaluate`], and Cassandra's errors for a value that is null or unset and
+    /// for a bound tuple that has more or fewer values than there are columns.
     pub fn tuple<'v>(&self, tuple: &'v Tuple, bound: &Bound<'v>) -> Result<Vec<Cow<'v, [u8]>>> {
         match tuple {
             Tuple::Terms(terms) => {
@@ -88,10 +89,11 @@ impl Related<'_> {
         }
     }
 
-    /// Returns the values of IN, each with one value for each column.
+    /// Evaluates the values of IN. Each element of the result has one value for each column.
     ///
     /// # Errors
-    /// The errors of [`tuple`](Self::tuple), or the timeout of the statement.
+    /// The errors of [`tuple`](Self::tuple), Cassandra's error for a bound list that is null or
+    /// unset, or the timeout of the statement.
     pub fn tuples<'v>(
         &self,
         values: &'v InTuples,
@@ -138,7 +140,7 @@ impl Related<'_> {
     /// Splits a bound tuple into the values of the columns.
     ///
     /// # Errors
-    /// The errors of [`tuple`](Self::tuple).
+    /// Cassandra's error if a value is null, or if there are more or fewer values than columns.
     fn split<'v>(&self, bytes: &[u8]) -> Result<Vec<Cow<'v, [u8]>>> {
         let columns = self.names.len();
         let mut values: Vec<Cow<'v, [u8]>> = Vec::with_capacity(columns);

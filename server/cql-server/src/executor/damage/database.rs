@@ -107,7 +107,8 @@ fn writes(round: i32, at: i32) -> Vec<String> {
     all
 }
 
-/// Creates a database of several runs, and "/copied", a backup that shares no bytes with it.
+/// Creates a database of several runs, and a backup at "/copied" that consists of files of its own,
+/// so that damage to the files of the database does not reach it.
 pub(super) fn database() -> MemDisk {
     let disk = MemDisk::new();
     let mut server = opened(&disk);

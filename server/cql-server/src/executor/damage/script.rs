@@ -18,8 +18,8 @@ pub(super) enum Needs {
     /// The header of a partition and all its rows: the prefix of their keys.
     Partition(Vec<u8>),
     Table,
-    /// The index entries of a value, and the rows that they refer to: the prefix of the entries'
-    /// keys.
+    /// The index entries of a value, the rows that they refer to, and the headers of these rows'
+    /// partitions: the prefix of the entries' keys.
     Entries(Vec<u8>),
 }
 
@@ -53,7 +53,8 @@ pub(super) struct Statement {
     pub(super) kind: &'static str,
     pub(super) table: &'static str,
     pub(super) text: String,
-    /// The data without which the statement fails.
+    /// The data that the statement reads. If a part of it is unreadable, the statement fails, unless
+    /// it is a SELECT (of one row, or by an index) whose result does not depend on that part.
     pub(super) needs: Needs,
 }
 

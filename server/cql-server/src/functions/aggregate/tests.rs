@@ -2,8 +2,8 @@
 
 use crate::executor::harness::Server;
 
-/// Creates a table whose partitions have these numbers, and asserts that each partition has the sum
-/// and the average that follow its numbers.
+/// Creates a table with a partition for each element of `partitions`: the numbers in it, their sum
+/// and their average. Asserts that SELECT returns this sum and average.
 #[track_caller]
 fn assert_totals(ty: &str, partitions: &[(&[&str], &str, &str)]) {
     let create = format!("CREATE TABLE t (k int, c int, n {ty}, PRIMARY KEY (k, c))");

@@ -161,7 +161,8 @@ fn scientific(decimal: &BigDecimal) -> String {
     format!("{unscaled}e{}", -scale)
 }
 
-/// Parses a printed `double` as a decimal, with all printed digits after the point.
+/// Parses a printed `double` as a decimal, with all printed digits after the point. `None` for NaN
+/// and infinite numbers.
 fn decimal_of(printed: &str) -> Option<BigDecimal> {
     let (mantissa, exponent) = printed.split_once('E').unwrap_or((printed, "0"));
     let (whole, fraction) = mantissa.split_once('.')?;

@@ -16,7 +16,7 @@ fn cast_bytes(from: &str, value: &[u8], to: &str) -> Result<Option<Vec<u8>>, Str
     given.map_err(|error| error.message)
 }
 
-/// Casts a value in text form, and returns the result as text.
+/// Casts a value in text form. Returns the result as text, "none" for null, or the error message.
 fn cast_text(from: &str, value: &str, to: &str) -> String {
     let value = ty(from).parse_value(value).unwrap();
     match cast_bytes(from, &value, to) {
@@ -306,8 +306,8 @@ fn values_are_printed_as_java_prints_them() {
     }
 }
 
-/// `toCQLLiteral` prints an empty value as `null`. Cassandra's casts to numbers fail on a null
-/// pointer.
+/// In a cast to text, an empty value becomes `null`, as by Cassandra's `toCQLLiteral`. A cast to a
+/// number returns null; Cassandra's cast fails on a null pointer.
 #[test]
 fn an_empty_value_is_printed_as_null_and_is_no_number() {
     for from in [

@@ -3,8 +3,9 @@
 use super::*;
 use crate::executor::harness::Server;
 
-/// Regression: a build encoded long decimals without a look at its stop flag. The rows of a large
-/// partition have one index entry by its key, and so no batch was sent for minutes.
+/// Regression: a build encoded long decimals without a look at its stop flag. All rows of a large
+/// partition have the same entry in an index on a column of the partition key, so no batch was sent
+/// for minutes.
 #[test]
 fn a_stopped_scan_ends_before_it_encodes_a_long_decimal() {
     let table = "CREATE TABLE t (k decimal, j int, v decimal, PRIMARY KEY ((k, j)))";

@@ -167,7 +167,7 @@ fn a_page_of_a_snapshot_ends_among_newer_keys_and_the_next_one_goes_on_behind_th
     }
 }
 
-/// Regression: a page of a scan ended at the last row of a partition, which was deleted. Neither this page
+/// Regression: a page of a scan ended at a deleted row, the last one of its partition. Neither this page
 /// nor the next one had the row of the partition's static columns.
 #[test]
 fn no_page_loses_static_columns_behind_deleted_rows() {

@@ -95,8 +95,8 @@ fn alter_type_gets_the_error_of_create_index_for_the_same_column() {
     assert_eq!(server.rows("SELECT p FROM k.t WHERE c = {a: 1}"), "");
 }
 
-/// Regression: the record contained `frozen<int>`, and after the next start no keyspace was
-/// readable.
+/// Regression: the stored schema of the table contained `frozen<int>`, and after the next start no
+/// keyspace was readable.
 #[test]
 fn a_type_with_the_name_of_a_native_type_is_served_after_a_restart() {
     for name in [
@@ -559,9 +559,9 @@ fn names_longer_than_4096_bytes_are_refused_in_every_statement() {
     server.run(&format!("CREATE TYPE k.{longest} ({longest} int)"));
 }
 
-/// Regression: after a version without a limit for names, every SELECT of all rows of such a table
-/// failed with "The sum of all clustering columns is too long", and the response to ALTER TYPE
-/// panicked.
+/// Regression: an earlier version did not limit the length of names. With its long names every
+/// SELECT of all rows of a table of `system_schema` failed with "The sum of all clustering columns
+/// is too long", and the response to ALTER TYPE panicked.
 #[test]
 fn system_schema_leaves_out_objects_whose_stored_names_are_too_long() {
     let disk = MemDisk::new();

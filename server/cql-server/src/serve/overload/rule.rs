@@ -19,7 +19,7 @@ const ALERT_INTERVALS: u32 = 20;
 /// The numbers of those requests of an interval that overload control may reject.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Interval {
-    /// The number of requests that waited no longer than the limit.
+    /// The number of served requests that waited no longer than the limit.
     pub in_time: u32,
     /// The number of served requests that waited longer than the limit.
     pub late: u32,

@@ -165,8 +165,8 @@ fn administrative_statements_are_executed_between_their_entries_or_not_at_all() 
     assert_eq!(written(), truncated);
 }
 
-/// Returns options with which writes to the tables in `tables` are audited, and the channel of the
-/// entries.
+/// Returns options that audit writes to `tables` (`ks.t`, separated by commas), and the channel
+/// that receives the audit entries.
 fn auditing(tables: &str) -> (ServeOptions, Receiver<String>) {
     let (sender, notes) = std::sync::mpsc::channel();
     let note = move |write: AuditedWrite<'_>| {

@@ -89,8 +89,8 @@ fn prepared_statements_take_bounded_memory() {
     );
 }
 
-/// Regression: PREPARE of a statement that the cache could not keep succeeded, and each EXECUTE got
-/// UNPREPARED. The cache kept none above a small part of its memory.
+/// Regression: PREPARE of a statement that was too long for the cache succeeded, and each EXECUTE
+/// got UNPREPARED. Statements of a small part of the cache's memory were already too long.
 #[test]
 fn a_statement_is_kept_or_refused_when_it_is_prepared() {
     let (_, server) = server(ServeOptions {
@@ -164,8 +164,9 @@ fn parsed_statements_of_waiting_requests_take_bounded_memory() {
     assert!(is_prepared(&mut client, &id));
 }
 
-/// Regression: a statement that the cache had when its request began to wait was not counted, and
-/// the cache dropped it while the request waited.
+/// Regression: the memory of waiting requests did not include a statement that was in the cache
+/// when its request began to wait, although the cache could then drop the statement, which the
+/// request kept.
 #[test]
 fn a_prepared_statement_counts_once_for_all_requests_that_wait_with_it() {
     let (fake, server) = server(ServeOptions {
@@ -342,7 +343,7 @@ fn connections_that_do_not_start_are_closed() {
     assert_eq!(started.receive().0, 1);
 }
 
-/// Returns a QUERY whose text has `bytes` more bytes after its first word.
+/// Returns a QUERY with a text of slightly more than `bytes` bytes: one word, followed by spaces.
 fn long_query(stream: i16, bytes: usize) -> BytesMut {
     let text = format!("which {}", " ".repeat(bytes));
     let mut frame = BytesMut::new();
@@ -374,8 +375,8 @@ fn a_client_that_does_not_read_leaves_most_result_memory_to_others() {
     assert_eq!(server.counters().counts().connections, 2);
 }
 
-/// Regression: the responses of point reads were part of no limit on memory. The server kept up to
-/// 256 MiB for each connection whose client did not read.
+/// Regression: no limit on memory covered the responses of point reads. The server kept up to 256
+/// MiB for each connection whose client did not read.
 #[test]
 fn unread_responses_of_point_reads_take_memory_from_the_pool_of_results() {
     let options = ServeOptions {
@@ -535,8 +536,9 @@ fn a_long_analysis_delays_no_other_connection() {
     }
 }
 
-/// Regression: each text of a batch was analysed until its first look at the clock. Thousands of short
-/// ones held a thread that serves connections, and on any thread they ran past the deadline.
+/// Regression: the analysis of each text of a batch began with a new allowance of work before it
+/// first read the clock. Thousands of short texts held a thread that serves connections, and on any
+/// thread they ran past the deadline.
 #[test]
 fn no_text_of_a_batch_is_analysed_after_the_texts_before_it_took_too_long() {
     let (_, server) = server(options());
@@ -550,8 +552,9 @@ fn no_text_of_a_batch_is_analysed_after_the_texts_before_it_took_too_long() {
     );
 }
 
-/// Regression: after a change of the schema, each text of a batch was analysed again until its first look
-/// at the clock, so thousands of short ones held a thread that serves connections.
+/// Regression: after a change of the schema, the second analysis of each text of a batch began with
+/// a new allowance of work before it first read the clock. Thousands of short texts held a thread
+/// that serves connections.
 #[test]
 fn the_texts_of_a_batch_that_are_analysed_again_have_one_limit_together() {
     let (_, server) = server(options());

@@ -465,8 +465,8 @@ fn a_login_past_its_deadline_is_rejected_without_verification() {
     );
 }
 
-/// Passwords are verified a few at a time, only once for all connections of a pool, and meanwhile
-/// other requests are answered.
+/// At most `logins_max` passwords are verified at a time. The password of a role is verified only
+/// once for all connections that log in with it, and meanwhile other requests are answered.
 #[test]
 fn many_logins_at_once_all_succeed() {
     let (_, server) = server(ServeOptions {

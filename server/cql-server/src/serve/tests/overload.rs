@@ -46,9 +46,9 @@ fn flood(server: &CqlServer, outcomes: &Outcomes) {
     }
 }
 
-/// Floods a server from three clients until a request is rejected. Meanwhile there are a control
-/// connection, which is registered for events, and clients that connect. Returns the outcomes of
-/// the requests of the three clients.
+/// Floods a server from three clients until it rejects a request of theirs, and returns the
+/// outcomes of their requests. Checks that meanwhile the server rejects neither requests of a
+/// control connection (one that is registered for events) nor new connections.
 fn overload(overload_wait: Duration) -> Outcomes {
     let (_, server) = server(ServeOptions {
         overload_wait,

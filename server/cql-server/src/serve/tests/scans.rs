@@ -148,8 +148,8 @@ fn a_result_without_memory_is_rejected_and_leaves_the_memory_to_others() {
     assert!(matches!(answer.response, Response::SetKeyspace { .. }));
 }
 
-/// Regression: scans that were in the idle class when other processes took the cores made no
-/// progress until their timeout, while later scans ran on the floor, the CPU share of scans.
+/// Regression: if other processes took all cores while a scan was in the idle class, the scan made
+/// no progress until its timeout, while later scans ran on the floor (a minimum of CPU for scans).
 #[test]
 fn a_scan_in_the_idle_class_continues_on_the_floor_once_that_is_in_use() {
     let share = Arc::new(FloorShare::new());

@@ -3,7 +3,7 @@
 use super::*;
 use crate::serve::{SlowRequest, SlowRequests};
 
-/// The reports of a server, in order.
+/// The slow requests that a server reported, in the order of the reports.
 type Reports = Arc<Mutex<Vec<SlowRequest>>>;
 
 /// Returns options with which requests that took at least `at_least` are reported as slow, and the
@@ -20,7 +20,7 @@ fn reporting(at_least: Duration) -> (ServeOptions, Reports) {
     (options, reports)
 }
 
-/// Waits until `count` requests are reported.
+/// Waits until at least `count` requests are reported, and returns all reports.
 #[track_caller]
 fn until_reported(reports: &Reports, count: usize) -> Vec<SlowRequest> {
     wait::until_some("the reports of slow requests", || {

@@ -39,12 +39,13 @@ impl Authority {
         self.directory.path().join(name)
     }
 
-    /// Signs a certificate without an identity, and writes `name.pem` and `name.key`.
+    /// Like [`sign_as`](Self::sign_as), without a URI.
     fn sign(&self, name: &str) {
         self.sign_as(name, None);
     }
 
-    /// Signs a certificate with an identity, if there is one, and writes `name.pem` and `name.key`.
+    /// Signs a certificate for `localhost`, and writes it and its key to `name.pem` and `name.key`.
+    /// If `identity` is given, the certificate also has this URI as a name of its owner.
     pub(super) fn sign_as(&self, name: &str, identity: Option<&str>) {
         let issuer = Issuer::from_params(&self.params, &self.key);
         let mut params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();

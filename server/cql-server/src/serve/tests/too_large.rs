@@ -24,7 +24,7 @@ fn encoded(stream: i16, text: &str, coding: impl Into<Coding>) -> BytesMut {
     frame
 }
 
-/// Returns a text of two MiB whose compressed length is three quarters of that.
+/// Returns a text of 2 MiB whose compressed length is about three quarters of that.
 fn random_text(seed: u64) -> String {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     let letters = (0..3 << 19).map(|_| char::from(random.random_range(b'a'..=b'z')));

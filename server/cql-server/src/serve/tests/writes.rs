@@ -197,14 +197,14 @@ fn serial_reads_wait_for_a_sync_of_the_writes_that_they_read() {
     assert_eq!(fake.syncs.load(Ordering::SeqCst), 2);
 }
 
-/// If more writes wait than fit into five groups (of up to 1,024 writes that share a sync), the
-/// server rejects the rest of them. It rejects no other requests, and no write of a connection that
-/// is registered for events.
+/// If writes have waited longer than `overload_wait`, the server executes five groups of them (each
+/// of up to 1,024 writes that share a sync) and rejects the others. It rejects no other requests,
+/// and no write of a connection that is registered for events.
 #[test]
 fn writes_that_have_waited_for_several_groups_are_rejected() {
     const CLIENTS: usize = 50;
-    /// The number of batches of writes of each client. After each batch a client waits until the
-    /// server has queued the writes, so that no write has waited too long when the server reads it.
+    /// The number of batches in which each client sends its writes. After each batch a client waits
+    /// until the server has queued it, so that no write is rejected for its wait before the queue.
     const BATCHES: i16 = 4;
     const BATCH: i16 = 32;
     const EACH: i16 = BATCHES * BATCH;

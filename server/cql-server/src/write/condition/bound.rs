@@ -24,8 +24,8 @@ pub(in crate::write) struct BoundCondition<'v> {
     condition: &'v ColumnCondition,
     part: BoundPart<'v>,
     operator: Operator,
-    /// The values to compare the column with: one or, for IN, several. The condition holds if one
-    /// of them matches.
+    /// The values to compare the column with: one or, for IN, any number. The condition holds if
+    /// one of them matches, so never if there is none.
     values: Vec<Value<'v>>,
 }
 
@@ -39,12 +39,12 @@ enum BoundPart<'v> {
 
 impl ColumnCondition {
     /// Evaluates the terms of the condition with the bound values of a request. `memory` counts the
-    /// values that are neither in the request nor in the plan: a batch has those of all its statements
-    /// at once.
+    /// computed values, which are neither in the request nor in the plan: a batch keeps those of
+    /// all its statements until it is executed.
     ///
     /// # Errors
-    /// Cassandra's errors, if a value is invalid, unset or null where that is not permitted. Also an
-    /// error if the values take too much memory.
+    /// Cassandra's errors, if a value is invalid, unset or null where that is not permitted. Also
+    /// an error if the values take too much memory.
     pub(in crate::write) fn bind<'v>(
         &'v self,
         bound: &Bound<'v>,
@@ -127,8 +127,8 @@ impl BoundCondition<'_> {
     /// Returns whether the condition holds for a row. The columns of a missing row are null.
     ///
     /// # Errors
-    /// Cassandra's error for an order comparison with null or an empty collection, the damage of the row,
-    /// or the timeout of the statement.
+    /// Cassandra's error for a comparison by order (such as `<`) with null or an empty collection,
+    /// an error if the row is damaged, or the timeout of the statement.
     pub(in crate::write) fn holds(&self, row: &RowView<'_>) -> Result<bool> {
         let column = &self.condition.column;
         let live = row.column(column.id.0).map_err(of_row)?;
@@ -168,8 +168,8 @@ impl BoundCondition<'_> {
         })
     }
 
-    /// Returns whether the condition compares a collection with `value`, and `value` is empty. The
-    /// value of CONTAINS is no collection.
+    /// Returns whether the operator compares whole collections, and `value` is an empty one. The
+    /// value of CONTAINS is an element or a key.
     fn is_empty_collection(&self, value: &[u8]) -> bool {
         !matches!(self.operator, Operator::Contains | Operator::ContainsKey)
             && value.starts_with(&[0; 4])
@@ -260,8 +260,9 @@ mod tests {
     use crate::analyse::markers::Markers;
     use crate::executor::harness::Server;
 
-    /// Regression: a batch of prepared statements has the values of all its conditions at once, and a
-    /// literal of a marker may have thousands of nulls. Nothing counted them.
+    /// Regression: no limit counted the computed values of conditions. A batch of prepared
+    /// statements has the values of all its conditions at once, and a short literal such as `{a:
+    /// ?}` may have thousands of nulls, one for each field that it leaves out.
     #[test]
     fn the_computed_values_of_conditions_are_counted() {
         let server = Server::with(&[

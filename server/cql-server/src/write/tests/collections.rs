@@ -149,8 +149,8 @@ fn a_repeated_list_write_adds_nothing() {
     assert_eq!(session.show("t")[0].matches(", ").count(), 6);
 }
 
-/// Regression: elements were sorted by the timestamps of their writes, so that a statement with a
-/// smaller timestamp came before all others.
+/// Regression: elements were sorted by the timestamps of their writes, so that an element that was
+/// appended with USING TIMESTAMP and a small timestamp came before all others.
 #[test]
 fn new_elements_are_sorted_by_the_time_of_their_requests() {
     let session = lists();

@@ -587,7 +587,7 @@ fn decided<'c>(session: &'c Session, guardrails: &'c Guardrails, text: &str) -> 
 }
 
 /// A write that conflicts with others is evaluated anew at each attempt. Only the results of the
-/// current attempt are in memory.
+/// current attempt are in memory, and count.
 #[test]
 fn an_attempt_counts_no_results_of_functions_of_earlier_attempts() {
     let session = session(&[

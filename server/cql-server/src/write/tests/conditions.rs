@@ -18,7 +18,8 @@ fn server() -> Server {
     server
 }
 
-/// Returns whether a condition holds for the row with the clustering `c`. The row stays unchanged.
+/// Returns whether a condition holds for the row with the clustering `c`. If it holds, sets `v` of
+/// the row to 1.
 #[track_caller]
 fn holds(server: &mut Server, c: i32, condition: &str, values: &[Option<&[u8]>]) -> bool {
     let text = format!("UPDATE t SET v = 1 WHERE k = 1 AND c = {c} IF {condition}");

@@ -98,7 +98,7 @@ fn increments_of_a_batch_add_up_although_the_clock_stands_still() {
     );
 }
 
-/// Cassandra gives all statements of a batch the same timestamp.
+/// Cassandra gives all statements of a batch the same timestamp, and then a deletion wins.
 #[test]
 fn a_deletion_wins_over_the_increments_of_its_batch() {
     let mut server = Server::with(&[T]);

@@ -26,7 +26,8 @@ fn warnings(written: Written) -> Vec<String> {
     }
 }
 
-/// Returns a session with a keyspace `app` in use, at second 1,700,000,000.
+/// Returns a session with a keyspace `app` in use, at second 1,700,000,000. `tables` are the
+/// statements that create its tables.
 pub(super) fn session(tables: &[&str]) -> Session {
     let mut session = Session::new();
     session.run("CREATE KEYSPACE app WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}");
@@ -114,7 +115,7 @@ impl Session {
         execute_batch(context, BatchKind::Logged, &statements, None)
     }
 
-    /// Returns the error message of a statement, and checks that nothing was written.
+    /// Returns the error message of a statement, which must be rejected as invalid.
     #[track_caller]
     pub(super) fn refusal(&self, text: &str) -> String {
         self.refusal_of(text, &[])

@@ -221,8 +221,8 @@ fn writes_with_several_faults_get_the_error_that_cassandra_finds_first() {
     assert!(session.show("t").is_empty());
 }
 
-/// Regression: values that do not fit got other words than in Cassandra: the operands of `+` and `-` of
-/// a map, calls of aggregate functions, and literals behind a type hint.
+/// Regression: values that do not fit got other messages than in Cassandra: the operands of `+` and
+/// `-` of a map, calls of aggregate functions, and literals behind a type hint.
 #[test]
 fn values_that_do_not_fit_get_cassandras_errors() {
     const AGGREGATE: &str = "Aggregation function are not supported in the where clause";
@@ -277,8 +277,8 @@ fn values_that_do_not_fit_get_cassandras_errors() {
     assert_eq!(session.show("t"), ["k 1, m {'b': 2}"]);
 }
 
-/// The error names the outermost literal around a part of the wrong type. A type hint is the limit: the
-/// literal behind it is checked only when it is prepared.
+/// The error names the outermost literal that contains a part of the wrong type. A literal behind a
+/// type hint is checked on its own, when it is prepared.
 #[test]
 fn parts_of_literals_get_cassandras_errors_at_every_depth() {
     let session = session(&[

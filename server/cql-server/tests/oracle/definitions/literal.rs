@@ -6,7 +6,8 @@ use rand_chacha::ChaCha8Rng;
 use super::names::quoted;
 use super::types::{Type, Types};
 
-/// The approximate limit on the values in a literal. Further ones are empty or null.
+/// The approximate limit on the values in a literal. Further collections are empty, further
+/// elements of tuples null, and further fields left out.
 const VALUES_MAX: usize = 40;
 
 /// A CQL literal of a value that is not null.

@@ -16,15 +16,16 @@ use crate::server::{answer, open};
 pub trait Machine {
     fn run(&mut self, text: &str) -> Result<Response, ErrorResponse>;
 
-    /// Stops the server, which has no request in progress, and starts another one. If `flushes`,
-    /// the server first writes its memtables to files, and merges them.
+    /// Stops the server, which has no request in progress, and starts another one. If `flushes`, a
+    /// server in this process first writes its memtables to files, and merges them. A server in a
+    /// process of its own is killed, and ignores `flushes`.
     ///
     /// # Errors
     /// If the database does not open.
     fn restart(&mut self, flushes: bool) -> Result<(), String>;
 
-    /// Stops the server at a moment within a statement's execution, which the random number `draw`
-    /// determines, and starts another one.
+    /// Interrupts the server at a moment within a statement's execution, and starts another one.
+    /// The server loses its power or is killed. The random number `draw` determines the moment.
     ///
     /// # Errors
     /// If the database does not open.
@@ -48,7 +49,7 @@ pub struct Memory {
 }
 
 /// The power is lost at one of the first 2^b calls of the disk, where b is random and less than
-/// this number. The longest statements make about two to the power of this number of calls.
+/// this number. The longest statements make about 2^8 calls.
 const CALLS_BITS_MAX: u32 = 8;
 
 impl Memory {

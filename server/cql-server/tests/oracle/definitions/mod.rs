@@ -178,8 +178,8 @@ fn a_schema_is_whole_after_kills() {
     assert!(counts.openings > 0, "nothing was opened: {counts:?}");
 }
 
-/// Checks the test itself: for each kind of statement, if the model leaves out the accepted
-/// statements of that kind, it must differ from the server's schema after some opening.
+/// Checks the test itself: for each kind of statement, if a model leaves out the accepted
+/// statements of that kind, the test must detect it, as [`is_loss_detected`] decides.
 #[test]
 fn the_loss_of_any_kind_of_statement_is_detected() {
     let mut undetected = KINDS.to_vec();

@@ -35,7 +35,7 @@ pub fn rows(machine: &mut dyn Machine, text: &str) -> Result<Vec<Row>, String> {
     Ok(cells.chunks(names.len().max(1)).map(row).collect())
 }
 
-/// Returns the rows of a table of `system_schema` for the keyspaces of users.
+/// Returns the rows of a table of `system_schema` for the keyspaces of users and their snapshots.
 pub fn definitions(machine: &mut dyn Machine, table: &str) -> Result<Vec<Row>, String> {
     let mut found = rows(machine, &format!("SELECT * FROM system_schema.{table}"))?;
     found.retain(|row| {
@@ -89,7 +89,7 @@ fn map(row: &Row, column: &str) -> Result<BTreeMap<String, String>, String> {
         .collect())
 }
 
-/// Parses a type in its normal form.
+/// Parses a type, and returns its normal form.
 fn ty(text: &str) -> Result<Type, String> {
     let read = Type::read(text).map(|ty| ty.normal());
     read.ok_or_else(|| format!("the type {text} cannot be read"))
@@ -129,7 +129,8 @@ pub fn observe(machine: &mut dyn Machine) -> Result<Model, String> {
 #[derive(Default)]
 struct Observed {
     model: Model,
-    /// The tables of the snapshots read so far, by the names of the snapshots as keyspaces.
+    /// The tables of the snapshots that are keyspaces of `system_schema`, by the names of these
+    /// keyspaces. A snapshot that `system_views.snapshots` lists is moved to the model.
     at_snapshots: BTreeMap<String, Tables>,
 }
 

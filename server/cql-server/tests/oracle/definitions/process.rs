@@ -183,7 +183,8 @@ impl Drop for Process {
 }
 
 /// If this process was started as a child to serve a folder, serves it until the process is killed
-/// or its standard input ends, which is the end of the parent. Returns whether it has served.
+/// or its standard input ends, which is the end of the parent. Returns true in a child, even if the
+/// database did not open.
 pub fn serve_if_child() -> bool {
     let Some(folder) = std::env::var_os(FOLDER) else {
         return false;

@@ -24,7 +24,8 @@ pub enum Depth {
     Everything,
 }
 
-/// Counts of statements and of checks.
+/// Counts of statements, of openings of the database, and of the objects that were found after
+/// them.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Counts {
     pub accepted: u64,
@@ -63,7 +64,7 @@ pub struct Run<M> {
     machine: M,
     depth: Depth,
     model: Model,
-    /// The executed statements as text.
+    /// The executed steps as text: statements, and comments for other steps.
     pub log: Vec<String>,
     pub trace: Vec<Event>,
     pub counts: Counts,

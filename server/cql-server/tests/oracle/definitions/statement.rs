@@ -5,7 +5,7 @@ use std::fmt;
 use super::names::quoted;
 use super::types::Type;
 
-/// The name of a table, a type or an index, and the name of its keyspace.
+/// The name of a table, a type, an index or a snapshot, and the name of its keyspace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Name {
     pub keyspace: String,
@@ -167,8 +167,8 @@ pub const KINDS: [&str; 17] = [
 ];
 
 impl Statement {
-    /// Returns the kind of the statement: one of [`KINDS`], or "another statement" if it has no
-    /// visible effect.
+    /// Returns the kind of the statement: one of [`KINDS`], or another text if the statement has no
+    /// effect that is visible in `system_schema`.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::CreateKeyspace { .. } => "CREATE KEYSPACE",
@@ -407,8 +407,8 @@ impl Options {
 }
 
 impl Target {
-    /// Returns the target of an index as text, for a statement or for comparison with
-    /// `system_schema`. `column` is the column in the form used there.
+    /// Returns the target of an index in CREATE INDEX. `column` is the name of the column, in
+    /// quotes if it needs them.
     pub fn of(self, column: &str) -> String {
         match self {
             Self::Simple => column.to_owned(),

@@ -71,7 +71,7 @@ impl Type {
         }
     }
 
-    /// Returns the type inside all `frozen<...>` around it.
+    /// Returns the type without the `frozen<...>` around it.
     pub fn thawed(&self) -> &Self {
         match self {
             Self::Frozen(ty) => ty.thawed(),
@@ -125,7 +125,8 @@ impl Type {
     }
 }
 
-/// Parses a type at the start of a text, and removes it from the text.
+/// Parses a type at the start of a text, and removes it from the text. Returns `None` if the text
+/// does not begin with a type.
 fn read(rest: &mut &str) -> Option<Type> {
     let text = *rest;
     if text.starts_with('"') {
@@ -164,7 +165,8 @@ fn read(rest: &mut &str) -> Option<Type> {
     parts.next().is_none().then_some(ty)
 }
 
-/// Returns the end of the quoted name at the start of a text.
+/// Returns the index after the closing quote of the name at the start of a text; `None` if the name
+/// has no closing quote.
 fn end_of_quoted(text: &str) -> Option<usize> {
     let mut at = 1;
     loop {

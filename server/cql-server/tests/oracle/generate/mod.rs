@@ -23,8 +23,8 @@ const KEYS: i32 = 3;
 
 pub struct Generator {
     rng: ChaCha8Rng,
-    /// Another stream of the same seed, for SELECTs of groups and the types of clustering columns.
-    /// Draws from it do not change the other draws of the seed.
+    /// Another stream of random numbers from the same seed, for SELECTs of groups and the types of
+    /// clustering columns. Draws from it do not change the other draws of the seed.
     rng_of_groups: ChaCha8Rng,
     schema: Schema,
     now_s: i64,

@@ -11,7 +11,8 @@ use crate::step::{Scope, Source};
 use crate::value::Type;
 
 impl Generator {
-    /// Draws a SELECT of the whole table.
+    /// Returns a SELECT of all columns and rows of the table, with the timestamp and the TTL of
+    /// each column that is stored as one cell.
     pub(super) fn all(&mut self) -> Select {
         let mut items: Vec<Item> = (0..self.schema.partition).map(Item::Partition).collect();
         items.extend((0..self.schema.clustering.len()).map(Item::Clustering));

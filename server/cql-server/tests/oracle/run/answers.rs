@@ -7,7 +7,7 @@ use crate::select::{Aggregate, Item, Select};
 use crate::server::Page;
 use crate::value::{Type, Value};
 
-/// Decodes the response to a request with IF.
+/// Decodes the response to a request with IF. Fails if the columns are not those of `expected`.
 pub(super) fn answer(
     schema: &Schema,
     expected: &Answer,

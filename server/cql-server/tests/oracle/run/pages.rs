@@ -11,8 +11,9 @@ use crate::text::Text;
 use crate::value::Value;
 
 impl Run {
-    /// Begins a SELECT; `None` if the snapshot is gone, or the table no longer has the columns of
-    /// the statement.
+    /// Prepares to read a SELECT in pages of `size` rows; reads no page yet. A SELECT that is
+    /// sorted over partitions has only one page. Returns `None` if the snapshot is gone, or the
+    /// table no longer has the columns of the statement.
     pub(super) fn open(&self, select: &Select, source: Source, size: usize) -> Option<Open> {
         let (model, _) = self.view(source)?;
         if !select.fits(&model.schema) {
@@ -35,8 +36,8 @@ impl Run {
         })
     }
 
-    /// Returns the table to read, and the time in seconds by which reads of it decide on expiry;
-    /// `None` if there is no such snapshot.
+    /// Returns the model of the table that `source` names, and the time in seconds at which its
+    /// cells expire or live; `None` if there is no such snapshot.
     pub(super) fn view(&self, source: Source) -> Option<(&Model, i64)> {
         let Some(id) = source.snapshot() else {
             return Some((&self.model, self.now_s));
@@ -55,7 +56,7 @@ impl Run {
     }
 
     /// Reads a page. If there are more pages, stores the SELECT as `id`, so that a later step
-    /// continues it.
+    /// continues it, unless the rows of the next page are undefined.
     pub(super) fn advance(&mut self, id: CursorId, mut open: Open) -> Result<()> {
         let goes_on = self.next(&mut open)?;
         if goes_on && !open.cursor.is_ambiguous() {
@@ -64,7 +65,8 @@ impl Run {
         Ok(())
     }
 
-    /// Reads a page and compares it with the model. Returns whether there are more pages.
+    /// Reads a page and compares it with the model. Returns whether there are more pages: false
+    /// also if the server rejects the SELECT and must.
     pub(super) fn next(&mut self, open: &mut Open) -> Result<bool> {
         let size = (open.size != usize::MAX).then_some(open.size);
         let page = self.server.page(&open.text, size, open.state.as_deref());

@@ -12,7 +12,8 @@ use super::samples::*;
 /// The number of mutations of each frame, unless `EBB_ROUNDS` sets another.
 const ROUNDS: u64 = 400;
 
-/// Damages bytes like attackers, bugs and bad connections do.
+/// Damages bytes in one to three random places: flips, overwrites, inserts or copies bytes, or cuts
+/// the end off.
 fn mutate(bytes: &mut Vec<u8>, rng: &mut impl Rng) {
     for _ in 0..rng.random_range(1..4) {
         let len = bytes.len();

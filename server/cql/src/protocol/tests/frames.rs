@@ -77,7 +77,7 @@ fn an_unsupported_version_is_answered_in_its_stream() {
     }
 }
 
-/// Headers of version 1 and 2 have eight bytes: a decoder that waits for nine never returns.
+/// Headers of version 1 and 2 have eight bytes: a decoder that waited for nine would wait forever.
 #[test]
 fn a_version_with_shorter_headers_is_refused_at_once() {
     let error = requests().decode(&mut BytesMut::from(&[2, 0, 5, 5, 0, 0, 0, 0][..]));

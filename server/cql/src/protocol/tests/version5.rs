@@ -36,7 +36,8 @@ fn each_request5(mut each: impl FnMut(Request<'_>)) {
     });
 }
 
-/// Returns the request as a frame of version 5 carries it: EXECUTE always has the id of its columns.
+/// Adds the id of the result's columns to an EXECUTE, which always has the id in version 5. Returns
+/// other requests unchanged.
 fn with_id(mut request: Request<'_>) -> Request<'_> {
     if let Request::Execute { parameters, .. } = &mut request {
         parameters.result_metadata_id = Some(&[6; 16]);

@@ -179,7 +179,7 @@ pub struct CreateIndex {
     pub properties: Vec<Property>,
 }
 
-/// `c`, `keys(c)`, …
+/// `c`, `values(c)`, `keys(c)`, `entries(c)` or `full(c)`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IndexTarget {
     pub kind: IndexTargetKind,

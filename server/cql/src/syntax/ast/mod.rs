@@ -70,14 +70,14 @@ pub enum Statement {
     KillQuery(u64),
     Role(RoleStatement),
     Permission(PermissionStatement),
-    /// A statement of CQL that ebb does not serve.
+    /// A statement of CQL that ebb does not support.
     Unsupported(Unsupported),
 }
 
 /// A statement of which only the first words are parsed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unsupported {
-    /// The first words in capitals: `CREATE MATERIALIZED VIEW`, `CREATE TRIGGER`.
+    /// The kind of statement in capitals, such as `CREATE TRIGGER`. OR REPLACE is left out.
     pub what: &'static str,
     /// The whole statement unchanged, without surrounding white space and final semicolons.
     pub text: String,

@@ -1,7 +1,7 @@
 //! Names, and names in a keyspace.
 
-/// The name of a keyspace, table, column, type, field, function, index or snapshot, in the form in
-/// which names are compared: names without quotes in small letters, quoted names unchanged.
+/// The name of a keyspace, table, column, type, field, function, index, snapshot or role, in the
+/// form in which names are compared: names without quotes in small letters, quoted names unchanged.
 ///
 /// Any text is possible, also the empty one: the syntax does not restrict the names of tables. The
 /// name `ks@s` of a keyspace at a snapshot is a single name.
@@ -9,8 +9,8 @@
 pub struct Name(String);
 
 impl Name {
-    /// Creates a name from the form in which names are compared: small letters, unless the name was
-    /// quoted.
+    /// Creates a name. `name` must have the form in which names are compared: small letters, unless
+    /// the name was quoted.
     pub fn new(name: impl Into<String>) -> Self {
         Name(name.into())
     }

@@ -13,7 +13,8 @@ pub enum PermissionStatement {
     List(ListPermissions),
 }
 
-/// The permissions, the resource, and the role.
+/// A GRANT or REVOKE: the permissions, the resource that they are on, and the role that gets or
+/// loses them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PermissionGrant {
     pub permissions: Permissions,

@@ -2,7 +2,7 @@
 
 use super::{Marker, Name, Term};
 
-/// One relation of a WHERE clause; a row must satisfy all of them.
+/// A relation of a WHERE clause. A row must satisfy all relations of the clause.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Relation {
     /// `c < v`.
@@ -26,7 +26,7 @@ pub enum Relation {
     Token {
         /// The columns, at least one, as written.
         columns: Vec<Name>,
-        /// A comparison by order or equality.
+        /// Any operator except CONTAINS, CONTAINS KEY and LIKE.
         operator: Operator,
         value: Term,
     },
@@ -34,7 +34,7 @@ pub enum Relation {
     Tuple {
         /// The columns, at least one.
         columns: Vec<Name>,
-        /// A comparison by order or equality.
+        /// Any operator except CONTAINS, CONTAINS KEY and LIKE.
         operator: Operator,
         /// A [`Term::Tuple`] or a [`Term::Marker`].
         value: Term,
@@ -81,7 +81,7 @@ impl Operator {
 pub enum InValues {
     /// `(a, b)`, possibly empty.
     List(Vec<Term>),
-    /// `?`: the request contains the whole list.
+    /// `?` or `:name`: the request contains the whole list.
     Marker(Marker),
 }
 

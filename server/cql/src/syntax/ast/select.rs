@@ -20,7 +20,7 @@ pub struct Select {
     pub snapshot: Option<Name>,
     /// The conditions of WHERE. The selected rows satisfy all of them.
     pub relations: Vec<Relation>,
-    /// Columns or calls over columns.
+    /// The elements of GROUP BY, such as columns or calls of functions; empty without GROUP BY.
     pub group_by: Vec<Selector>,
     /// The columns to sort by, the most significant first.
     pub order_by: Vec<(Name, Order)>,
@@ -53,14 +53,14 @@ pub enum Selector {
     Constant(Constant),
     Null,
     Marker(Marker),
-    /// `count(*)`; also `count` of any constant.
+    /// `count(*)`, or `count` of one constant, as in `count(1)`.
     CountRows,
-    /// `writetime(c)`.
+    /// `writetime(c)`. The argument is a [`Selector::Column`], or a part of a column: a
+    /// [`Selector::Field`], [`Selector::Element`] or [`Selector::Slice`].
     WriteTime(Box<Selector>),
-    /// `maxwritetime(c)`.
+    /// `maxwritetime(c)`. The argument is like that of [`Selector::WriteTime`].
     MaxWriteTime(Box<Selector>),
-    /// `ttl(c)`. The argument of `writetime`, `maxwritetime` and `ttl` is a [`Selector::Column`],
-    /// or a part of one by [`Selector::Field`], [`Selector::Element`] and [`Selector::Slice`].
+    /// `ttl(c)`. The argument is like that of [`Selector::WriteTime`].
     Ttl(Box<Selector>),
     /// `f(a, b)`.
     Call {

@@ -19,14 +19,16 @@ pub struct CreateSnapshot {
 pub struct DropSnapshot {
     pub name: Name,
     pub if_exists: bool,
-    /// The keyspace or table of the snapshot; `None` for a snapshot of the keyspace in use.
+    /// The keyspace to which the snapshot's name belongs, or the only table of the snapshot; `None`
+    /// for the keyspace in use.
     pub on: Option<SnapshotScope>,
 }
 
 /// `LIST SNAPSHOTS [ON ...]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListSnapshots {
-    /// Lists only snapshots of this keyspace or table; `None` for those of all keyspaces.
+    /// Lists only the snapshots of this keyspace, or those that contain this table; `None` for all
+    /// snapshots.
     pub on: Option<SnapshotScope>,
 }
 

@@ -76,7 +76,7 @@ impl ArithmeticOperator {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Constant {
     pub kind: ConstantKind,
-    /// The text; its form depends on the kind.
+    /// The text: of a string without its quotes, of a negative number with its sign.
     pub text: String,
 }
 

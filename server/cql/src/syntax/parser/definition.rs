@@ -259,7 +259,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Parses a property and adds it.
+    /// Parses a property and adds it. Fails if `properties` has one with this name.
     pub(super) fn property(&mut self, properties: &mut Properties) -> Result<()> {
         let at = self.at;
         let name = self.name()?;

@@ -26,9 +26,9 @@ type Result<T> = std::result::Result<T, Fault>;
 /// these errors are dropped: the parser tries an alternative, and then another one.
 struct Fault {
     kind: ParseErrorKind,
-    /// The token at which the error is; its position is in the message.
+    /// The index of the token at which the error is. The error gets the position of this token.
     at: usize,
-    /// The token that the snippet of the text in the message marks.
+    /// The index of the token that is in brackets in the message, as in `(SELECT * [FORM]...)`.
     marked: usize,
     message: String,
 }
@@ -191,7 +191,8 @@ impl<'a> Parser<'a> {
         words.split(' ').try_for_each(|word| self.expect_word(word))
     }
 
-    /// Parses `inner` after `word`, if the next token is that word.
+    /// Parses `word` and then `inner`. Returns `None`, and consumes nothing, if the next token is
+    /// not `word`.
     fn after_word<T>(
         &mut self,
         word: &str,
@@ -247,7 +248,8 @@ impl<'a> Parser<'a> {
         Ok(items)
     }
 
-    /// Parses `inner` one nesting level deeper.
+    /// Parses `inner` one nesting level deeper. Fails if there are more than [`NESTING_MAX`]
+    /// levels.
     fn nested<T>(&mut self, inner: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         if self.depth == 0 {
             self.operators = 0;
@@ -305,8 +307,9 @@ impl<'a> Parser<'a> {
         self.no_viable_after(0)
     }
 
-    /// Returns the error for a token that no alternative has after the next `tokens` tokens. As in
-    /// Cassandra, the snippet marks the token at which the alternatives begin.
+    /// Returns the error for the token after the next `tokens` tokens: no alternative continues
+    /// with it. As in Cassandra, the snippet marks the token at which the alternatives begin, which
+    /// is the next one.
     fn no_viable_after(&self, tokens: usize) -> Fault {
         let at = (self.at + tokens).min(self.tokens.len() - 1);
         let input = self.shown(self.tokens[at]);
@@ -345,7 +348,8 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Adds the position to an error, and to a syntax error the marked token after the tokens before it.
+    /// Adds the position to an error, and the [snippet](Self::snippet) to the message of a syntax
+    /// error.
     fn report(&self, fault: Fault) -> ParseError {
         let Fault {
             kind,
@@ -386,7 +390,7 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// Returns the start of a token that may be long.
+/// Returns the start of `text`: at most [`SNIPPET_BYTES_MAX`] bytes, and no part of a character.
 fn cut(text: &str) -> &str {
     &text[..text.floor_char_boundary(SNIPPET_BYTES_MAX)]
 }

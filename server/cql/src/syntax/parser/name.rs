@@ -85,12 +85,12 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// Returns the number of tokens in the function's name that comes next with an opening parenthesis
-    /// after it.
+    /// Counts the tokens of a function's name, 1 for `f` and 3 for `ks.f`, if the name of a
+    /// function and an opening parenthesis come next.
     ///
     /// # Errors
-    /// If no call comes next: the number of the next tokens that a call could begin with. The token
-    /// after these is the one that no call has there.
+    /// If no call comes next: the number of the next tokens with which a call could begin. The
+    /// syntax error is at the token after them.
     pub(super) fn function_tokens(&self) -> std::result::Result<usize, usize> {
         let is_function = |ahead: usize| {
             let token = self.ahead(ahead);

@@ -1,5 +1,5 @@
 //! The parser of statements: chooses the kind of a statement, and parses short statements and those
-//! that ebb does not serve.
+//! that ebb does not support.
 
 use super::{Parser, Result};
 use crate::syntax::ast::{
@@ -8,7 +8,7 @@ use crate::syntax::ast::{
 };
 use crate::syntax::lexer::TokenKind;
 
-/// The statements that ebb does not serve: the words with which each begins, and its name.
+/// The statements that ebb does not support: the words with which each begins, and its name.
 const UNSUPPORTED: [(&str, &str); 12] = [
     ("CREATE AGGREGATE", "CREATE AGGREGATE"),
     ("CREATE FUNCTION", "CREATE FUNCTION"),
@@ -83,18 +83,18 @@ impl Parser<'_> {
         })
     }
 
-    /// Consumes `TABLE` or `COLUMNFAMILY`.
+    /// Consumes `TABLE` or `COLUMNFAMILY`, and returns true, if it comes next.
     pub(super) fn eat_table_word(&mut self) -> bool {
         self.eat_word("TABLE") || self.eat_word("COLUMNFAMILY")
     }
 
-    /// Consumes `KEYSPACE` or `SCHEMA`.
+    /// Consumes `KEYSPACE` or `SCHEMA`, and returns true, if it comes next.
     pub(super) fn eat_keyspace_word(&mut self) -> bool {
         self.eat_word("KEYSPACE") || self.eat_word("SCHEMA")
     }
 
-    /// Parses the first words of a statement that ebb does not serve, and skips the rest. `None` if
-    /// the statement is not one of these; then nothing is consumed.
+    /// Parses the first words of a statement that ebb does not support, and skips the rest. `None`
+    /// if the statement is not one of these; then nothing is consumed.
     fn unsupported(&mut self) -> Option<Unsupported> {
         let start = self.here().start;
         let mut known = UNSUPPORTED.into_iter();

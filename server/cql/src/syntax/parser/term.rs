@@ -186,7 +186,7 @@ impl Parser<'_> {
         Ok(self.new_marker(name))
     }
 
-    /// Returns whether this token, a minus sign, is followed by a constant that can be negative.
+    /// Returns whether a constant that can be negative follows the next token, a minus sign.
     /// Consumes no token.
     pub(super) fn negative_ahead(&self) -> bool {
         let kind = self.ahead(1).kind;

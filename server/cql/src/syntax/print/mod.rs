@@ -12,8 +12,8 @@ use ebb_model::types::identifier::Quoted;
 
 use super::ast::{Name, QualifiedName};
 
-/// Prints the name as in CQL: in quotes if it contains other characters than small letters, digits and
-/// `_`, or is a reserved word.
+/// Prints the name as in CQL. It is in quotes unless it begins with a small letter, contains only
+/// small letters, digits and `_`, and is no word that the parser or Cassandra requires in quotes.
 impl Display for Name {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         Quoted(self.as_str()).fmt(f)

@@ -29,8 +29,8 @@ use super::model::Model;
 use super::{ExpectedSnapshot, open};
 use crate::executor::harness::Server;
 
-/// The shortest grace period of the table in seconds. The timestamps of writes are never that far
-/// behind the clock.
+/// The shortest grace period of the table in seconds. The timestamps of writes are seconds of the
+/// test's clock, and never that far behind the clock.
 const GRACE_S: i64 = 20;
 /// The most seconds by which the timestamps of writes are ahead of the clock.
 const SKEW_S: i64 = 2;
@@ -335,7 +335,8 @@ impl Trial {
         self.expect(&select, &found, &row.map_or(String::new(), values));
     }
 
-    /// Checks the whole table, in pages that end within partitions.
+    /// Reads the whole table in pages of one to three rows, which end within partitions, and
+    /// compares the rows with `shown`, the expected text of each partition.
     fn check_pages(&mut self, shown: &[String]) {
         let select = format!("SELECT {COLUMNS} FROM t");
         let rows = self.rng.random_range(1..4);

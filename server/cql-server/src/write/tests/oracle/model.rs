@@ -46,7 +46,7 @@ pub(super) enum Fact {
     Cell(Row, Place, Option<i32>, Life),
 }
 
-/// The time at which a value expires, and its TTL in seconds; `None` for a value that does not
+/// The second at which a value expires, and its TTL in seconds; `None` for a value that does not
 /// expire.
 pub(super) type Life = Option<(i64, i64)>;
 
@@ -64,7 +64,8 @@ impl Model {
         self.facts.entry(k).or_default().push((timestamp, fact));
     }
 
-    /// Returns the expected rows, as text, of a SELECT of all columns from a partition at `now_s`.
+    /// Returns the expected rows, as text, of a SELECT from a partition at `now_s`: all columns,
+    /// and the timestamp and the TTL of `v`.
     pub(super) fn show(&self, k: i32, now_s: i64) -> String {
         let none = Vec::new();
         let facts = self.facts.get(&k).unwrap_or(&none);
@@ -103,7 +104,7 @@ impl Model {
     }
 }
 
-/// Returns the greatest timestamp of the deletions that cover a row.
+/// Returns the greatest timestamp of the deletions that cover a row; `None` if there is none.
 fn deleted(facts: &[(i64, Fact)], row: Row) -> Option<i64> {
     let deletions = facts.iter().filter(|(_, fact)| match (fact, row) {
         (Fact::Partition, _) => true,

@@ -8,8 +8,9 @@ use crate::definitions::names::{COLUMNS, INDEXES, TABLES};
 use crate::definitions::statement::{Name, NewColumn, Options, Statement, Target};
 use crate::definitions::types::{Type, Types};
 
-/// The timestamps of USING TIMESTAMP in ALTER TABLE ... DROP, in the distant past. If a column were
-/// dropped with a later one and added again, values written afterwards would be hidden.
+/// The timestamps of USING TIMESTAMP in ALTER TABLE ... DROP, in the distant past. If a drop had a
+/// timestamp in the future and the column were added again, values written afterwards would be
+/// hidden.
 const TIMESTAMPS_US: std::ops::Range<i64> = 0..1000;
 
 /// Options that are not in the model. In some of them a number has another form than the one that

@@ -14,9 +14,11 @@ const NODES_MAX: usize = 60;
 /// The greatest size, as a number of types, of the few generated types that may be large. The limit
 /// of the server is lower.
 const NODES_ANY_MAX: usize = 6000;
-/// The greatest depth of generated types, except for the few with a depth in `DEPTHS_DEEP`.
+/// The most collections, tuples and user-defined types within each other in an element of a
+/// generated collection, without those in the fields of user-defined types. The few types with a
+/// depth in `DEPTHS_DEEP` have more.
 const DEPTH_MAX: usize = 3;
-/// The depths of a few types: near the server's limit, which permits 49 frozen lists.
+/// The numbers of lists within each other in a few types. The server permits 49 such frozen lists.
 const DEPTHS_DEEP: std::ops::Range<usize> = 45..54;
 
 impl Generator {

@@ -8,8 +8,8 @@ use crate::syntax::ast::*;
 
 impl<R: Rng> Maker<R> {
     /// Returns `*`, `/` or `%` if `product`, otherwise `+` or `-`. Trees are printed without
-    /// parentheses, so callers give all operators of a chain the same `product`, and no right
-    /// operand is a chain.
+    /// parentheses, so all operators of a chain such as `a + b - c` must have the same `product`,
+    /// and no right operand may be a chain.
     pub(super) fn operator(&mut self, product: bool) -> ArithmeticOperator {
         use ArithmeticOperator::*;
         let of: &[_] = if product {
