@@ -36,7 +36,7 @@ pub struct MemoryLimits {
     /// The limit on memtables, the cache, and open tables.
     pub store_bytes: u64,
     /// The limit on requests of CQL: half of it is for those that are received in part, and half for those
-    /// that wait.
+    /// that wait for their execution.
     pub requests_bytes: u64,
     /// The limit on results of CQL that wait for their clients.
     pub results_bytes: u64,
@@ -47,16 +47,17 @@ pub struct MemoryLimits {
 }
 
 impl MemoryLimits {
-    /// Returns the budget of a server whose settings have none, on a machine with `machine_bytes`, if that is
-    /// known. The budget is at least twice `memtables_bytes`, the limit on memtables.
+    /// Returns the budget of a server whose settings have none: a quarter of `machine_bytes`, or 1 GiB if the
+    /// memory of the machine is unknown. The budget is at least 64 MiB, and at least twice `memtables_bytes`,
+    /// the limit on memtables.
     pub fn default_bytes(machine_bytes: Option<u64>, memtables_bytes: u64) -> u64 {
         let quarter = machine_bytes.map_or(UNKNOWN_BYTES, |bytes| bytes / 4);
         let memtables = memtables_bytes.saturating_mul(2);
         quarter.max(DEFAULT_BYTES_MIN).max(memtables)
     }
 
-    /// Divides a budget. A request may be as long as `request_bytes_max`, if the budget has room for such
-    /// requests. The store gets at least 21 of 32 parts.
+    /// Divides a budget. The parts have room for requests of `request_bytes_max`, if that is at most 1/32 of
+    /// the budget. The store gets at least 21/32 of the budget.
     pub fn of(all_bytes: u64, request_bytes_max: u64) -> Self {
         let share = |part: u64, most: u64| (all_bytes / part).min(most);
         let half_bytes_max = HALF_OF_REQUESTS_BYTES_MAX.max(request_bytes_max.saturating_mul(2));
@@ -86,8 +87,8 @@ impl MemoryLimits {
         ]
     }
 
-    /// Returns the greatest length of a request. Half of the memory of requests is for those that
-    /// are received in part, half for those that wait; two of this length fit into each half.
+    /// Returns the greatest length of a request, in bytes. Half of the memory of requests is for those that
+    /// are received in part, and half for those that wait. Two requests of this length fit into each half.
     pub fn request_bytes_max(&self) -> u64 {
         self.requests_bytes / 4
     }
@@ -99,7 +100,8 @@ impl MemoryLimits {
         self.results_bytes / 11 * 8
     }
 
-    /// Returns the memory, in bytes, that one task of a job may use when each of `cores` cores runs one.
+    /// Returns the memory, in bytes, that one task of a job may use when each of `cores` cores runs one, but
+    /// not less than [`TASK_MEMORY_BYTES_MIN`].
     pub fn task_bytes(&self, cores: u32) -> usize {
         let bytes = self.jobs_bytes / u64::from(cores.max(1));
         usize::try_from(bytes).map_or(usize::MAX, |bytes| bytes.max(TASK_MEMORY_BYTES_MIN))

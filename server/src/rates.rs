@@ -5,11 +5,11 @@ use std::hash::Hash;
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-/// The most buckets that are kept. When there are more, full ones are dropped, which changes
-/// nothing, because new ones are full; if that is not enough, all are dropped.
+/// The most buckets that are kept. When a key would need one more, the full buckets are dropped, which
+/// changes nothing, because new ones are full. If no bucket is full, all are dropped.
 const KEPT_MAX: usize = 4096;
 
-/// The token buckets by key.
+/// A token bucket for each key, such as a client's address: it limits how often the key's events may happen.
 #[derive(Debug)]
 pub(super) struct Rates<K> {
     /// Tokens in a full bucket.
@@ -35,8 +35,8 @@ impl<K: Eq + Hash> Rates<K> {
         }
     }
 
-    /// Takes a token from the bucket of `key`. If the bucket is empty, the error is the number of
-    /// seconds until it has a token.
+    /// Takes a token from the bucket of `key` at the time `now`. If the bucket has less than one token, takes
+    /// nothing; the error is the number of seconds until the bucket has one.
     pub(super) fn take(&self, key: K, now: Instant) -> Result<(), f64> {
         let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
         if buckets.len() >= KEPT_MAX && !buckets.contains_key(&key) {

@@ -249,8 +249,8 @@ fn run_client(address: &str, seconds: f64, rate: f64) -> Result<(), Box<dyn Erro
     Ok(())
 }
 
-/// Sends requests at equal intervals. A late response does not shift the due times of later
-/// requests.
+/// Sends requests at equal intervals, and returns their latencies from the times at which they were due.
+/// A late response does not shift the due times of later requests.
 fn send_requests(
     address: &str,
     number: u32,

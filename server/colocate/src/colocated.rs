@@ -26,14 +26,15 @@ use crate::watch::{GuardWatch, LatencySource};
 
 /// The options of a [`Colocated`].
 pub struct ColocatedOptions {
-    /// The latency objective of the service: analytics shrink before it is missed. With `None`, or if no
-    /// latencies are [recorded](Colocated::record), analytics get everything that is left.
+    /// The latency objective of the service: analytics shrink before it is missed. With `None`, or without
+    /// latencies from [`record`](Colocated::record) or [`watch`](Colocated::watch), analytics get everything
+    /// that is left.
     pub objective: Option<Objective>,
     /// Cores that analytics never get.
     pub reserve_cores: f64,
     /// The least capacity that analytics get, in hundredths of a core, whatever the service and the
-    /// objective need, except in pauses that measure the service alone. With 0, analytics may wait
-    /// forever.
+    /// objective need, except in pauses that measure the service alone, and on the floor (see
+    /// `floor_cores`). With 0, analytics may wait forever.
     pub least_hundredths: u32,
     /// The *floor*: the cores that analytics get although other processes hold the CPU, unless the
     /// service or the objective needs them; 0 for none. For the floor, analytics run in the
@@ -44,14 +45,14 @@ pub struct ColocatedOptions {
     /// The throughput of the disk that the service and analytics share, in bytes per second; `None`:
     /// analytics read without a limit.
     pub disk_bytes_per_s: Option<u64>,
-    /// The forecast f(t) by which policies plan: the capacity for analytics over time, in hundredths of
-    /// a core, with the reserve deducted. `None`: the mean capacity that analytics got in the last ten
-    /// minutes.
+    /// The forecast f(t) by which policies plan: the capacity for analytics over time, in hundredths of a
+    /// core, with the reserve deducted. `None`: a moving average, over about ten minutes, of the capacity
+    /// that analytics got.
     pub forecast: Option<Arc<Availability>>,
     /// The source of [`LoadSample::requests`]; `None`: the [recorded](Colocated::record) requests.
     pub requests: Option<Box<dyn RequestSource>>,
-    /// The maximal number of control cycles in the history, and separately of the latency guard's
-    /// decisions.
+    /// The number of latest control cycles that are kept, and also the number of latest decisions of the
+    /// latency guard.
     pub samples_max: usize,
     /// The options of the runtime of the jobs. `cores` are those of the machine; `capacity` is ignored,
     /// because the governor provides it.
@@ -59,9 +60,9 @@ pub struct ColocatedOptions {
 }
 
 impl ColocatedOptions {
-    /// Options that give analytics everything that a service leaves of `cores` cores, less a reserve of
-    /// a twentieth of the cores, under the [default objective](Objective::DEFAULT), and the runtime's
-    /// own [defaults](RuntimeOptions::new).
+    /// Returns options that give analytics everything that a service leaves of `cores` cores, less a reserve
+    /// of a twentieth of the cores, under the [default objective](Objective::DEFAULT), and the runtime's own
+    /// [defaults](RuntimeOptions::new).
     #[must_use]
     pub fn new(cores: u32) -> Self {
         Self {
@@ -89,7 +90,7 @@ impl ColocatedOptions {
 }
 
 impl Default for ColocatedOptions {
-    /// Options for the cores that this process may use.
+    /// Returns the options of [`new`](Self::new) for the cores that this process may use.
     fn default() -> Self {
         Self::new(available_parallelism().map_or(1, |cores| cores.get() as u32))
     }
@@ -99,10 +100,11 @@ impl Default for ColocatedOptions {
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ColocateError {
-    /// The kernel does not report the CPU time of threads: it is not Linux, or `/proc` is not mounted.
+    /// The kernel does not report the CPU time of threads: the system is not Linux, or `/proc` is not
+    /// mounted.
     #[error("cannot read what the threads of this process use; is /proc mounted? {0}")]
     Monitor(#[source] io::Error),
-    /// The runtime did not start.
+    /// An option is out of range, or the runtime could not start.
     #[error(transparent)]
     Runtime(#[from] RuntimeError),
     /// The system refuses to start the thread that watches the service's latencies.
@@ -113,8 +115,9 @@ pub enum ColocateError {
 /// Runs jobs in a service's own process, on the capacity that its requests leave of the machine, with
 /// monitor, governor, guard and runtime. Dropping it cancels the jobs and joins all its threads.
 ///
-/// All threads in this process that do not run tasks of jobs count as the service, and have priority; so
-/// does every other process.
+/// All threads in this process count as the service, except those that run tasks of jobs or work under a
+/// [lease](Self::lease). The service has priority over jobs. So has every other process, except over the
+/// [floor](ColocatedOptions::floor_cores).
 ///
 /// ```
 /// use std::sync::Arc;
@@ -223,7 +226,8 @@ impl Colocated {
     /// Accepts a job, like [`Runtime::submit`].
     ///
     /// # Errors
-    /// If the job is invalid, or its input or output returns an error. Nothing is left behind then.
+    /// If the job is invalid, its input or output returns an error, its spill directory cannot be created,
+    /// or the runtime accepts no jobs. Nothing is left behind then.
     pub fn submit(&self, job: JobSpec) -> Result<JobHandle, SubmitError> {
         self.runtime.submit(job)
     }
@@ -268,8 +272,9 @@ impl Colocated {
     }
 
     /// Feeds the latency guard, which limits analytics while requests are too slow, with latencies from
-    /// another source, until the result is dropped: for a service that cannot [`record`](Self::record)
-    /// them. If a service does both, each request is counted twice.
+    /// another source, until the result is dropped: for a service that cannot [`record`](Self::record) them.
+    /// If a service does both, each request is counted twice. Without an objective there is no guard, and
+    /// this has no effect.
     ///
     /// # Errors
     /// If the system refuses to start a thread.
@@ -300,7 +305,7 @@ pub struct ColocatedStatus {
     /// service, the growth of the service's latencies. Empty until the price is known, and for an
     /// objective that is no [multiple](crate::Limit::OverAlone) of the latency without analytics.
     pub price: Vec<PricePoint>,
-    /// The jobs.
+    /// The state of the runtime and of its jobs.
     pub runtime: RuntimeStatus,
 }
 

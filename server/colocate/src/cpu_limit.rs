@@ -6,8 +6,8 @@ use serde::Serialize;
 
 use crate::memory::{cgroups, text};
 
-/// The fraction of the latest periods, 0 to 1, that must be throttled for a limit to count as used
-/// up.
+/// A CPU limit counts as used up if the kernel throttled the cgroup in at least this fraction, 0 to
+/// 1, of the latest periods of the limit.
 const THROTTLED_RATIO_MIN: f64 = 0.1;
 
 /// The number of periods over which throttling is averaged: two seconds, with the usual periods of
@@ -25,7 +25,8 @@ pub struct CpuLimit {
 }
 
 impl CpuLimit {
-    /// Returns whether the cgroups use up the limit.
+    /// Returns whether the limit is used up: in a tenth of the latest periods or more, threads waited
+    /// for the next period.
     pub fn is_used_up(&self) -> bool {
         self.throttled_ratio >= THROTTLED_RATIO_MIN
     }

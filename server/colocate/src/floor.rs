@@ -92,10 +92,11 @@ impl FloorDecision {
         }
     }
 
-    /// Returns the decision for the next control cycle, after a cycle with the decision `self`:
-    /// whether analytics run in the idle class, on what busy processes leave, or on the floor,
-    /// their guaranteed CPU share in the ordinary class, and how large it is. `floor_cores` is the
-    /// guarantee; 0 means none.
+    /// Returns the decision for the next control cycle, after a cycle with the decision `self`. Analytics
+    /// stay in the idle class if they get enough CPU there, or if the load leaves too little for a floor.
+    /// Otherwise they get the floor, a guaranteed CPU share in the ordinary class, or pause if the
+    /// objective is in danger. `floor_cores` is the size of the floor unless goals of jobs need more; 0
+    /// means none.
     pub(crate) fn next(
         self,
         floor_cores: f64,
@@ -130,7 +131,7 @@ impl FloorDecision {
 
 /// Returns the upper bound of the floor, the guarantee for analytics while other processes use all cores.
 /// The floor is `floor_cores`, and is raised up to this bound if jobs are in danger of missing their goals.
-/// If the load leaves or the latency guard allows less than that, analytics get less.
+/// Analytics get less if the load leaves less, or if the latency guard allows less.
 pub(crate) fn most_cores(floor_cores: f64) -> f64 {
     RAISED_MAX * floor_cores
 }

@@ -38,7 +38,7 @@ pub struct LoadSample {
     pub transactional_disk_bytes_per_s: f64,
     /// The requests served since the previous measurement, if they are counted.
     pub requests: Option<RequestRates>,
-    /// Cores that other processes use, as estimated.
+    /// Cores that other processes use: a moving average over about two seconds; 0 if it is below 0.05.
     pub others_cores: f64,
     /// The limit on the CPU of the cgroups above this process, if there is one.
     pub cpu_limit: Option<CpuLimit>,
@@ -60,8 +60,8 @@ pub struct Machine {
     pub cores: u32,
     /// Cores that analytics never get.
     pub reserve_cores: f64,
-    /// The least capacity that analytics get, in hundredths of a core, whatever the load uses and
-    /// the guard of its latencies allows, except in pauses that measure the load alone.
+    /// The least capacity that analytics get, in hundredths of a core, whatever the load uses and the guard
+    /// of its latencies allows, except in pauses that measure the load alone, and on the floor.
     pub least_hundredths: u32,
     /// The floor: cores that analytics get while other processes hold the CPU; 0 for none. The load
     /// and the guard of its latencies have priority. Meanwhile the floor replaces
@@ -71,9 +71,9 @@ pub struct Machine {
     /// The throughput of the disk that load and analytics share, in bytes per second; `None`: analytics
     /// read without a limit.
     pub disk_bytes_per_s: Option<u64>,
-    /// The forecast f(t) by which policies plan: the capacity for analytics over time, in hundredths of
-    /// a core, with the reserve deducted. `None`: the mean capacity that analytics got in the last ten
-    /// minutes.
+    /// The forecast f(t) by which policies plan: the capacity for analytics over time, in hundredths of a
+    /// core, with the reserve deducted. `None`: a moving average, over about ten minutes, of the capacity
+    /// that analytics got.
     pub forecast: Option<Arc<Availability>>,
 }
 
@@ -151,8 +151,8 @@ impl Machine {
     /// Returns the cores that the load, analytics and other processes may use together. `reachable` is the
     /// number of cores on which this process may run. `limit` is the CPU limit of its cgroup, which bounds
     /// the load and analytics together. If `limit` is smaller than `reachable`, other processes can use the
-    /// cores beyond the limit without taking CPU time from the load and analytics. `self.cores` bounds the
-    /// load and analytics, too, if it was configured to be less than the limit, rounded down.
+    /// cores beyond the limit without taking CPU time from the load and analytics. If `self.cores` is less
+    /// than the limit rounded down, it was configured, and also bounds the load and analytics.
     fn cores_with(&self, others_cores: f64, reachable: f64, limit: Option<CpuLimit>) -> f64 {
         let cores = f64::from(self.cores);
         let Some(limit) = limit.filter(|limit| limit.cores < reachable) else {
@@ -232,7 +232,8 @@ impl Governor {
         self.lock().history.to_vec()
     }
 
-    /// Returns the measurements of the latest control cycles after `t_s`, in seconds of the runtime's time.
+    /// Returns the measurements of the control cycles after `t_s`, in seconds of the runtime's time, oldest
+    /// first.
     pub fn history_after(&self, t_s: f64) -> Vec<LoadSample> {
         self.lock().history.newest(|sample| sample.t_s > t_s)
     }
@@ -248,9 +249,9 @@ impl Governor {
         self.lock().guarded.to_vec()
     }
 
-    /// Returns the latency guard's decisions, one per measurement window, on windows that ended
-    /// after `t_s`, oldest first. Here `t_s` counts from the start of the measurement of latencies,
-    /// not of the runtime.
+    /// Returns the latency guard's decisions about windows that ended after `t_s`, oldest first. A decision
+    /// is about one measurement window, or about several merged ones. `t_s` counts in seconds from the
+    /// start of the measurement of latencies, not of the runtime.
     pub fn guarded_after(&self, t_s: f64) -> Vec<GuardSample> {
         self.lock().guarded.newest(|sample| sample.window.t_s > t_s)
     }
@@ -262,8 +263,8 @@ impl Governor {
     }
 
     /// Returns the floor of threads that the service runs itself: the CPU that these threads get together
-    /// even while other processes use all cores. It is as large as the machine's floor, and comes in
-    /// addition to that of jobs. `None` if there is no floor.
+    /// even while other processes use all cores. It is at most the machine's floor, and comes in addition
+    /// to that of jobs. `None` if there is no floor.
     pub fn floor_share(&self) -> Option<Arc<FloorShare>> {
         (self.machine.floor_cores > 0.0).then(|| Arc::clone(&self.floor_share))
     }
@@ -274,7 +275,8 @@ impl Governor {
     }
 
     /// Returns the forecast f(t) of the capacity for analytics over time, which scheduling policies use in
-    /// their plans. `None`: they plan by the mean capacity that analytics got in the last ten minutes.
+    /// their plans. `None`: they plan by a moving average, over about ten minutes, of the capacity that
+    /// analytics got.
     pub fn forecast(&self) -> Option<Arc<Availability>> {
         self.lock().forecast.clone()
     }

@@ -46,11 +46,11 @@ const REQUESTS_MIN: u64 = 200;
 /// The maximal length of merged windows, in seconds. Measurement windows with too few requests for a
 /// decision are merged until they have enough, or are this long.
 const GATHER_S_MAX: f64 = 1.0;
-/// The growth of the fraction, 0 to 1, of the free capacity that is allowed to analytics, after
-/// each measurement window whose latency had a slack above [`SLACK_GROW`].
+/// The growth of `allowed`, the fraction (0 to 1) of the free capacity that analytics may use, after a
+/// measurement window whose slack is at least [`SLACK_GROW`].
 const GROWTH: f64 = 0.1;
-/// The growth, instead of [`GROWTH`], of the fraction of the free capacity that is allowed to
-/// analytics, when it comes near a fraction at which the latency objective was in danger.
+/// The growth of `allowed`, instead of [`GROWTH`], while it is at least half of its bound and the guard
+/// remembers a fraction at which the latency objective was in danger.
 const GROWTH_CAREFUL: f64 = 0.02;
 /// The least fraction of the free capacity that is allowed to analytics; smaller fractions are
 /// rounded down to 0.
@@ -79,7 +79,7 @@ const OTHER_LOAD: f64 = 0.8;
 /// Measurements of the load in a short window of time.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct LatencyWindow {
-    /// The end of the window, in seconds.
+    /// The end of the window, in seconds since its source began to measure.
     pub t_s: f64,
     /// The length in seconds; positive.
     pub length_s: f64,
@@ -93,7 +93,7 @@ pub struct LatencyWindow {
 /// merged, but their latencies can.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ObservedWindow {
-    /// The length, the number of requests and the quantile.
+    /// The end, the length, the number of requests and the quantile.
     pub window: LatencyWindow,
     /// All latencies of the window. Without them the guard ignores the window if its objective is a
     /// [multiple](Limit::OverAlone) of the latency without analytics.
@@ -214,10 +214,10 @@ impl Guard {
         matches!(&self.keeper, Keeper::OverAlone(price) if price.is_pausing())
     }
 
-    /// Returns whether the load misses its latency objective or is about to. For an objective that
-    /// is a [multiple](Limit::OverAlone) of the latency without analytics, returns whether the load
-    /// is known to miss it if analytics use `hundredths` hundredths of a core, or less. Otherwise
-    /// `hundredths` has no effect.
+    /// Returns whether the load misses its latency objective, is about to, or missed it in the latest
+    /// windows. For an objective that is a [multiple](Limit::OverAlone) of the latency without analytics:
+    /// whether the load is known to miss it while analytics use at most `hundredths` hundredths of a core.
+    /// For an objective that is a latency, `hundredths` has no effect.
     pub(crate) fn is_in_danger(&self, hundredths: f64) -> bool {
         match &self.keeper {
             Keeper::Latency(controller) => controller.is_tight || controller.cooldown_windows > 0,

@@ -86,7 +86,7 @@ impl LoadHistory {
         self.slots.get_mut(at)
     }
 
-    /// Returns the load of each slot, in cores; `None` for slots without measurements.
+    /// Returns the load of each slot, oldest first, in cores; `None` for slots without measurements.
     pub fn cores(&self) -> Vec<Option<f64>> {
         let mean = |&(cores_s, seconds): &(f64, f64)| (seconds > 0.0).then(|| cores_s / seconds);
         self.slots.iter().map(mean).collect()

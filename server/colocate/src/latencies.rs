@@ -161,7 +161,7 @@ pub(crate) struct RecordedWindows {
 }
 
 impl RecordedWindows {
-    /// Creates windows of 100 ms from now on.
+    /// Begins to cut windows of at least 100 ms, and computes this quantile of each.
     pub(crate) fn new(latencies: Latencies, quantile: Quantile) -> Self {
         Self::of_length(latencies, quantile, WINDOW)
     }

@@ -8,12 +8,12 @@
 //!   LoadHistory, or a schedule ──────────────────────► forecast f(t)┘
 //! ```
 //!
-//! Invariant: all threads of the process that do not run tasks of analytics jobs count as transactional,
-//! including flushes and compactions, and have priority; so does every other process, except for the
-//! *floor*, a small minimum of CPU that analytics get even while others use all cores. `estimate`,
-//! `floor`, `guard` and `history` decide without a clock; `monitor`, `threads`, `latencies`, `memory`,
-//! `cpu_limit` and `watch` measure and pass measurements on; `colocated` combines all of them for a
-//! service to embed.
+//! Invariant: all threads of the process that neither run tasks of analytics jobs nor work under a lease
+//! count as transactional, including flushes and compactions, and have priority. So has every other
+//! process, except over the *floor*, a small minimum of CPU that analytics get even while others use all
+//! cores. `estimate`, `floor`, `guard` and `history` decide without a clock; `monitor`, `threads`,
+//! `latencies`, `memory`, `cpu_limit` and `watch` measure and pass measurements on; `colocated` combines
+//! all of them for a service to embed.
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
@@ -62,7 +62,7 @@ mod watch;
 pub use colocated::{ColocateError, Colocated, ColocatedOptions, ColocatedStatus};
 pub use counts::LatencyCounts;
 pub use cpu_limit::CpuLimit;
-/// The runtime, and the components of jobs.
+/// The runtime that executes the jobs, and the types of which a job consists.
 pub use ebb_scheduler::runtime;
 pub use floor::{FLOOR_CORES, FLOOR_CORES_MIN};
 pub use floor_share::FloorShare;

@@ -33,7 +33,8 @@ const CGROUPS: &str = "sys/fs/cgroup";
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Memory {
     total_bytes: u64,
-    /// The bytes that could be allocated at once.
+    /// The bytes that could be allocated now, including those of file pages that the kernel would
+    /// drop.
     available_bytes: u64,
 }
 
@@ -178,7 +179,7 @@ pub(super) mod tests {
         MemoryMonitor::below(root(files).path()).left_bytes(held_bytes)
     }
 
-    /// 1000 KiB, of them 600 available.
+    /// A `/proc/meminfo` of 1000 KiB, 600 of which are available.
     const MEMINFO: (&str, &str) = (
         "proc/meminfo",
         "MemTotal:           1000 kB

@@ -40,16 +40,16 @@ pub struct MeasuredLoad {
 /// The rates and latencies of the requests that were served over a short time.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 pub struct RequestRates {
-    /// Reads, commits and scans, per second.
+    /// Requests per second. In a store, these are reads, commits and scans.
     pub requests_per_s: f64,
     /// The bytes of keys and values in requests, per second; 0 if they are not counted.
     pub bytes_per_s: f64,
     /// The median latency of requests, in microseconds, as measured by the [`RequestSource`]; 0
     /// without requests.
     pub p50_us: f64,
-    /// The latency that 99% of requests did not exceed.
+    /// The latency that 99% of requests did not exceed, in microseconds; 0 without requests.
     pub p99_us: f64,
-    /// The latency that 99.9% of requests did not exceed.
+    /// The latency that 99.9% of requests did not exceed, in microseconds; 0 without requests.
     pub p999_us: f64,
 }
 
@@ -64,10 +64,10 @@ pub trait RequestSource: fmt::Debug + Send {
 pub struct LoadMonitor {
     threads: Threads,
     process_s: f64,
-    /// The CPU time of processes that run tasks for this one.
+    /// The CPU time of processes that run tasks for this one, up to the last sample, in seconds.
     tasks_s: f64,
-    /// The CPU and disk use of the service's own threads while they did work that counts as
-    /// analytics, under a lease.
+    /// The CPU and disk use, up to the last sample, of the service's own threads while they did work that
+    /// counts as analytics, under a lease.
     leased: ThreadUse,
     machine: Machine,
     idle_s: f64,

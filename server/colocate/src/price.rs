@@ -86,7 +86,7 @@ const SILENCE_S: f64 = 1.0;
 /// load's latencies with the capacity of analytics.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CurveInput<'a> {
-    /// The end of the window, in seconds.
+    /// The end of the window, in seconds since its source began to measure.
     pub t_s: f64,
     /// The length of the window, in seconds.
     pub length_s: f64,
@@ -145,9 +145,9 @@ struct Unit {
     granted: f64,
 }
 
-/// Sums over units (samples of up to half a second), weighted by their age: of the requests of a
-/// unit, of its requests above the latency limit, of the squares of these two numbers, and of their
-/// product. The sums determine the fraction of requests above the limit, and its standard error.
+/// Sums over units (samples of up to half a second) of five numbers: the requests of a unit, its requests
+/// above the latency limit, the squares of both, and their product. Younger units weigh more. The sums
+/// determine the fraction of requests above the limit, and its standard error.
 #[derive(Debug, Clone, Copy, Default)]
 struct Evidence {
     above: f64,
@@ -271,8 +271,8 @@ impl Price {
         (0..=LEVELS).any(|level| self.dear[level] && is_at_most(level))
     }
 
-    /// Returns the objective's quantile of the load's latencies without analytics, in microseconds,
-    /// once it is known.
+    /// Returns the objective's quantile of the load's latencies without analytics, in microseconds; `None`
+    /// until it is known.
     pub(crate) fn alone_us(&self) -> Option<f64> {
         self.alone_us
     }
@@ -400,8 +400,8 @@ impl Price {
         alone
     }
 
-    /// Returns the objective's quantile of the load's latencies without analytics, in microseconds,
-    /// once there are enough measurements.
+    /// Returns the objective's quantile of the load's latencies without analytics, in microseconds; `None` if
+    /// there are too few measurements.
     fn measure_alone(&self) -> Option<f64> {
         let alone = self.alone();
         let mut pool = LatencyCounts::default();

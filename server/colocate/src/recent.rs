@@ -61,7 +61,7 @@ mod tests {
         assert!(recent.newest(|number| *number > 4).is_empty());
     }
 
-    /// A governor once kept all samples, 90 MB per day.
+    /// Regression: a governor kept all samples, 90 MB per day.
     #[test]
     fn samples_kept_by_default_take_8_mb_at_most() {
         let sample_bytes = size_of::<LoadSample>() + size_of::<GuardSample>();

@@ -23,8 +23,8 @@ const OPEN_MAX: usize = 64;
 /// A thread at the last sample.
 #[derive(Debug)]
 struct Thread {
-    /// The open files of the thread in `/proc`; `None` if [`OPEN_MAX`] other threads already had
-    /// open files, or if they could not be opened at first.
+    /// The open files of the thread in `/proc`; `None` if [`OPEN_MAX`] threads were listed before it when
+    /// it was first read, or if they could not be opened then.
     files: Option<ThreadFiles>,
     /// The CPU and disk use of the thread, from its start until the counters were last read.
     used: ThreadUse,
@@ -105,9 +105,9 @@ impl Thread {
         Some((thread, used))
     }
 
-    /// Reads the thread again, and returns it with its use since the last sample; `None` if it has
-    /// ended. The use is 0 if the counters cannot be read now, or could not be at the last sample: the
-    /// use of a longer time would count as that of one sample.
+    /// Reads the thread again, and returns it with its use since the last sample; `None` if the thread has
+    /// ended, or if the id now belongs to a new thread. The use is 0 if the counters cannot be read now. It
+    /// is also 0 if they could not be read at the last sample, because it would cover more than one sample.
     fn again(self, folder: &Path) -> Option<(Self, ThreadUse)> {
         let read = match &self.files {
             Some(files) => files.read(),

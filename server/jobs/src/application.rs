@@ -32,7 +32,8 @@ use super::request::PublishTarget;
 
 /// An application, implemented by the struct of its options.
 pub(crate) trait Application {
-    /// The name of the application, as in `ebb run NAME` and in requests.
+    /// The name of the application in requests and on the command line: `ebb run NAME`, or `ebb NAME` if
+    /// [`HAS_OWN_COMMAND`](Self::HAS_OWN_COMMAND).
     const NAME: &'static str;
 
     const INPUTS: usize = 1;
@@ -74,11 +75,11 @@ pub(crate) trait Application {
         Ok(())
     }
 
-    /// Makes the job.
+    /// Makes the job, or the chain of jobs, that has these options.
     ///
     /// # Errors
-    /// When an option makes no sense or names a column that the input does not have, or when the
-    /// destination refuses the rows that the job would write.
+    /// When an option makes no sense or names a column that the input does not have, or when the destination
+    /// refuses the rows that the job would write.
     fn make(&self, materials: &Materials<'_>) -> Result<Work, JobError>;
 }
 
@@ -100,7 +101,6 @@ pub(crate) struct Materials<'a> {
     pub(crate) inputs: Vec<(Arc<dyn Input>, RecordFormat)>,
     /// The path by which this process opens the file of [`Application::file`], if there is one.
     pub(crate) file: Option<PathBuf>,
-    /// The destination of the rows.
     pub(crate) destination: &'a dyn Destination,
     /// True if the rows are written as JSON.
     pub(crate) writes_json: bool,
@@ -124,12 +124,14 @@ pub(crate) struct PublicationSite<'a> {
     /// The target of the publication; if it is a folder, its path is as this process sees it.
     pub(crate) target: PublishTarget,
     pub(crate) task_memory_bytes: usize,
-    /// The handle with which the publication records in the history that its commit is about to begin.
+    /// The handle of the job's record in the history. The publication uses it to record that its commit is
+    /// about to begin, and to add lines to the job's report.
     pub(crate) commits: CommitRecord,
 }
 
 impl Materials<'_> {
-    /// Returns the input with this number, counted from 0, and the format of its rows.
+    /// Returns the input with this number, counted from 0, and the format of its rows; an error if there is
+    /// no such input.
     pub(crate) fn input(&self, number: usize) -> Result<(Arc<dyn Input>, &RecordFormat), JobError> {
         let found = self.inputs.get(number);
         let found = found.map(|(input, format)| (Arc::clone(input), format));

@@ -31,8 +31,9 @@ pub trait Chain: Send {
     /// When the output of the job before cannot be read.
     fn next(&mut self, done: Option<&JobReport>) -> Result<Option<JobSpec>, TaskError>;
 
-    /// Returns the description of the last job returned by `next`, for a process that runs
-    /// its tasks. Such a process makes the chain from the same request.
+    /// Returns the description of the last job returned by `next`, for a process that runs tasks of that job.
+    /// Such a process makes the chain from the same request, and passes the description to
+    /// [`described_job`](Self::described_job).
     ///
     /// # Errors
     /// When `next` has not returned a job yet.

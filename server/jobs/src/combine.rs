@@ -20,7 +20,7 @@ Examples:
   ebb run combine --table app.lines --output -
   ebb run combine --csv trips.csv --by city,year --output cities.csv";
 
-/// Count the rows of each group and their bytes.
+/// Count the rows of each group, and the bytes of their values.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "args", derive(clap::Args), command(after_help = EXAMPLES))]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
@@ -80,7 +80,8 @@ impl Grouping {
         })
     }
 
-    /// Returns the format of the result: the group's columns, `rows` and `bytes`.
+    /// Returns the format of the result: the columns of the group (for [`Key`](Self::Key), the
+    /// column `group`), `rows` and `bytes`.
     pub fn rows(&self) -> RecordFormat {
         let group = match self {
             Self::Key => vec![Column::text("group")],

@@ -23,7 +23,7 @@ pub enum JobError {
     /// The request is malformed or makes no sense.
     #[error("{0}")]
     Request(#[from] RequestError),
-    /// A table, a snapshot or a job does not exist.
+    /// A keyspace, a table, a snapshot or a job does not exist, or the store failed to look it up.
     #[error("{0}")]
     Lookup(#[from] LookupError),
     /// The store failed.

@@ -66,11 +66,11 @@ impl Pattern {
         Self::regex(&regex::escape(text))
     }
 
-    /// Creates the pattern of a regular expression in the syntax of the `regex` crate,
-    /// which searches in time linear in the value for any expression.
+    /// Creates the pattern of a regular expression in the syntax of the `regex` crate, which
+    /// searches in time linear in the value for any expression.
     ///
     /// # Errors
-    /// When the expression is malformed; the error shows where.
+    /// When the expression is malformed (the error shows where), or too large for the regex engine.
     pub fn regex(expression: &str) -> Result<Self, regex::Error> {
         Regex::new(expression).map(Self)
     }
@@ -82,7 +82,8 @@ impl Pattern {
 }
 
 /// Returns a job without reduces that finds the rows whose value matches the pattern. It writes
-/// these rows unchanged, in the order of the input and in the format `schema`.
+/// these rows unchanged and in the order of the input. The job fails if such a row does not have
+/// the format `schema`.
 pub fn spec(
     name: impl Into<String>,
     input: Arc<dyn Input>,

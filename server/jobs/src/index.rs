@@ -56,8 +56,9 @@ impl Application for IndexRequest {
 /// word at once.
 const LIST_BYTES_MAX: usize = 1 << 20;
 
-/// The largest size of the set of words already seen in a row, in bytes. In a longer row a
-/// word may be emitted again, and the reducer drops the repeated key.
+/// The largest size of the set of words already seen in a row, in bytes. When the set exceeds it,
+/// the set is cleared, so a word of the row may be emitted again, and the reducer drops the
+/// repeated key.
 const SEEN_BYTES_MAX: usize = 1 << 20;
 
 /// Returns the format of the rows that the job writes.

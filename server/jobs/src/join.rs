@@ -86,7 +86,7 @@ impl Application for JoinRequest {
 }
 
 /// The largest total size, in bytes, of the left values of one key. A reduce task holds these values in
-/// memory.
+/// memory. The job fails if a key has more.
 const LEFT_BYTES_MAX: usize = 64 << 20;
 
 /// The choice of left rows that the result of a join contains.
@@ -98,7 +98,7 @@ pub enum JoinKind {
     Left,
 }
 
-/// An input of a join: its rows, its key, and the columns that the result has.
+/// One input of a join: its rows, its join key, and those of its columns that the result contains.
 pub struct JoinSide {
     input: Arc<dyn Input>,
     on: On,
@@ -168,12 +168,13 @@ pub fn rows(left: &JoinSide, right: &JoinSide) -> RecordFormat {
     RecordFormat::rows(columns, value)
 }
 
-/// Returns a job that joins two inputs in `reduces` reduce tasks, at least one. The result has one
-/// row (see [`rows`]) for every pair of rows with the same key. Rows whose key is missing or empty
-/// are in no pair: they have nothing in common, as nulls in SQL.
+/// Returns a job that joins two inputs in `reduces` reduce tasks, at least one. The result has one row (see
+/// [`rows`]) for every pair of rows with the same key. Rows whose key is missing or empty are in no pair:
+/// they have nothing in common, as nulls in SQL. A left join ([`JoinKind::Left`]) also has a row for each
+/// left row that is in no pair.
 ///
-/// The left rows of one key are held in memory, up to 64 MiB; right ones are
-/// streamed, so the side with fewer rows per key should be the left one.
+/// The left rows of one key are held in memory, up to 64 MiB; right ones are streamed, so the side with fewer
+/// rows per key should be the left one.
 pub fn spec(
     name: impl Into<String>,
     left: JoinSide,
@@ -232,8 +233,8 @@ struct SideMapper {
 const LEFT: u8 = 0;
 const RIGHT: u8 = 1;
 
-/// The first byte of the key of a record whose row has no join key. As it is the smaller first byte, a reduce
-/// task gets these records first.
+/// The first byte of the key of a record whose row has no join key. It is smaller than [`JOINED`], so a
+/// reduce task gets these records first.
 const UNPAIRED: u8 = 0;
 /// The first byte of the key of a record whose row has a join key.
 const JOINED: u8 = 1;

@@ -121,7 +121,7 @@ impl Application for PagerankRequest {
 const ITERATIONS_MAX: u32 = 1000;
 
 /// The largest size of the links of a node, in bytes: their names, and the lengths of the names.
-/// All links of a node are in memory at once.
+/// All links of a node are in memory at once. The job fails if a node has more.
 const LINKS_BYTES_MAX: usize = 64 << 20;
 
 /// The key under which the rank of all nodes without links is summed up. It sorts before all names
@@ -167,8 +167,8 @@ impl Edges {
     }
 
     /// Returns the names of the two nodes of a link. `None` if the row is not a link, but a
-    /// comment, an empty line, or a row without one of the two names. Marks in `seen` which of the
-    /// two columns the row has.
+    /// comment, an empty line, or a row without one of the two names. A line of text with another
+    /// number of names is an error. Marks in `seen` which of the two columns the row has.
     fn read(
         &self,
         key: &[u8],
@@ -252,8 +252,8 @@ impl PageRank {
         }
     }
 
-    /// Returns the job with the computation `step`, which reads the rows that the job before wrote
-    /// to `left`.
+    /// Returns the job with the computation `step`. It reads the rows that the job before wrote to
+    /// `left`; the first job reads the input of the ranking instead.
     fn job(&self, step: Step, left: Relay, output: Arc<dyn Output>) -> JobSpec {
         let left = Arc::new(left);
         match step {
@@ -375,7 +375,7 @@ enum Step {
     /// Computes the links of each node from the input.
     Links,
     /// Computes the ranks of nodes from their shares, and divides each rank among the nodes that
-    /// the node links to: the sum of these parts is the next share of a node.
+    /// the node links to. The parts that a node receives add up to its next share.
     Shares(Ranking),
     /// Computes the final ranks of nodes from their shares.
     Ranks(Ranking),

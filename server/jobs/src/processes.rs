@@ -20,13 +20,13 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 const ARGUMENT: &str = "run-tasks-of-parent";
 
 /// The memory for heap and stacks of a process that runs tasks, in addition to the memory for the
-/// records of a task. It is eight times the longest record, for these reasons: reading a record
-/// takes a buffer of up to twice the record's length, and half as much again while the buffer
-/// grows. One more record is on its way to the parent, and applications keep some records of a
-/// group.
+/// records of a task. It is eight times the longest record: the buffer of a reader takes up to
+/// twice the length of a record, and three times while it grows. One more record is on its way to
+/// the parent, and applications keep some records of a group.
 const MEMORY_BYTES: u64 = 8 * LINE_BYTES_MAX as u64;
 
-/// The number of files that a process for tasks may open, in addition to those of its input.
+/// The number of files that a process for tasks may open after it has made the job, whose input is
+/// open by then.
 const FILES_MAX: u64 = 128;
 
 /// Returns child processes for the tasks of a job. They receive `description`, make the job from
@@ -47,9 +47,9 @@ fn command() -> Command {
     command
 }
 
-/// Runs tasks of the job that `build` makes from the parent's description; `None` if this process
-/// was not started to run tasks. Once the job is made, with its input open, the process may open
-/// only [`FILES_MAX`] more files.
+/// Runs tasks of the job that `build` makes from the parent's description, and returns the exit
+/// code of the process; `None` if this process was not started to run tasks. Once the job is made,
+/// with its input open, the process may open only [`FILES_MAX`] more files.
 pub(super) fn serve_tasks<E: Display>(
     build: impl FnOnce(&[u8]) -> Result<JobSpec, E>,
 ) -> Option<ExitCode> {

@@ -84,9 +84,9 @@ pub fn fate(
 }
 
 /// Returns the unfinished job among `jobs`, other than `id`, that may have put its rows into the plain table
-/// `table`. Until its restart has decided about these rows, no other job may write there, because rows of a
-/// plain table do not show which job has written them. Jobs that write into CQL tables are not returned: the
-/// rows show by their timestamp which job has written them.
+/// `table` (one that was not created by CQL). Until its restart has decided about these rows, no other job
+/// may write there, because rows of a plain table do not show which job has written them. Jobs that write
+/// into CQL tables are not returned: the rows show by their timestamp which job has written them.
 pub fn unsettled_writer<'a>(
     jobs: &'a [JobRecord],
     id: &str,

@@ -113,9 +113,9 @@ pub fn read_scenario(path: &Path) -> Result<Scenario> {
 /// Returns a job that simulates every replica of every point of `scenario` under each of its
 /// policies, in at most `tasks` map tasks. The key of a row is the policy, with the swept values
 /// before it if there are any. The value is a CSV record of the number of replicas and of four
-/// means: the number of goals, the fraction of the goals that was missed, the fraction of the
-/// capacity that was used, and the end of the last job. Each mean is over the replicas that have
-/// such a number; the field is empty if none has, for example without goals.
+/// means: the number of jobs with a goal, the fraction of these jobs that missed it, the fraction of
+/// the capacity that was used, and the end of the last job in seconds. Each mean is over the
+/// replicas that have such a number; the field is empty if none has, for example without goals.
 ///
 /// The job is paced and cancelled only between two simulations.
 ///
@@ -143,7 +143,8 @@ pub fn spec(
     )
 }
 
-/// One simulation to run: a record of the input. It consists of three numbers, LE.
+/// One simulation to run: a record of the input. It consists of the indexes of the point and of the
+/// policy in the scenario, and the number of the replica, all LE.
 ///
 /// ```text
 ///   point, u32 | policy, u32 | replica, u32

@@ -134,8 +134,8 @@ impl Order {
         self.by.names().is_empty() && !self.numeric && !self.reverse
     }
 
-    /// Returns unset flags for the columns to sort by. The map tasks of a job share the flags, and set those
-    /// of a column if a row has the column, so that a job with a misspelt column fails.
+    /// Returns, for each column to sort by, unset flags of whether any row has the column. The map tasks of
+    /// a job share and set the flags, so that a job with a misspelt column fails.
     pub(super) fn seen(&self) -> Arc<SeenColumns> {
         SeenColumns::new(self.by.names())
     }

@@ -48,7 +48,7 @@ pub(super) fn run_values<S: AsRef<str>>(
     rows.map(|(_, value)| value).collect()
 }
 
-/// Returns lines as records.
+/// Returns the lines as records in `splits` splits, with the keys of [`run`].
 pub(super) fn input<S: AsRef<str>>(lines: &[S], splits: usize) -> Arc<dyn Input> {
     let record = |(number, line): (usize, &S)| {
         let line = line.as_ref().as_bytes().to_vec();

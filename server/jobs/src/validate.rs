@@ -77,8 +77,9 @@ pub fn spec(
 
 /// The measurements of some consecutive values of the input.
 ///
-/// All summaries have the same key, so that a combiner sees neighbours: values come in the
-/// order of maps, then in that of emission, so they are combined in order at every step.
+/// All summaries are emitted under one key. Combiners and the reducer get the values of a key in
+/// the order of the map tasks, and those of a task in the order in which it emitted them. So each
+/// step combines summaries of neighbouring values, in the order of the input.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Summary {
     records: u64,
@@ -130,7 +131,7 @@ impl Summary {
         self.last = next.last;
     }
 
-    /// Encodes the summary:
+    /// Encodes the summary, with integers in little-endian order:
     ///
     /// ```text
     ///   records, u64 | checksum, u128 | misplaced, u64

@@ -64,8 +64,8 @@ fn cores() -> Vec<usize> {
         .collect()
 }
 
-/// Returns the sum of the times for which these cores were idle since the start of the machine, in
-/// seconds.
+/// Returns how long these cores were idle or waited for I/O since the start of the machine: the
+/// sum, in seconds.
 fn idle_s(cores: &[usize]) -> f64 {
     let times = KernelStats::current().unwrap().cpu_time;
     let ticks = |core: &usize| times[*core].idle + times[*core].iowait.unwrap_or(0);

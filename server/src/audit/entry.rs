@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 
-/// The greatest length of a text in an entry, in bytes. Clients choose some of the texts, and could fill the
-/// log with a few long ones.
+/// The greatest length of a text in an entry, in bytes; longer texts are cut. Clients choose some of the
+/// texts, and could fill the log with a few long ones.
 pub(super) const TEXT_BYTES_MAX: usize = 2048;
 /// The greatest length of a text in the entry of a refused login, in bytes. It is small because clients
 /// without credentials choose the text.
@@ -14,71 +14,75 @@ pub(super) const REFUSED_TEXT_BYTES_MAX: usize = 128;
 pub enum EntryKind {
     /// A login, which may have been refused.
     Login,
-    /// A statement of CQL.
+    /// A CQL statement of administration, such as one that changes the schema or a role.
     #[default]
     Statement,
     /// A change by an HTTP request, over the network or over the server's Unix socket.
     Request,
     /// The creation or revocation of tokens by the command `ebb token`.
     Token,
-    /// A write of rows by CQL.
+    /// A write of rows by CQL to a table whose writes are audited.
     Write,
 }
 
-/// An entry of the audit log. It has no values: a statement is without its constants, a token without its
-/// secret.
+/// An entry of the audit log. It has no data of rows and no secrets: a statement is without its constants, a
+/// token without its secret.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Entry {
     pub kind: EntryKind,
     /// The role of the client. A client whose login was refused only claims to be that role.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub role: Option<String>,
-    /// The id of the token.
+    /// The id of the client's token, or of the token that `ebb token` creates or revokes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub token: Option<String>,
-    /// The name of the token, or a description of a principal that has neither token nor role.
+    /// The name of the client's token. Without a token, a description of the user, if there is one: `uid 0`
+    /// for a command, `the server's user` for a request over the Unix socket.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// The address of the client; `None` for clients of the server's Unix socket, and for commands.
+    /// The address of the client, with its port for CQL; `None` for clients of the server's Unix socket, for
+    /// commands, and for changes that the server makes by itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub address: Option<String>,
-    /// The default keyspace of the statement: that of the names in it that have no keyspace.
+    /// The keyspace of the unqualified names in the statement: the one that the client uses.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub keyspace: Option<String>,
-    /// The statement without its constants, `INSERT`, `UPDATE`, `DELETE` or `BATCH` for a write of rows, the
-    /// method and path of a request, or what a command did.
+    /// The statement without its constants; `INSERT`, `UPDATE`, `DELETE` or `BATCH` for a write of rows; the
+    /// method and path of a request; the action of a command; empty for a login.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub action: String,
-    /// The table that a write is for, as `KEYSPACE.TABLE`.
+    /// The table of a write of rows, as `KEYSPACE.TABLE`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub object: Option<String>,
     /// For a batch, the number of its statements that write to the table; otherwise `None`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub count: Option<u64>,
-    /// The id of the query that the statement kills. It is a constant of the statement, so `action` lacks
-    /// it.
+    /// The id of the query that a `KILL QUERY` statement names. `action` does not show it, because it is a
+    /// constant.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub query: Option<u64>,
-    /// The roles and the identities of certificates that the statement names. Some are constants
-    /// (strings) in it, and `action` has the statement without its constants.
+    /// The roles and certificate identities that the statement names, or the role of a new token. In a
+    /// statement, some of them are string constants, which `action` does not show.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub roles: Vec<String>,
-    /// Whether the statement makes a role a superuser; `None` if it leaves that as it is.
+    /// True if the statement makes a role a superuser, false if it makes one an ordinary role; `None` if it
+    /// does neither.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub superuser: Option<bool>,
-    /// The reason for a refusal.
+    /// The reason why a login was refused.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cause: Option<String>,
-    /// The status of the response over HTTP.
+    /// The HTTP status of the response to a request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
-    /// The path of the resource that a request created.
+    /// The path of the resource that a request created: the `Location` header of the response.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub made: Option<String>,
 }
 
 impl Entry {
-    /// Shortens each text to `bytes_max`, so that no client can fill the file with a few entries.
+    /// Shortens the texts that clients choose to `bytes_max` each, so that no client can fill the file with a
+    /// few entries.
     pub(super) fn shortened(mut self, bytes_max: usize) -> Self {
         let optional = [
             &mut self.role,

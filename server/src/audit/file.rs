@@ -12,14 +12,14 @@ use rustix::fs::{FallocateFlags, FlockOperation, fallocate, flock};
 use rustix::io::retry_on_intr;
 use rustix::process::geteuid;
 
-/// The size at which a file is full, in bytes.
+/// The greatest size of a file, in bytes. A line that would exceed it goes to a new file.
 pub(super) const FILE_BYTES_MAX: u64 = 16 << 20;
-/// The number of full files that are kept.
+/// The number of full files that are kept beside the one that lines are appended to.
 const FULL_KEPT: u32 = 4;
 /// The mode of the audit log: only the server's user may read and write it.
 const MODE: u32 = 0o600;
-/// The least space that is allocated in advance behind the end of the file, in bytes: some hundred
-/// lines.
+/// The least space that is kept allocated behind the end of the file, in bytes: enough for some hundred lines
+/// on a full disk.
 const HELD_BYTES_MIN: u64 = 64 << 10;
 
 /// The audit log on the disk: the file to which lines are appended, and the full files, which were renamed.
@@ -33,12 +33,13 @@ pub(super) struct AuditFile {
 #[derive(Debug)]
 struct Open {
     file: File,
-    /// The offset in the file up to which space is allocated, also behind the file's end.
+    /// The offset in the file up to which space is allocated. It may lie behind the end of the file.
     held_to: u64,
 }
 
 impl AuditFile {
-    /// Returns the file at `path`. It is rotated before it would exceed `file_bytes_max`.
+    /// Returns the log whose file is at `path`. The first [`append`](Self::append) opens or creates the file.
+    /// Before the file would exceed `file_bytes_max`, a new one takes its place.
     pub(super) fn new(path: PathBuf, file_bytes_max: u64) -> Self {
         Self {
             path,
@@ -47,18 +48,18 @@ impl AuditFile {
         }
     }
 
-    /// Appends whole lines: all or none.
+    /// Appends whole lines. If that fails, cuts off what it has written of them.
     ///
     /// # Errors
-    /// When the system refuses; the error names the file.
+    /// When the file cannot be opened, locked, rotated or written; the error names the file.
     pub(super) fn append(&mut self, lines: &[u8]) -> io::Result<()> {
         let appended = self.try_append(lines);
         appended.map_err(|error| self.named(&error))
     }
 
-    /// Returns an error with the name of the file. If this process has no permission, as for a file
-    /// that a command of root made, the error has the owner and mode of the file and the commands
-    /// that correct them.
+    /// Returns `error` with the path of the file. If this process has no permission for the file, because a
+    /// command of root created it for example, the error also has the owner and mode of the file and the
+    /// commands that correct them.
     fn named(&self, error: &io::Error) -> io::Error {
         let (path, kind) = (self.path.display(), error.kind());
         let is_denied = kind == io::ErrorKind::PermissionDenied;
@@ -98,8 +99,8 @@ impl AuditFile {
         Ok(())
     }
 
-    /// Returns the open file, locked against other processes. If another process has renamed it, opens a new
-    /// one.
+    /// Returns the open file, locked against other processes. If the file at the path is not the open one,
+    /// because another process has rotated the log, opens the new file.
     fn lock(&mut self) -> io::Result<Open> {
         loop {
             let open = match self.open.take() {
@@ -121,9 +122,9 @@ impl AuditFile {
         Ok(Open { file, held_to: 0 })
     }
 
-    /// Renames the full files, the oldest first, so that the path is free for a new file. The file
-    /// that is written comes last: until then this process holds its lock, and other processes wait
-    /// for that lock instead of starting a rotation of their own.
+    /// Renames each file to the next higher number, so that the path is free for a new file; the oldest full
+    /// file is replaced. The file that lines are appended to is renamed last: until then this process holds
+    /// its lock, and other processes wait for that lock instead of starting a rotation of their own.
     fn rotate(&self) -> io::Result<()> {
         for number in (0..FULL_KEPT).rev() {
             match fs::rename(self.full(number), self.full(number + 1)) {
@@ -158,8 +159,9 @@ impl Open {
         self.file.write_all(lines)
     }
 
-    /// Allocates space for the next lines, so that they can be written on a full disk. The length of
-    /// the file stays the same. Some file systems cannot allocate ahead; then no space is held back.
+    /// Allocates space behind the end of the file, at offset `bytes`, so that the next lines can be written
+    /// on a full disk. The length of the file stays the same. Some file systems cannot allocate ahead; then
+    /// there is no such space.
     fn hold(&mut self, bytes: u64) {
         if self.held_to < bytes + HELD_BYTES_MIN {
             let more = 2 * HELD_BYTES_MIN;
@@ -170,7 +172,7 @@ impl Open {
     }
 }
 
-/// Returns whether a file is the one at `path`.
+/// Returns whether `file` is the file that is at `path` now; false if there is none.
 fn is_at(file: &File, path: &Path) -> io::Result<bool> {
     let own = file.metadata()?;
     match fs::metadata(path) {
@@ -204,8 +206,8 @@ mod tests {
         assert_eq!(mode & 0o777, MODE);
     }
 
-    /// Regression: root had created a token, and the server, of another user, refused all
-    /// administration.
+    /// Regression: `ebb token`, run as root, had created the log, and the server, which runs as another user,
+    /// refused all administration.
     #[test]
     fn an_error_of_permissions_names_the_owner_the_mode_and_what_to_do() {
         let dir = tempfile::tempdir().unwrap();

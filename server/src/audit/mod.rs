@@ -61,7 +61,8 @@ const WRITES_FILE: &str = "audit-writes.log";
 const QUEUED_BYTES_MAX: usize = 1 << 20;
 /// The limits on entries about refused logins: how many at once, and how many per second in the long run. The
 /// entries take at most 15 megabytes a day, if names consist of control characters, which JSON shows as six
-/// bytes each. Lines of the ordinary log about entries that cannot be written have the same limits.
+/// bytes each. Lines of the server's ordinary log which report that entries cannot be written have limits of
+/// the same size.
 const BOUND: (f64, f64) = (100.0, 0.1);
 
 /// The audit log of a database, or that of its writes of rows.
@@ -72,11 +73,11 @@ pub struct AuditLog {
     file: Mutex<AuditFile>,
     /// Lines that wait to be written.
     queue: Mutex<Vec<u8>>,
-    /// Wakes the thread that writes the queue, if there is one.
+    /// Wakes the thread that writes the queue; `None` in a process without that thread.
     wake: Option<SyncSender<()>>,
     last_id: AtomicU64,
     bounds: Rates<Bounded>,
-    /// The number of refused logins since the last one that has an entry.
+    /// The number of refused logins without an entry since the last refused login that has one.
     left_out: AtomicU64,
     lost: AtomicU64,
 }
@@ -87,9 +88,9 @@ enum Bounded {
     Loss,
 }
 
-/// A change under way. Its first entry was written at its begin, unless the disk was full, and its second
-/// one will have the result. If this is dropped without a call of [`end`](Self::end), that result is
-/// `panicked`, or `unknown` if nothing waits for the result any more.
+/// A change under way, which has two entries. The first one was written before the change, unless the disk
+/// was full; the second one will have the result. If this is dropped without a call of [`end`](Self::end),
+/// the result is `panicked`, or `unknown` if the change was abandoned.
 #[derive(Debug)]
 #[must_use = "the result of the change needs an entry, too"]
 pub struct Begun {
@@ -102,7 +103,8 @@ pub struct Begun {
 }
 
 impl Begun {
-    /// Writes the entry with the result of the change. A failure is counted and logged.
+    /// Writes the entry with the result of the change. If that fails, the entry is counted as lost, and the
+    /// failure is logged.
     pub fn end(mut self, result: &str) {
         self.has_ended = true;
         let line = line(self.id, &self.entry, result, 0);
@@ -132,7 +134,8 @@ impl Drop for Begun {
 
 impl AuditLog {
     /// Returns the audit log of the database in `data`, for a process that only makes changes, such as a
-    /// command. No thread writes queued entries, which are those of logins and of writes of rows.
+    /// command. It has no thread for queued entries (those of logins and of writes of rows): the next entry
+    /// of a change, or [`flush`](Self::flush), writes them.
     pub fn of(data: &Path) -> Self {
         Self::named(data, FILE)
     }
@@ -160,7 +163,8 @@ impl AuditLog {
         Self::of(data).started()
     }
 
-    /// Returns the audit log of writes of rows, with a thread that writes queued entries.
+    /// Returns the audit log of writes of rows for the database in `data`, with a thread that writes queued
+    /// entries.
     ///
     /// # Errors
     /// When the system refuses the thread.
@@ -191,9 +195,9 @@ impl AuditLog {
     /// Writes the entry of a change that is about to be made.
     ///
     /// # Errors
-    /// When the entry cannot be written, which is logged: the change must not be made. A change that
-    /// has to be made `even_if_full`, such as one that frees space, may be made on a full disk; its
-    /// entry is lost, which is counted and logged.
+    /// When the entry cannot be written, which is logged: the caller must not make the change. If the disk is
+    /// full and `even_if_full` is set, as for a change that frees space, this succeeds without an entry; the
+    /// lost entry is counted and logged.
     pub fn begin(self: &Arc<Self>, entry: Entry, even_if_full: bool) -> io::Result<Begun> {
         let entry = entry.shortened(TEXT_BYTES_MAX);
         let id = self.next_id();
@@ -227,7 +231,7 @@ impl AuditLog {
     }
 
     /// Queues an entry about a refused login, unless there were too many such logins lately. Never waits for
-    /// the disk.
+    /// the disk; if too many entries are queued, this one is lost.
     pub fn note_refusal(&self, entry: Entry) {
         if self.bounds.take(Bounded::Refusal, Instant::now()).is_err() {
             self.left_out.fetch_add(1, Ordering::Relaxed);
@@ -238,13 +242,14 @@ impl AuditLog {
         self.queue(&line(self.next_id(), &entry, "refused", left_out));
     }
 
-    /// Writes the queued lines to the file.
+    /// Writes the queued lines to the file. If that fails, their entries are counted as lost, and the failure
+    /// is logged.
     pub fn flush(&self) {
         self.write_queued(&mut lock(&self.file));
     }
 
-    /// Returns the number of lost entries, which could not be written. A change that is refused because its
-    /// first entry cannot be written loses none: it was not made.
+    /// Returns the number of entries that are missing in the log, because they could not be written. A change
+    /// that was refused because its first entry could not be written does not count: it was not made.
     pub fn lost(&self) -> u64 {
         self.lost.load(Ordering::Relaxed)
     }
@@ -283,8 +288,9 @@ impl AuditLog {
         }
     }
 
-    /// Logs that entries cannot be written, and adds `lost` to the number of lost entries. `lost` is 0 if
-    /// the change is not made because its entry cannot be written: then no change lacks an entry.
+    /// Adds `lost` to the number of lost entries, and logs at a limited rate that entries cannot be written.
+    /// `lost` is 0 if the change is not made because its entry cannot be written: then no change lacks an
+    /// entry.
     fn lose(&self, lost: u64, cause: &dyn Display) {
         self.lost.fetch_add(lost, Ordering::Relaxed);
         if self.bounds.take(Bounded::Loss, Instant::now()).is_ok() {
@@ -302,7 +308,7 @@ fn line(id: u64, entry: &Entry, result: &str, left_out: u64) -> Vec<u8> {
         result: &'a str,
         #[serde(flatten)]
         entry: &'a Entry,
-        /// The number of refused logins that have no entry, since the last one that has; `None` if
+        /// The number of refused logins without an entry since the last refused login that has one; `None` if
         /// there are none.
         #[serde(skip_serializing_if = "Option::is_none")]
         left_out: Option<u64>,

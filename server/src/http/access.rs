@@ -33,9 +33,9 @@ use crate::node::Node;
 use crate::rates::Rates;
 use crate::tokens::{ActingRole, Principal, Scope, Token, TokenRecord, WatchedTokens};
 
-/// Prefixes of the paths that need no token.
+/// Prefixes of the paths that need no token, besides [`CONSOLE`].
 const OPEN: [&str; 2] = ["/health/", "/assets/"];
-/// The path of the page that asks the user for a token.
+/// The path of the console's page, which asks the user for a token and needs none itself.
 const CONSOLE: &str = "/";
 
 /// The most requests of one token that may come at once. An open console sends a few requests per
@@ -48,15 +48,15 @@ const REQUESTS_PER_S: f64 = if cfg!(test) { 1.0 } else { 200.0 };
 const FAILURES_BURST: f64 = 10.0;
 /// The most requests with invalid tokens from one address per second in the long run.
 const FAILURES_PER_S: f64 = 0.5;
-/// The most lines of the log about invalid tokens: at once, and per second in the long run.
+/// The most lines of the ordinary log about invalid tokens: at once, and per second in the long run.
 const FAILURE_LINES: (f64, f64) = (50.0, 10.0);
 
 /// The checks of requests over TCP, with the tokens, sessions and rate limits that they use.
 pub(super) struct Access {
     node: Arc<Node>,
     tokens: WatchedTokens,
-    /// The names of this server that a `Host` header may have. It may also have `localhost` or an
-    /// IP address.
+    /// The names of this server that a `Host` header may have. The header may also have `localhost` or any IP
+    /// address.
     hosts: Vec<String>,
     pub sessions: Sessions,
     requests: Rates<String>,
@@ -75,15 +75,16 @@ pub(super) struct Peer {
     pub is_encrypted: bool,
 }
 
-/// The credential of a request. Responses that last long check it again from time to time.
+/// The credential of a request. A stream of events checks it again from time to time.
 #[derive(Debug, Clone)]
 pub(super) struct Credential {
     token: Token,
-    /// The session cookie through which the token was found.
+    /// The session cookie by which the token was found; `None` if the request has the token itself.
     cookie: Option<Token>,
 }
 
-/// Lets a request through with its principal, or responds with the reason for the refusal.
+/// Checks a request, and passes it on with its principal and credential as extensions. If the request is
+/// refused, responds with the reason.
 pub(super) async fn check(
     State(access): State<Arc<Access>>,
     Extension(peer): Extension<Peer>,
@@ -130,8 +131,13 @@ impl Access {
         }
     }
 
-    /// Returns the credential of a request, and the least scope that it must have; `None` if the path
-    /// is open to every client.
+    /// Returns the credential of a request, and the least scope that it must have. Returns `None` if the
+    /// request needs no credential: its path is open to every client, or it is a login or logout.
+    ///
+    /// # Errors
+    /// 400 for several `Host` headers; 421 if the request does not name this server as its host; 401 if it has
+    /// no well-formed credential; 403 if its cookie does not count, because a page of another site may have
+    /// sent the request.
     fn required(&self, request: &Request) -> Result<Option<(Credential, Scope)>, Problem> {
         let headers = request.headers();
         let host = named_host(request)?;
@@ -203,8 +209,8 @@ impl Access {
         Ok((principal, Some(credential)))
     }
 
-    /// Returns whether a credential is still valid: its session has not ended, and its token was
-    /// not revoked and has not expired.
+    /// Returns whether a credential is still valid: its session has not ended, and its token has not expired,
+    /// was not revoked, and has a role that may log in, if it has one. Also returns false if the check fails.
     pub(super) async fn is_valid(self: &Arc<Self>, credential: &Credential) -> bool {
         let cookie = credential.cookie.as_ref();
         let is_over = |cookie| self.sessions.token(cookie, Instant::now()).is_none();
@@ -218,12 +224,12 @@ impl Access {
         matches!(found, Ok(Ok(Some(_))))
     }
 
-    /// Returns the principal that a token stands for, and counts a request against the token's rate
-    /// limit.
+    /// Returns the principal that a token stands for, and counts a request against the token's rate limit.
     ///
     /// # Errors
-    /// 401 for an invalid token; 429 if too many invalid tokens came from the peer's address, or
-    /// too many requests with this token; 503 if too many checks of tokens wait.
+    /// 401 for an invalid token, and for one whose role is gone or may not log in; 429 if too many invalid
+    /// tokens came from the peer's address, or too many requests with this token; 503 if too many checks of
+    /// tokens wait; 500 if the tokens or roles cannot be read.
     pub(super) async fn principal(
         self: &Arc<Self>,
         token: &Token,
@@ -255,8 +261,7 @@ impl Access {
         self.audit.note_login(entry);
     }
 
-    /// Adds an entry to the audit log if `known`, the result of the look-up of `token`, is that the token is
-    /// refused.
+    /// Adds an entry to the audit log if `token` is refused. `known` is the result of its look-up.
     fn note_refusal(&self, token: &Token, peer: Peer, known: &Result<Option<Principal>, Problem>) {
         let cause: &str = match known {
             Ok(None) => "no valid token",
@@ -278,14 +283,20 @@ impl Access {
         self.limits.run(WorkKind::Tokens, check).await?
     }
 
-    /// Returns the principal that a token stands for; `None` for an invalid token.
+    /// Returns the principal that a token stands for; `None` if the token is unknown or has expired.
+    ///
+    /// # Errors
+    /// 401 when its role is gone or may not log in; also when the tokens or roles cannot be read.
     fn find(&self, token: &Token) -> Result<Option<Principal>, Problem> {
         let tokens = self.tokens.now().map_err(broken)?;
         let record = tokens.record_of(token, SystemTime::now());
         record.map(|record| self.principal_of(record)).transpose()
     }
 
-    /// Returns the principal of a token, with the present permissions of its role.
+    /// Returns the principal of a token, with the present permissions of its role, if it has one.
+    ///
+    /// # Errors
+    /// 401 when the role is gone or may not log in.
     fn principal_of(&self, record: &TokenRecord) -> Result<Principal, Problem> {
         let of_token = Principal {
             id: record.id.clone(),
@@ -325,8 +336,8 @@ impl Access {
     }
 }
 
-/// Returns the host that a request names; `None` if it names none. The host of an absolute URI takes
-/// precedence over the `Host` header (RFC 9112, section 3.2).
+/// Returns the host that a request names, with the port if the `Host` header has one; `None` if the request
+/// names none. The host of an absolute URI takes precedence over the header (RFC 9112, section 3.2).
 ///
 /// # Errors
 /// When there are several `Host` headers: a proxy before this server may have used another one of them.
@@ -365,7 +376,8 @@ fn too_many(text: &str, wait_s: f64) -> Problem {
     Problem::new(StatusCode::TOO_MANY_REQUESTS, Failure::Other, text).retry_after(wait_s)
 }
 
-/// Returns the text of the token in the `Authorization` header.
+/// Returns the text behind `Bearer` in the `Authorization` header; `None` if there is no such header, or if
+/// it has another scheme.
 fn bearer(headers: &HeaderMap) -> Option<&str> {
     let (scheme, token) = headers.get(AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
@@ -376,14 +388,14 @@ fn is_safe(method: &Method) -> bool {
     matches!(*method, Method::GET | Method::HEAD)
 }
 
-/// Returns whether a path needs no token. Requests to such a path change nothing.
+/// Returns whether a path needs no token for any request. Requests to such a path change nothing.
 fn is_open(path: &str) -> bool {
     OPEN.iter().any(|open| path.starts_with(open)) || path == CONSOLE
 }
 
-/// Returns whether a request may change something. On every route only `POST` and `DELETE` do, and a
-/// `POST` that only computes a response does not. Requests to paths that need no token are no changes,
-/// because clients without one must not fill the audit log.
+/// Returns whether a request may change something: whether it is a `POST` or `DELETE`. A `POST` that only
+/// computes a response is no change. Nor is a request to a path that needs no token, because clients without
+/// one must not fill the audit log.
 pub(super) fn is_change(request: &Request) -> bool {
     let (method, path) = (request.method(), request.uri().path());
     let changes = matches!(*method, Method::POST | Method::DELETE);
@@ -406,7 +418,7 @@ pub(super) fn takes_key(path: &str) -> bool {
     path != SESSION && !is_query(path)
 }
 
-/// Returns the scope that a request needs.
+/// Returns the least scope that a request needs. Its handler may require a higher one.
 fn needed(path: &str, method: &Method) -> Scope {
     // Every token may log out.
     let reads = is_safe(method) || path == SESSION;

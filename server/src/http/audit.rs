@@ -19,15 +19,16 @@ use super::work_limits::{WorkKind, WorkLimits};
 use crate::audit::{AuditLog, Entry, EntryKind};
 use crate::tokens::Principal;
 
-/// The audit log, and the limits on threads that write to it.
+/// The state of the middleware [`log()`]: the audit log, and the limits on threads that write to it.
 #[derive(Debug, Clone)]
 pub(super) struct Audit {
     pub(super) log: Arc<AuditLog>,
     pub(super) limits: WorkLimits,
 }
 
-/// Logs a request that changes something. If the first entry cannot be written, the request is
-/// refused.
+/// Adds two entries to the audit log for a request that changes something, except a login or logout: one
+/// before it is executed, and one with its result. If the first one cannot be written, the request is
+/// refused, unless the disk is full and the request may free space.
 pub(super) async fn log(
     State(Audit { log, limits }): State<Audit>,
     Extension(peer): Extension<Peer>,
@@ -92,8 +93,8 @@ pub(super) fn entry_of(kind: EntryKind, principal: Principal, peer: Peer) -> Ent
     }
 }
 
-/// Returns whether a change may free space: it deletes something, or ends a job with its temporary
-/// files.
+/// Returns whether a change may free disk space: it deletes something, or ends a job, which deletes the job's
+/// temporary files.
 fn frees_space(method: &Method, path: &str) -> bool {
     *method == Method::DELETE || path.ends_with("/cancel") || path.ends_with("/discard")
 }

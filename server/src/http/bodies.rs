@@ -11,10 +11,11 @@ use hyper::body::Body;
 use super::problem::Problem;
 use super::routes::REQUEST_BYTES_MAX;
 
-/// The only coding of bodies that is accepted: none.
+/// The only `Content-Encoding` of a request body that is accepted. It means that the body is not encoded.
 const PLAIN: &str = "identity";
 
-/// Lets a request through, unless its body is compressed, or its `Content-Length` is above the limit.
+/// Refuses a request whose body is compressed (415), or whose `Content-Length` is above
+/// [`REQUEST_BYTES_MAX`] (413). Passes on all others.
 pub(super) async fn check_body(request: Request, next: Next) -> Response {
     let codings = request.headers().get_all(CONTENT_ENCODING);
     let is_plain = |coding: &HeaderValue| coding.as_bytes().eq_ignore_ascii_case(PLAIN.as_bytes());

@@ -34,17 +34,18 @@ use super::wire::{
 use crate::jobs::{Estimate, JobView, Jobs, ReadJobs, RestartView};
 use crate::live::{Load, WhatIfAnswer};
 
-/// The longest response that is read, in bytes. The list of a large job's attempts has several MiB.
+/// The longest response that is read, in bytes; a longer one is an error. The list of a large job's attempts
+/// has several MiB.
 const ANSWER_BYTES_MAX: usize = 64 << 20;
 
 /// The reason why a request has no result.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// The server refuses the request, for this reason.
+    /// The server responded with an error: it refused the request, or failed to execute it.
     #[error("{0}")]
     Refused(Problem),
-    /// There is no response, for example because the server has stopped, cannot be reached, or has a
-    /// certificate that the client does not trust.
+    /// There is no whole response, for example because the server has stopped, cannot be reached, or has a
+    /// certificate that the client does not trust. Also if the response is longer than the client reads.
     #[error("the server of {data} does not answer: {cause}")]
     Gone {
         /// The directory of the server's database, or the URL of the server.
@@ -52,7 +53,7 @@ pub enum ClientError {
         /// The error of the system or of the protocol.
         cause: String,
     },
-    /// The response cannot be parsed: the server is of another version.
+    /// The response cannot be parsed, most likely because the server is of another version.
     #[error(
         "the server of {data} sent an answer that this build of ebb cannot read: {cause}; use the \
          build that the server runs"
@@ -70,8 +71,9 @@ pub enum ClientError {
         data: PathBuf,
         source: io::Error,
     },
-    /// The client cannot be created: the URL has another form, the token cannot be part of a header, the
-    /// authorities cannot be read, or the system lacks a resource.
+    /// The client cannot be created: the URL is not of the form `http://HOST:PORT` or `https://HOST:PORT`,
+    /// the token cannot be part of a header, the certificates of the authorities cannot be read, or the
+    /// system lacks a resource.
     #[error("cannot reach the server of {data}: {source}")]
     System {
         /// The directory of the server's database, or the URL of the server.
@@ -82,7 +84,9 @@ pub enum ClientError {
 
 pub(super) type Result<T> = std::result::Result<T, ClientError>;
 
-/// A client of the server that holds a database. Each request uses a connection of its own.
+/// A client of a server, for all requests of commands and not only for those about jobs. Each request uses a
+/// connection of its own. Apart from the errors that a function names, each request also fails when the
+/// server refuses the token, is overloaded, or does not answer.
 #[derive(Debug)]
 pub struct JobsClient {
     /// The directory of the database, or the URL of the server, as errors name it.
@@ -95,7 +99,7 @@ impl JobsClient {
     /// Returns a client of the server that has the database in `data` open; `None` if no server has it open.
     ///
     /// # Errors
-    /// When the system refuses the connection, such as to another user's server.
+    /// When the system refuses the connection, such as to another user's server, or lacks a resource.
     pub fn of(data: &Path) -> Result<Option<Self>> {
         match socket::connect(data) {
             Ok(None) => Ok(None),
@@ -183,8 +187,9 @@ impl JobsClient {
         self.answer(Method::DELETE, &format!("/v1/queries/{id}"), None)
     }
 
-    /// Returns the snapshots of a keyspace, or of all, the newest first; if `exact`, with the bytes that they
-    /// pin counted instead of estimated.
+    /// Returns the snapshots of `keyspace`, or of all keyspaces for `None`, the newest first. With `exact`,
+    /// the server counts the bytes that they pin instead of estimating them, and the list includes the
+    /// snapshots that ebb keeps for publications.
     ///
     /// # Errors
     /// When there is no such keyspace, or the server does not answer.
@@ -208,7 +213,7 @@ impl JobsClient {
         self.post("/v1/snapshots", request)
     }
 
-    /// Sets a snapshot to expire after `expires_in` from now; `None`: never.
+    /// Makes a snapshot expire `expires_in` from now, or never for `None`.
     ///
     /// # Errors
     /// When there is no such snapshot.
@@ -266,7 +271,7 @@ impl JobsClient {
     /// is a body of `POST /v1/what-if`.
     ///
     /// # Errors
-    /// When the job makes no sense, no profile of such jobs is known, or the server does not answer.
+    /// When the job is invalid, or the server has no profile of such jobs or does not answer.
     pub fn what_if(&self, job: &Value) -> Result<WhatIfAnswer> {
         self.post("/v1/what-if", job)
     }
@@ -313,13 +318,14 @@ impl JobsClient {
     /// start no other one.
     ///
     /// # Errors
-    /// When the key came with another job, and where [`Jobs::submit`] fails.
+    /// When an earlier, different request had the key, and for the reasons at [`Jobs::submit`].
     pub fn submit_once(&self, request: &JobRequest, key: &str) -> Result<JobView> {
         let body = Some(json!(request).to_string());
         self.answer_once(Method::POST, "/v1/jobs", body, Some(key))
     }
 
-    /// Sends a request without a body to the path of a job, followed by the name of the `change`.
+    /// Sends `POST` without a body to the path of a job, followed by `/` and `change`, the name of the
+    /// change.
     fn change<T: DeserializeOwned>(&self, id: &str, change: &str) -> Result<T> {
         self.answer(Method::POST, &format!("{}/{change}", paths::job(id)), None)
     }
@@ -351,7 +357,10 @@ impl JobsClient {
         serde_json::from_slice(answer).map_err(|error| self.strange(error))
     }
 
-    /// Sends a request, and returns the body of a response that is no error.
+    /// Sends a request, and returns the body of a successful response.
+    ///
+    /// # Errors
+    /// When the response has another status than 2xx, or there is none.
     fn body(
         &self,
         method: Method,
@@ -409,7 +418,7 @@ impl JobsClient {
         self.exchanged(stream, request).await
     }
 
-    /// Sends a request, and reads the answer.
+    /// Sends a request over a new connection, and returns the status and the body of the response.
     async fn exchanged(
         &self,
         stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,

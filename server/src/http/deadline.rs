@@ -85,8 +85,8 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for WriteDeadline<S> {
     }
 }
 
-/// A request body that fails when it is not complete [`BODY_MAX`] after the headers. Some bodies
-/// are read before the client has shown a token.
+/// A request body that fails when it is not complete [`BODY_MAX`] after the headers. Without this, a client
+/// that has shown no token, such as one that logs in, could keep the server waiting.
 pub(super) struct BodyDeadline<B> {
     body: B,
     end: Pin<Box<Sleep>>,

@@ -8,8 +8,8 @@ use serde_json::{Map, Value, json};
 use super::client::{JobsClient, Result};
 use super::routes::in_one_file;
 
-/// The data of a page that is saved as one file, as JSON. The page's script reads it in place of the
-/// responses of a server.
+/// The data in a console page that is saved as one file, as JSON. The page's script reads this data in place
+/// of the responses of a server.
 #[derive(Serialize)]
 struct Frozen {
     at_unix_ms: u64,
@@ -19,8 +19,8 @@ struct Frozen {
     answers: Map<String, Value>,
 }
 
-/// Fetches all data that the page shows, and returns one HTML file with the page and the data. The page shows
-/// the load of the last `seconds`, 1 to 86,400, and the forecast of the next `seconds`. `notes` are
+/// Fetches all data that the console shows, and returns one HTML file with the page and the data. The page
+/// shows the load of the last `seconds`, 1 to 86,400, and the forecast of the next `seconds`. `notes` are
 /// paragraphs of text above the charts.
 ///
 /// # Errors
@@ -67,8 +67,8 @@ pub fn freeze(client: &JobsClient, seconds: u32, notes: Vec<String>) -> Result<S
     Ok(in_one_file(&frozen))
 }
 
-/// Fetches all pages of a list, and returns them as one. `first` is the path of the first page, with a query.
-/// The elements of a page are the array in its member `name`.
+/// Fetches all pages of a list, and returns one page with all elements. `first` is the path of the first
+/// page, with a query. `name` is the member of a page that has its elements.
 pub(super) fn whole_list(client: &JobsClient, first: &str, name: &str) -> Result<Value> {
     let parts = |mut page: Value| {
         let next = page["next"].as_str().map(str::to_string);

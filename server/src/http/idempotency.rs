@@ -41,13 +41,13 @@ use super::problem::{Problem, broken};
 use super::routes::REQUEST_BYTES_MAX;
 use crate::tokens::Principal;
 
-/// The header that has the key of a request.
+/// The request header with the idempotency key, which a client sends again with a retry.
 pub(super) const KEY: HeaderName = HeaderName::from_static("idempotency-key");
 /// The header that marks a response as a repetition of an earlier one.
 const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
 /// The longest `Idempotency-Key`, in bytes.
 pub const KEY_BYTES_MAX: usize = 128;
-/// The detail of the problem for a key that came with another request.
+/// The `detail` of the error for a request whose `Idempotency-Key` an earlier, different request had.
 pub(super) const OTHER_REQUEST: &str =
     "this Idempotency-Key came with another request: take a new one";
 
@@ -57,7 +57,7 @@ pub(super) const OTHER_REQUEST: &str =
 pub(super) struct KeyInHistory;
 
 /// Executes a request. If an earlier request with its idempotency key succeeded, returns the stored response
-/// of that request instead.
+/// of that request instead. Refuses the request if the earlier one is not done, or was different.
 pub(super) async fn once(
     State(answers): State<Arc<Answers>>,
     Extension(principal): Extension<Principal>,
@@ -148,13 +148,16 @@ impl StoredResponse {
     }
 }
 
-/// Returns whether a text may be an `Idempotency-Key`.
+/// Returns whether a text may be an `Idempotency-Key`: 1 to [`KEY_BYTES_MAX`] visible ASCII characters.
 #[must_use]
 pub fn is_idempotency_key(text: &str) -> bool {
     (1..=KEY_BYTES_MAX).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
 /// Returns the idempotency key in the headers of a request.
+///
+/// # Errors
+/// When there is no such header, there are several, or the key is not valid.
 fn key_of(headers: &HeaderMap) -> Result<String, Problem> {
     let mut keys = headers.get_all(KEY).iter();
     let (key, more) = (keys.next(), keys.next());
@@ -167,7 +170,8 @@ fn key_of(headers: &HeaderMap) -> Result<String, Problem> {
     })
 }
 
-/// Hashes the parts, each with its length: the same bytes in other parts have another hash.
+/// Hashes the parts, each with its length, so that parts that are split elsewhere, such as `ab, c` and
+/// `a, bc`, have different hashes.
 fn sha256(parts: &[&[u8]]) -> [u8; 32] {
     let mut hash = Sha256::new();
     for part in parts {

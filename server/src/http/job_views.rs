@@ -18,13 +18,12 @@ use super::problem::{Problem, broken};
 use crate::jobs::JobView;
 use crate::tokens::Principal;
 
-/// The most bytes of rows and views that are kept. A thousand short jobs take some 5 MB; a single request may
-/// have a megabyte.
+/// The most bytes of stored rows and of views that the cache keeps. A thousand short jobs take some 5 MB; a
+/// single request may have a megabyte.
 const KEPT_BYTES_MAX: usize = 8 << 20;
 
-/// A job in a list, with the properties by which lists choose jobs. It is returned as the JSON in
-/// `view`, or in `outline`, a view without options and errors, to a role that may not read the
-/// job's input.
+/// A job in a list, with the properties by which lists choose jobs, and its JSON: `view` is complete;
+/// `outline` has no options and errors, and is for roles that may not read the job's input.
 #[derive(Debug)]
 pub(super) struct ListedJob {
     pub id: String,
@@ -51,7 +50,7 @@ impl ListedJob {
         })
     }
 
-    /// Returns the JSON that the principal may see.
+    /// Returns the JSON of the job that the principal may see.
     fn json_for(&self, principal: &Principal) -> &RawValue {
         if self.reads.are_open_to(principal) {
             &self.view
@@ -100,7 +99,7 @@ struct Cache {
 
 #[derive(Debug)]
 struct CachedJob {
-    /// The stored record that the view was made from.
+    /// The row of the history from which the view was made. The view is out of date once the row differs.
     json: Box<[u8]>,
     job: Arc<ListedJob>,
 }

@@ -16,15 +16,16 @@ use super::permits::check_input;
 use crate::jobs::JobView;
 use crate::tokens::{Principal, Scope};
 
-/// The text in place of an error.
+/// The text in place of an error that the client may not see.
 const HIDDEN: &str = "not shown: the role of this token may not read what the job reads";
 
-/// The inputs of a job, as far as they decide who sees its options and errors.
+/// The inputs of a job, in so far as they decide who may see its options and errors.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Reads {
-    /// These tables, possibly none, and nothing else.
+    /// The tables that the job reads, possibly none. It has no other inputs.
     Tables(Vec<TableName>),
-    /// Files of the server's machine, or a kind of input that this build does not know.
+    /// Files of the server's machine, or inputs that this build cannot parse. Only scope `admin` may see the
+    /// job.
     Others,
 }
 
@@ -65,8 +66,8 @@ pub(super) fn is_open_to(principal: &Principal, record: &JobRecord) -> bool {
     principal.role.is_none() || Reads::of(record).are_open_to(principal)
 }
 
-/// Returns the view of a job as the principal may see it: without options and errors, if the principal may not
-/// read what the job reads.
+/// Returns the view of a job as the principal may see it: the [`outline`], if the principal may not read what
+/// the job reads.
 pub(super) fn shown_to(principal: &Principal, view: JobView) -> JobView {
     if is_open_to(principal, &view.record) {
         view
@@ -75,7 +76,8 @@ pub(super) fn shown_to(principal: &Principal, view: JobView) -> JobView {
     }
 }
 
-/// Returns the request of a job as the principal may see it.
+/// Returns the request of a job as the principal may see it: without its options, if the principal may not
+/// read what the job reads.
 pub fn request_shown_to<'r>(principal: &Principal, record: &'r JobRecord) -> Cow<'r, Value> {
     if is_open_to(principal, record) {
         Cow::Borrowed(&record.request)
@@ -84,15 +86,15 @@ pub fn request_shown_to<'r>(principal: &Principal, record: &'r JobRecord) -> Cow
     }
 }
 
-/// Returns the request of a job without its options.
+/// Returns the request of a job without its options: only the application and the goal.
 fn outline_of_request(record: &JobRecord) -> Value {
     let application = record.application.clone();
     let goal_s = record.request.get("goal_s").cloned();
     json!({"application": {(application): {}}, "goal_s": goal_s})
 }
 
-/// Returns the view of a job without the options of its request, its inputs and the texts of its errors, for a
-/// client that may not read what the job reads.
+/// Returns the view of a job without the options of its request, its inputs and the texts of its errors, for
+/// a client that may not read what the job reads.
 pub(super) fn outline(mut view: JobView) -> JobView {
     view.record.request = outline_of_request(&view.record);
     // Its hash of the request would confirm guesses of the options.

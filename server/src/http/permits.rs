@@ -21,11 +21,11 @@ use ebb_tables::names::{SYSTEM_KEYSPACE, TableName};
 use super::problem::Problem;
 use crate::tokens::{Principal, Scope};
 
-/// Checks that the principal may read the inputs and write the output of a job. Files of the server's machine
-/// need scope `admin`.
+/// Checks that the principal may read the inputs and write the output of a job. If these are files of the
+/// server's machine, the principal needs scope `admin`.
 ///
 /// # Errors
-/// Names the scope or the permission that is missing.
+/// 403; the text names the scope or the permission that is missing.
 pub(super) fn check_job(principal: &Principal, request: &JobRequest) -> Result<(), Problem> {
     if principal.scope < Scope::Admin && request.names_files() {
         let text = "the job reads or writes files of the server's machine, which needs a token of \
@@ -44,12 +44,11 @@ pub(super) fn check_job(principal: &Principal, request: &JobRequest) -> Result<(
     }
 }
 
-/// Checks that a job of the principal may read a table. For a table of the system's keyspace it
-/// takes the scope `admin`, as for reading its rows in [`check_rows`], because the job could copy
-/// the rows into a table that others may read.
+/// Checks that a job of the principal may read a table. A table of the system's keyspace requires scope
+/// `admin`, as in [`check_rows`], because the job could copy the rows into a table that others may read.
 ///
 /// # Errors
-/// Names the scope or the permission that is missing.
+/// 403; the text names the scope or the permission that is missing.
 pub(super) fn check_input(principal: &Principal, table: &TableName) -> Result<(), Problem> {
     if table.keyspace == SYSTEM_KEYSPACE {
         check_admin(principal)?;
@@ -58,11 +57,11 @@ pub(super) fn check_input(principal: &Principal, table: &TableName) -> Result<()
     check(principal, Permission::Select, on)
 }
 
-/// Checks that the principal's role may create the table that a job writes, unless the table exists, which
-/// `is_there` returns.
+/// Checks that the principal's role, if it has one, may create the table that a job writes. Nothing is
+/// required if that table exists: `is_there` returns whether it does.
 ///
 /// # Errors
-/// Names the permission that is missing.
+/// 403; the text names the permission that is missing.
 pub(super) fn check_new_table(
     principal: &Principal,
     request: &JobRequest,
@@ -85,11 +84,11 @@ pub(super) fn lists_all_roles(principal: &Principal) -> bool {
     check(principal, Permission::Describe, Resource::AllRoles).is_ok()
 }
 
-/// Checks that the principal's role may create, renew or delete a snapshot of a table, or of a
-/// whole keyspace.
+/// Checks that the principal's role, if it has one, may create, renew or delete a snapshot of a table, or of
+/// the whole keyspace for `None`.
 ///
 /// # Errors
-/// Names the permission that is missing.
+/// 403; the text names the permission that is missing.
 pub(super) fn check_snapshot(
     principal: &Principal,
     keyspace: &str,
@@ -103,12 +102,12 @@ pub(super) fn check_snapshot(
 }
 
 /// Checks that the principal may read the rows of a table. A token without a role needs scope
-/// `admin`: with scope `jobs` it may have jobs read tables, but no job returns rows to its client.
+/// `admin`: with scope `jobs` it may start jobs that read tables, but no job returns rows to its client.
 /// The keyspace of the system needs scope `admin`, because it has the hashes of passwords and the
-/// responses to requests of others.
+/// responses to requests of other clients.
 ///
 /// # Errors
-/// Names the scope or the permission that is missing.
+/// 403; the text names the scope or the permission that is missing.
 pub(super) fn check_rows(principal: &Principal, table: &TableName) -> Result<(), Problem> {
     if principal.role.is_none() || table.keyspace == SYSTEM_KEYSPACE {
         check_admin(principal)?;
@@ -120,15 +119,15 @@ pub(super) fn check_rows(principal: &Principal, table: &TableName) -> Result<(),
 /// Checks that the principal has scope `admin`.
 ///
 /// # Errors
-/// When it has another scope.
+/// 403 when it has a lower scope.
 pub(super) fn check_admin(principal: &Principal) -> Result<(), Problem> {
     check_scope(principal, Scope::Admin)
 }
 
-/// Checks that the principal has a scope, or one that includes it.
+/// Checks that the principal has at least the scope `needed`; each scope includes the lower ones.
 ///
 /// # Errors
-/// Names the two scopes.
+/// 403; the text names the scope that is missing.
 pub(super) fn check_scope(principal: &Principal, needed: Scope) -> Result<(), Problem> {
     let scope = principal.scope;
     if scope >= needed {

@@ -25,10 +25,10 @@ const PROBE_EVERY: Duration = Duration::from_secs(10);
 /// The number of keepalive probes without an answer after which the connection ends.
 const PROBES_MAX: u32 = 6;
 
-/// The settings of a client for connections to a server over TCP: the address, the token and TLS.
+/// The settings of a client for a server over TCP: the address, the token and TLS.
 #[derive(Debug)]
 pub(super) struct Port {
-    /// `HOST:PORT`.
+    /// The address of the server, `HOST:PORT`.
     pub address: String,
     pub token: Option<String>,
     encryption: Option<Encryption>,
@@ -53,12 +53,13 @@ pub(super) trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
 impl<T: AsyncRead + AsyncWrite + Unpin + Send> Stream for T {}
 
 impl Port {
-    /// Returns the server at `url` (`http://HOST:PORT` or `https://HOST:PORT`), with the `token`
-    /// for it. `authorities` is a file of certificates in PEM.
+    /// Returns the settings for the server at `url` (`http://HOST:PORT` or `https://HOST:PORT`, where the
+    /// port may be left out), with the `token` for it. `authorities` is a file of certificates in PEM; only
+    /// `https` uses it.
     ///
     /// # Errors
-    /// When `url` has another form, or is `https` and there are no authorities. Also when the token
-    /// cannot be part of a request.
+    /// When `url` has another form, or is `https` and there are no authorities, or their file cannot be read
+    /// or has no certificate. Also when the token cannot be part of a header.
     pub(super) fn at(
         url: &str,
         token: Option<String>,
@@ -101,7 +102,8 @@ impl Port {
     /// Connects to the server.
     ///
     /// # Errors
-    /// When the server does not listen, or no authority that is trusted signed its certificate.
+    /// When the connection or the TLS handshake fails, for example because the server does not listen, or its
+    /// certificate is not signed by an authority that the client trusts.
     pub(super) async fn connect(&self) -> io::Result<Box<dyn Stream>> {
         let stream = self.open().await?;
         Ok(match &self.encryption {
@@ -112,8 +114,9 @@ impl Port {
         })
     }
 
-    /// Opens the connection below HTTP and TLS. Requests have no timeout, because a backup may take hours. Instead,
-    /// the kernel probes a silent server: one that lost its power or its network cannot end its connection.
+    /// Opens the TCP connection. Requests have no timeout, because a backup may take hours. Instead, the
+    /// kernel probes a silent server, because a server that lost its power or its network cannot close the
+    /// connection.
     async fn open(&self) -> io::Result<TcpStream> {
         let stream = TcpStream::connect(&self.address).await?;
         sockopt::set_tcp_keepidle(&stream, PROBE_AFTER)?;
@@ -125,8 +128,8 @@ impl Port {
 }
 
 /// Splits a URL into whether its scheme is `https`, and `HOST:PORT`, with the default port of the scheme if
-/// the URL has none. Returns `None` for another scheme than `http` or `https`, and for a URL with a user or
-/// a path.
+/// the URL has none. Returns `None` if the scheme is neither `http` nor `https`, or if the URL has a user, a
+/// path or an invalid port.
 fn scheme_and_address(url: &str) -> Option<(bool, String)> {
     let (scheme, rest) = url.split_once("://")?;
     let is_encrypted = scheme.eq_ignore_ascii_case("https");
@@ -144,8 +147,7 @@ fn scheme_and_address(url: &str) -> Option<(bool, String)> {
     Some((is_encrypted, format!("{host}:{port}")))
 }
 
-/// Returns a URL in the form for error messages: without the user name before the host, and so without a
-/// password behind that name.
+/// Returns a URL in the form for error messages: without the user name and password before the host.
 pub(super) fn shown(url: &str) -> String {
     let behind_scheme = url.find("://").map_or(0, |at| at + "://".len());
     let (scheme, rest) = url.split_at(behind_scheme);
@@ -162,6 +164,9 @@ pub(super) fn host_of(address: &str) -> &str {
 }
 
 /// Returns a TLS connector that trusts the authorities in a file, and not those of the system.
+///
+/// # Errors
+/// When the file cannot be read, or has an invalid certificate or none.
 fn trusting(authorities: &Path) -> io::Result<TlsConnector> {
     let named = |error: &dyn fmt::Display| {
         let text = format!("{}: {error}", authorities.display());

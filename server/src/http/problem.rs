@@ -10,11 +10,11 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 const MEDIA_TYPE: HeaderValue = HeaderValue::from_static("application/problem+json");
-/// The challenge in responses to requests without a valid token.
+/// The challenge in responses with the status 401, as RFC 6750 defines it.
 const BEARER: HeaderValue = HeaderValue::from_static("Bearer realm=\"ebb\"");
 
-/// The reason why a request failed. It has no `type`, which RFC 9457 reads as `about:blank`: the
-/// status is the whole classification.
+/// The body of an error response: the reason why a request failed. It has no `type`, which RFC 9457 reads as
+/// `about:blank`: the problem has no other meaning than that of its status.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Problem {
     /// The status in words.
@@ -25,7 +25,7 @@ pub struct Problem {
     pub detail: String,
     /// The class of the failure. A command derives its exit code from it.
     pub failure: Failure,
-    /// The `Retry-After` header of the response, in seconds.
+    /// The `Retry-After` header of the response, in seconds; `None` for a response without it.
     #[serde(skip)]
     pub(super) retry_after_s: Option<u64>,
 }
@@ -49,23 +49,23 @@ impl Problem {
         }
     }
 
-    /// Returns the error for a request that is well formed, but makes no sense.
+    /// Returns the error (422) for a request that is well formed, but makes no sense.
     pub(super) fn senseless(detail: impl fmt::Display) -> Self {
         Self::new(StatusCode::UNPROCESSABLE_ENTITY, Failure::Invalid, detail)
     }
 
-    /// Returns the error for a request that its principal has no permission for.
+    /// Returns the error (403) for a request that its principal has no permission for.
     pub(super) fn forbidden(detail: impl fmt::Display) -> Self {
         Self::new(StatusCode::FORBIDDEN, Failure::Invalid, detail)
     }
 
-    /// Returns the error for a malformed request.
+    /// Returns the error (400) for a malformed request.
     pub(super) fn invalid(detail: impl fmt::Display) -> Self {
         Self::new(StatusCode::BAD_REQUEST, Failure::Invalid, detail)
     }
 }
 
-/// Returns the error for a failure inside the server, which is no fault of the client.
+/// Returns the error (500) for a failure inside the server, which is no fault of the client.
 pub(super) fn broken(error: impl fmt::Display) -> Problem {
     Problem::new(StatusCode::INTERNAL_SERVER_ERROR, Failure::Other, error)
 }

@@ -11,8 +11,8 @@ pub trait Queries: Debug + Send + Sync {
     /// Returns the queries that wait or run at present, the oldest first.
     fn list(&self) -> Vec<QueryView>;
 
-    /// Kills a query. Returns `None` if there is none with this id, and false if it goes on, because it
-    /// may change something.
+    /// Kills a query that only reads, and returns true. Returns `None` if there is no query with this id, and
+    /// false if the query goes on, because it may change something.
     fn kill(&self, id: u64) -> Option<bool>;
 }
 
@@ -27,22 +27,23 @@ pub struct QueryView {
     pub user: Option<String>,
     /// The keyspace that the client uses; `null` if it uses none.
     pub keyspace: Option<String>,
-    /// The statement with `?` for each constant, a kilobyte at most; the first one of a batch.
+    /// The statement, or the first one of a batch, with `?` for each constant; cut at a kilobyte.
     pub statement: String,
     /// The number of statements in the request: 1, or those of a batch.
     pub statements: u64,
-    /// The lane, a queue for statements of one class: `scan` (reads of some partitions), `range` (reads
-    /// that name no partition), `moved` (statements that took long among short ones), `schema` (changes of
-    /// the schema) or `control` (`KILL QUERY`).
+    /// The lane, a queue with threads of its own for statements of one class: `scan` (reads of some
+    /// partitions), `range` (reads that name no partition), `moved` (statements that took long among short
+    /// ones), `schema` (changes of the schema) or `control` (`KILL QUERY`).
     pub lane: String,
-    /// `waiting`, `running`, or `ending` if the client has been answered and the thread still runs.
+    /// `waiting`, `running`, or `ending` if the client has its response but the thread still runs.
     pub state: String,
-    /// The reason why the query has not begun: `client`, which has to read earlier results; `turn`, because
-    /// other queries of the same `lane` come first; or `memory` for the result. `null` for other queries.
+    /// The reason why the query waits: `client` (the client has to read earlier results first), `turn` (other
+    /// queries of the same `lane` come first) or `memory` (there is no memory for the result yet). `null` if
+    /// the query does not wait.
     pub waits_for: Option<String>,
-    /// The time from when the request was received until it began to run, in milliseconds.
+    /// The time for which the query has waited in all, in milliseconds. A query that has run may wait again.
     pub queued_ms: u64,
-    /// The time for which the query has run, in milliseconds.
+    /// The time for which the query has run in all, in milliseconds.
     pub running_ms: u64,
 }
 

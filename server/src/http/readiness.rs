@@ -18,7 +18,7 @@ use crate::node::Node;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub(super) struct Readiness {
     status: ReadinessStatus,
-    /// The first problem in words.
+    /// The description of the first of `problems`.
     #[serde(skip_serializing_if = "Option::is_none")]
     detail: Option<String>,
     /// The problems. Those that stop all writes come first.
@@ -29,7 +29,7 @@ pub(super) struct Readiness {
 #[serde(rename_all = "kebab-case")]
 enum ReadinessStatus {
     Ok,
-    /// The server takes writes and jobs, but not all of them.
+    /// The server takes writes and jobs, but some reads, writes or jobs fail or may take long.
     Degraded,
     /// The server takes neither writes nor jobs.
     Unavailable,
@@ -64,8 +64,8 @@ impl Readiness {
         Self::with(vec![ReadinessProblem::new(ProblemKind::Opening, detail)])
     }
 
-    /// Returns the readiness of the server of `node`, by what is known in memory: the disk is not read.
-    /// `None` is a server that is stopping.
+    /// Returns the readiness of the server of `node`, without a read of the disk. `None` means that the
+    /// server is stopping.
     pub(super) fn of(node: Option<&Node>) -> Self {
         let is_stopping = node.is_none_or(Node::is_closed);
         let store = node.and_then(Node::db).map(Db::health);
@@ -133,8 +133,8 @@ impl Readiness {
     }
 }
 
-/// Describes calls to the disk that are stuck, by the longest of them. It has the name of the file,
-/// but not its directory, because health checks are answered to clients without a token.
+/// Describes `calls` calls to the disk that have not returned; `longest` is the one that lasts the longest.
+/// The text has the name of the file, but not its directory, because health checks need no token.
 fn hang(longest: &StuckCall, calls: usize) -> String {
     let name = longest.path.file_name().unwrap_or_default();
     let (call, name, s) = (longest.call, name.display(), longest.lasts.as_secs());

@@ -11,21 +11,22 @@ use ebb_jobs::request::{ApplicationRequest, JobRequest, OutputPlace, PublishTarg
 use super::problem::{Problem, broken};
 use super::wire::BackupPlace;
 
-/// The folders below which requests over the network may have files written.
+/// The folders below which requests over the network may make the server write files.
 #[derive(Debug, Clone, Default)]
 pub struct Roots {
-    /// The folder for outputs of jobs; `None`: jobs write tables only.
+    /// The folder for outputs of jobs. `None` means that jobs over the network write tables only.
     pub outputs: Option<PathBuf>,
-    /// The folder for backups; `None`: requests over the network make and read no backups.
+    /// The folder for backups. `None` means that requests over the network make and read no backups.
     pub backups: Option<PathBuf>,
 }
 
 impl Roots {
-    /// Checks that a job's output is a table, or lies below the root for outputs. Buckets and catalogs are
-    /// checked by [`check_no_credentials`].
+    /// Checks that a job's output is no file or folder outside of the folder for outputs. Outputs in buckets
+    /// and catalogs pass; [`check_no_credentials`] checks these.
     ///
     /// # Errors
-    /// When the output is a file or folder elsewhere.
+    /// 403 when the output lies elsewhere, or when there is no folder for outputs; 500 when that folder
+    /// cannot be read.
     pub(super) fn check_output(&self, request: &JobRequest) -> Result<(), Problem> {
         let (OutputPlace::File(path)
         | OutputPlace::Folder(path)
@@ -47,8 +48,8 @@ impl Roots {
     /// only those below the folder for backups.
     ///
     /// # Errors
-    /// When the name or the path of the folder makes no sense, or if it is a folder that the client may not
-    /// use.
+    /// 422 when the name or the path of the folder makes no sense; 403 when the client may not use the
+    /// folder; 409 when the server was started without a folder for backups, and needs it.
     pub(super) fn backup(&self, place: &BackupPlace, is_owner: bool) -> Result<PathBuf, Problem> {
         let path = match (&place.name, &place.directory) {
             (Some(name), None) => {
@@ -79,10 +80,10 @@ impl Roots {
         Ok(path)
     }
 
-    /// Returns the folder of backups.
+    /// Returns the folder below which backups lie.
     ///
     /// # Errors
-    /// When the server was started without one.
+    /// 409 when the server was started without one.
     pub(super) fn backups(&self) -> Result<&Path, Problem> {
         self.backups.as_deref().ok_or_else(|| {
             let text = "no folder for backups: start the server with --backup-root";
@@ -91,11 +92,11 @@ impl Roots {
     }
 }
 
-/// Checks that a job from the network does not use the server's credentials. The server has credentials for
-/// buckets and catalogs, and only the server's own user may use them.
+/// Checks that a job from the network does not use the server's credentials for buckets and catalogs, which
+/// only the server's own user may use.
 ///
 /// # Errors
-/// When the job has a bucket as its target, or a catalog.
+/// 403 when the job publishes into a bucket or by a catalog.
 pub(super) fn check_no_credentials(request: &JobRequest) -> Result<(), Problem> {
     let has_bucket = matches!(
         request.output.to,
@@ -115,6 +116,9 @@ pub(super) fn check_no_credentials(request: &JobRequest) -> Result<(), Problem> 
 }
 
 /// Checks that a path lies below `root`. `what` describes `root` in the error.
+///
+/// # Errors
+/// 403 when it does not; 500 when `root` cannot be read.
 fn check_below(root: &Path, path: &Path, what: &str) -> Result<(), Problem> {
     match is_below(root, path) {
         Ok(true) => Ok(()),
@@ -127,8 +131,11 @@ fn check_below(root: &Path, path: &Path, what: &str) -> Result<(), Problem> {
     }
 }
 
-/// Returns whether a path lies below `root` after all symbolic links in both are followed. Nothing
-/// need be at the path. It must be absolute or begin with `root`, which may be relative.
+/// Returns whether a path lies below `root` after all symbolic links in both are followed. Nothing need exist
+/// at the path. A relative path is below only if it begins with `root`, which may be relative itself.
+///
+/// # Errors
+/// When `root` cannot be read.
 fn is_below(root: &Path, path: &Path) -> io::Result<bool> {
     let given = root;
     let root = given.canonicalize()?;

@@ -55,8 +55,8 @@ const HEADERS_MAX: Duration = Duration::from_secs(10);
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 /// The niceness of the thread that serves requests. On a busy core it gets a tenth of the CPU time of a
 /// thread that serves the load: clients that watch the node barely slow the load down, and are still
-/// served. The threads for blocking work have the same niceness, because this thread starts them. So on
-/// busy cores a request that changes the database holds the locks of the store for longer.
+/// served. The threads for blocking work have the same niceness, because this thread starts them. This has a
+/// cost: on busy cores, a request that changes the database holds the locks of the store for longer.
 pub(super) const NICE: i32 = 10;
 
 /// The options of a server, such as the port on which it listens in addition to the socket.
@@ -69,20 +69,21 @@ pub struct HttpOptions {
     pub hosts: Vec<String>,
     /// The TLS configuration of the port; `None` for connections in the clear.
     pub tls: Option<TlsSource>,
-    /// The folders in which requests over TCP may have files written.
+    /// The folders below which requests over TCP may make the server write files.
     pub roots: Roots,
-    /// The observer of slow requests, if there is one.
+    /// The threshold and the observer of slow requests; `None` if no request is measured.
     pub slow: Option<SlowRequests>,
     /// The queries of CQL, if the program serves CQL.
     pub queries: Option<Arc<dyn Queries>>,
-    /// The configuration of the program, to be shown.
+    /// The configuration of the program, which `GET /v1/config` shows.
     pub configuration: Configuration,
-    /// A lower limit on the connections over TCP and, counted separately, on those over the socket. `None`:
-    /// the limits are 512 over TCP and 128 over the socket, which this option cannot raise.
+    /// A limit on the connections over TCP, and another one of the same size on those over the socket. It
+    /// takes effect where it is lower than the usual limits, 512 over TCP and 128 over the socket. `None`
+    /// leaves these.
     pub connections_max: Option<u32>,
     /// The audit log of the program; `None`: the server opens the log of the database's directory itself.
     pub audit: Option<Arc<AuditLog>>,
-    /// The limits on the memory of the process, for its statistics.
+    /// The limits on the memory of the process, which `GET /v1/stats` shows.
     pub memory: Option<MemoryLimits>,
 }
 
@@ -98,7 +99,7 @@ pub struct HttpServer {
     _file: SocketFile,
 }
 
-/// The permits for connections over the port and over the socket, with the number of all permits of each.
+/// The permits for connections over the port and over the socket, with the total number of each.
 #[derive(Debug, Clone)]
 struct Connections {
     port: Arc<Semaphore>,
@@ -120,7 +121,7 @@ impl Connections {
         }
     }
 
-    /// Returns once all connections have ended, and with them all permits are free.
+    /// Waits until all connections have ended, which is when all permits are free.
     async fn ended(&self) {
         let ended = async |connections: &Semaphore, max| {
             // An error means that the semaphore is closed, so there are no connections.
@@ -144,11 +145,11 @@ impl Drop for SocketFile {
 }
 
 impl HttpServer {
-    /// Listens on the socket in `data`, the directory of the node's database, and on the port of
-    /// `options`.
+    /// Listens on the socket in `data`, the directory of the node's database, and on the address in
+    /// `options`, if there is one.
     ///
     /// # Errors
-    /// When the system refuses the socket, the port or a thread.
+    /// When the system refuses the socket, the address or a thread.
     pub fn start(
         data: &Path,
         node: Arc<Node>,
@@ -260,8 +261,8 @@ impl HttpServer {
         self.address
     }
 
-    /// Accepts no more requests, and waits for at most `time` until the running ones have their
-    /// responses. Returns whether all have.
+    /// Accepts no more connections or requests, ends the event streams, and waits for at most `time` until
+    /// all running requests have their responses. Returns whether all had them in time.
     pub fn drain(self, time: Duration) -> bool {
         // An error means that the server has already stopped listening.
         let _ = self.stop.send(true);
@@ -287,8 +288,8 @@ pub(super) trait Listener: Send + Sync + 'static {
 
     fn next(&self) -> impl Future<Output = io::Result<(Self::Accepted, Peer)>> + Send;
 
-    /// Sets up the stream for an accepted connection, such as by a TLS handshake. The loop that
-    /// accepts does not wait for it.
+    /// Sets up the stream for an accepted connection, for example by a TLS handshake. The loop that accepts
+    /// connections does not wait for this, so a slow client does not delay others.
     fn open(
         &self,
         accepted: Self::Accepted,
@@ -330,7 +331,7 @@ impl Listener for TcpListener {
     }
 }
 
-/// A port for TLS connections.
+/// A listener that accepts connections with TLS.
 struct Encrypted {
     port: TcpListener,
     tls: TlsSource,
@@ -354,7 +355,8 @@ impl Listener for Encrypted {
     }
 }
 
-/// Serves the connections of a listener until `stopped` is true.
+/// Accepts connections of a listener and serves them, each in a task of its own, until `stopped` is true.
+/// While `connections` has no permit left, further clients wait to be accepted.
 pub(super) async fn accept<L: Listener>(
     listener: L,
     routes: Router,
@@ -388,7 +390,8 @@ pub(super) async fn accept<L: Listener>(
     }
 }
 
-/// Answers the requests of a connection, until the client leaves or the server stops.
+/// Serves the requests of a connection until the client leaves. When the server stops, ends the connection
+/// after the running request.
 async fn serve(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     peer: Peer,

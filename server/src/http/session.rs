@@ -37,8 +37,8 @@ struct Session {
 }
 
 impl Sessions {
-    /// Begins a session, and returns the value of its cookie. If there are too many sessions of the token, or
-    /// in all, first ends the least recently used of them.
+    /// Begins a session, and returns the value of its cookie. If the token, or the server, has the most
+    /// sessions already, first ends the least recently used session of the token, or of all.
     pub(super) fn begin(&self, token: Token, now: Instant) -> Token {
         let cookie = Token::random();
         let mut of = self.of.lock().unwrap_or_else(PoisonError::into_inner);
@@ -59,7 +59,8 @@ impl Sessions {
         cookie
     }
 
-    /// Returns the token of the session with this cookie; `None` if there is no such session any more.
+    /// Returns the token of the session with this cookie, and counts this as a use of the session. Returns
+    /// `None` if there is no such session any more.
     pub(super) fn token(&self, cookie: &Token, now: Instant) -> Option<Token> {
         let mut of = self.of.lock().unwrap_or_else(PoisonError::into_inner);
         let session = of.get_mut(&cookie.sha256())?;
@@ -92,7 +93,7 @@ impl Session {
     }
 }
 
-/// Returns the session cookie of a request.
+/// Returns the session cookie of a request; `None` if there is none in the form of a token.
 pub(super) fn cookie_of(headers: &HeaderMap) -> Option<Token> {
     let cookies = headers.get_all(COOKIE).iter();
     let cookies = cookies.filter_map(|cookies| cookies.to_str().ok());
@@ -104,13 +105,14 @@ pub(super) fn cookie_of(headers: &HeaderMap) -> Option<Token> {
 }
 
 /// Returns the `Set-Cookie` header of a new session. Scripts cannot read the cookie, and requests from other
-/// sites do not carry it.
+/// sites do not carry it. If `is_secure`, browsers send it over TLS only.
 pub(super) fn cookie(cookie: &Token, is_secure: bool) -> HeaderValue {
     let value = cookie.reveal();
     of_text(&format!("{COOKIE_NAME}={value}; {}", attributes(is_secure)))
 }
 
-/// Returns the `Set-Cookie` header that deletes the cookie.
+/// Returns the `Set-Cookie` header that deletes the cookie. If `is_secure`, it has the attributes of a cookie
+/// that is sent over TLS only.
 pub(super) fn no_cookie(is_secure: bool) -> HeaderValue {
     of_text(&format!(
         "{COOKIE_NAME}=; Max-Age=0; {}",
@@ -130,9 +132,9 @@ fn of_text(text: &str) -> HeaderValue {
     HeaderValue::from_str(text).expect("a cookie is ASCII")
 }
 
-/// Returns whether the headers `Sec-Fetch-Site`, or else `Origin` and `Host`, show that a page of this server
-/// sent the request; false if they are missing. Apart from a logout (`DELETE /v1/session`), only such requests
-/// may change something with a cookie.
+/// Returns whether a page of this server sent the request, according to the header `Sec-Fetch-Site`, or, in a
+/// request without it, `Origin` and `Host`. Returns false if these are missing, too. Apart from a logout
+/// (`DELETE /v1/session`), only requests for which this is true may change something with a cookie.
 pub(super) fn is_own_page(headers: &HeaderMap) -> bool {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
     match text("sec-fetch-site") {
@@ -145,8 +147,8 @@ pub(super) fn is_own_page(headers: &HeaderMap) -> bool {
     }
 }
 
-/// Returns whether the headers `Sec-Fetch-Site` or `Origin` show that a page of another site sent the request;
-/// false if both are missing.
+/// Returns whether the headers `Sec-Fetch-Site` or `Origin` show that a page of another site sent the
+/// request; false if both are missing.
 pub(super) fn is_other_page(headers: &HeaderMap) -> bool {
     let names_site = headers.contains_key("sec-fetch-site") || headers.contains_key(ORIGIN);
     names_site && !is_own_page(headers)

@@ -16,8 +16,7 @@ use tokio::task_local;
 use super::access::Peer;
 use crate::tokens::Principal;
 
-/// The greatest length of a path in a line of a log, in bytes. Clients may send longer paths, which
-/// match no route.
+/// The greatest length of a path in a line of a log, in bytes. Clients may send longer paths.
 const PATH_BYTES_MAX: usize = 1024;
 
 /// A request that took long.
@@ -37,17 +36,18 @@ pub struct SlowRequest {
     /// The path without the query, at most 1 KiB.
     pub path: String,
     pub status: u16,
-    /// The time from the headers of the request until the response could be sent.
+    /// The time in which the request was executed, until its response could be sent. It excludes the check of
+    /// the token, the audit log and the look-up of a stored response.
     pub total: Duration,
-    /// The time in which the request waited for a thread that may block on the disk.
+    /// The part of `total` in which the request waited for a thread that may block on the disk.
     pub queued: Duration,
-    /// The time on a thread that may block on the disk.
+    /// The part of `total` in which the request ran on such a thread.
     pub worked: Duration,
 }
 
 type Observer = Arc<dyn Fn(&SlowRequest) + Send + Sync>;
 
-/// The threshold from which requests are slow, and the observer of such requests.
+/// The time from which a request counts as slow, and the observer of slow requests.
 #[derive(Clone)]
 pub struct SlowRequests {
     at_least: Duration,
@@ -63,9 +63,9 @@ impl fmt::Debug for SlowRequests {
 }
 
 impl SlowRequests {
-    /// Passes each request that took `at_least` this long to `observer`, except requests that wait
-    /// for the end of a job. `observer` runs on the thread that serves requests: it must not block,
-    /// and has to limit how much it logs.
+    /// Makes the server pass each request that takes at least `at_least` to `observer`, except requests that
+    /// wait for the end of a job. `observer` runs on the thread that serves requests: it must not block, and
+    /// has to limit how much it logs.
     pub fn new(
         at_least: Duration,
         observer: impl Fn(&SlowRequest) + Send + Sync + 'static,
@@ -106,7 +106,8 @@ pub(super) fn logged_path(uri: &Uri) -> String {
     path[..path.floor_char_boundary(PATH_BYTES_MAX)].to_owned()
 }
 
-/// Measures a request, and passes it to the observer if it was slow.
+/// Measures a request, and passes it to the observer if it was slow. A request that waits for the end of a
+/// job is not measured.
 pub(super) async fn measure(
     State(slow): State<SlowRequests>,
     Extension(peer): Extension<Peer>,

@@ -15,8 +15,8 @@ pub const SOCKET: &str = "jobs.sock";
 /// The most connections that wait to be accepted.
 const BACKLOG: i32 = 128;
 
-/// The address of the socket. An address has 107 bytes for the path; a longer path is replaced by one
-/// through the open directory in `/proc/self/fd`.
+/// The address of the socket. A socket address has 107 bytes for the path; in place of a longer path, this
+/// has one through the open directory in `/proc/self/fd`.
 struct Address {
     path: PathBuf,
     /// The directory, which is open for as long as the address is used.
@@ -41,8 +41,8 @@ impl Address {
     }
 }
 
-/// Listens on a socket in the directory `data`. The caller holds the lock of the database, so a socket that
-/// exists was left by a killed server and is removed.
+/// Listens on a socket in the directory `data`. The caller must hold the lock of the database: a socket that
+/// exists was then left by a killed server, and is removed.
 pub(super) fn listen_in(data: &Path) -> io::Result<UnixListener> {
     remove(data)?;
     let address = Address::of(data)?;

@@ -89,7 +89,8 @@ fn client(dir: &Path) -> JobsClient {
     JobsClient::of(&data(dir)).unwrap().unwrap()
 }
 
-/// Waits until a job has ended. One request waits for a minute at most.
+/// Waits until a job has ended, by one request after the other, and returns its end. The server lets each
+/// request wait for a minute at most.
 fn wait_for_end(client: &JobsClient, id: &str) -> JobEnd {
     until_some("the end of the job", || client.show(id, LONG).unwrap().end)
 }
@@ -230,8 +231,8 @@ fn refused_requests_have_the_class_of_their_failure() {
     assert_eq!(client.list().unwrap(), [], "nothing is left of them");
 }
 
-/// Sends bytes to a server, and returns what it responds until it closes the connection. If `leaves`, the
-/// client ends its half of the connection before it reads.
+/// Sends bytes to a server, and returns the bytes that it sends until it closes the connection. If `leaves`,
+/// the client closes its sending half of the connection before it reads.
 fn response_to(dir: &Path, bytes: &[u8], leaves: bool) -> String {
     let mut stream = UnixStream::connect(data(dir).join(SOCKET)).unwrap();
     stream.set_read_timeout(Some(LONG)).unwrap();
@@ -351,7 +352,7 @@ fn connect(server: &HttpServer) -> TcpStream {
     stream
 }
 
-/// Sends a request over TCP, and returns the status and the body of the response.
+/// Sends a request over TCP, and returns the status and the whole text of the response, with its headers.
 fn ask(
     server: &HttpServer,
     request: &str,
@@ -362,7 +363,7 @@ fn ask(
     answer_on(send_only(server, request, host, token, body))
 }
 
-/// Sends a request over TCP, and does not wait for the answer.
+/// Sends a request over TCP, and returns the connection without waiting for the response.
 fn send_only(
     server: &HttpServer,
     request: &str,
@@ -381,7 +382,7 @@ fn send_only(
     stream
 }
 
-/// Waits for the answer to a request that was sent.
+/// Waits for the response to a request that was sent, and returns its status and its whole text.
 fn answer_on(mut stream: TcpStream) -> (u16, String) {
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();

@@ -19,7 +19,7 @@ pub(super) use self::snapshots::time_to_come;
 pub use self::snapshots::{SnapshotList, SnapshotRenewal, SnapshotRequest, SnapshotView};
 pub use self::tables::{BookmarkView, MergeView, RunView, TableList, TableSummary, TableView};
 
-/// Jobs, the newest first.
+/// A page of the list of jobs, the newest first.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct JobList {
     /// The jobs of this page.
@@ -28,7 +28,7 @@ pub struct JobList {
     pub next: Option<String>,
 }
 
-/// Attempts at the tasks of a job, in the order in which they ended.
+/// A page of the attempts at the tasks of a job, in the order in which they ended.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct AttemptList {
     /// The attempts of this page.
@@ -37,7 +37,7 @@ pub struct AttemptList {
     pub next: Option<String>,
 }
 
-/// Profiles of applications, ordered by application and job.
+/// A page of the profiles of applications, ordered by application and job.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ProfileList {
     /// The profiles of this page.
@@ -49,8 +49,8 @@ pub struct ProfileList {
 /// The response to a cancellation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Cancelled {
-    /// Whether the job will stop. False if it is too late: its output is being put in place, or its
-    /// end is being recorded.
+    /// Whether the job will stop. False if it is too late, because the job's output is being put in place or
+    /// its end is being recorded.
     pub stopping: bool,
 }
 
@@ -62,13 +62,13 @@ pub struct RoleView {
     /// The id of the role, 16 hexadecimal digits. A role that is created again under the same name
     /// has another id.
     pub id: String,
-    /// Whether the role may log in. Tokens of a role that may not are invalid.
+    /// Whether the role may log in. Otherwise the tokens of the role are invalid.
     pub can_login: bool,
     /// Whether the role has all permissions.
     pub is_superuser: bool,
 }
 
-/// The roles of CQL.
+/// A page of the roles of CQL.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RoleList {
     /// The roles of this page, ordered by name.
@@ -77,7 +77,7 @@ pub struct RoleList {
     pub next: Option<String>,
 }
 
-/// The keyspaces of a database.
+/// A page of the names of a database's keyspaces.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Keyspaces {
     /// The names of this page, in order.

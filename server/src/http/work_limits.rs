@@ -11,28 +11,28 @@ use tokio::task::spawn_blocking;
 use super::problem::{Problem, broken};
 use super::slow;
 
-/// A kind of work that may wait for the disk or for a lock. Each kind has threads of its own: while the disk
-/// hangs, no kind takes the threads of another one.
+/// A kind of work that may wait for the disk or for a lock. Each kind has a number of threads of its own, so
+/// that work that hangs takes no threads of other kinds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum WorkKind {
     /// Checks of access tokens, which come before all other work of a request over TCP.
     Tokens,
     /// Health checks.
     Health,
-    /// Scrapes of the metrics. A scraper sends the next one although the last one waits.
+    /// Scrapes of the metrics. A scraper sends the next scrape even if the last one is still waiting.
     Scrapes,
     /// Entries in the audit log. The log writes one entry after the other, so further threads would only wait
     /// for each other.
     AuditEntries,
-    /// Responses that are stored for repeated requests.
+    /// Storing of responses that are sent again for repeated requests.
     StoredResponses,
-    /// Reads of names of the schema, of roles and of the statistics of tables. They wait while a change of the
-    /// schema waits for the disk.
+    /// Reads of the names in the schema, of roles, and of the statistics of tables. They wait while a change
+    /// of the schema waits for the disk.
     SchemaReads,
     /// Requests that create, renew or delete a snapshot. They wait while a change of the schema takes long.
     SnapshotChanges,
-    /// Reads of rows. A scan takes its thread for as long as it passes over deleted rows. The limit also bounds
-    /// the memory of the rows that are read at once.
+    /// Reads of rows. A scan keeps its thread while it passes over deleted rows. The limit on threads also
+    /// bounds the memory of the rows that are read at once.
     Rows,
     /// Reads of the history of jobs, and of profiles.
     JobReads,
@@ -70,7 +70,7 @@ impl WorkKind {
         Self::Long,
     ];
 
-    /// Returns the most threads that this work takes.
+    /// Returns the most threads that work of this kind may take at once.
     const fn threads(self) -> usize {
         match self {
             Self::Health | Self::Scrapes | Self::AuditEntries | Self::Queries => 1,
@@ -85,7 +85,7 @@ impl WorkKind {
         }
     }
 
-    /// Returns the most requests that may wait for a thread.
+    /// Returns the most requests of this kind that may wait for a thread.
     const fn waiting_max(self) -> usize {
         match self {
             // As many as one token may send at once. A hundred of the connections over TCP are left to requests
@@ -98,14 +98,14 @@ impl WorkKind {
         }
     }
 
-    /// Returns the most requests that may run or wait.
+    /// Returns the most requests of this kind that may run or wait.
     pub(super) const fn places(self) -> usize {
         self.threads() + self.waiting_max()
     }
 }
 
-/// The threads for blocking work: as many as all kinds of work may take together, so that work with a permit
-/// never waits for a thread. A thread is only started once it is needed.
+/// The number of threads for blocking work: as many as all kinds of work may take together, so that work with
+/// a permit never waits for a thread. A thread is only started once it is needed.
 pub(super) const BLOCKING_THREADS_MAX: usize = {
     let (mut sum, mut index) = (0, 0);
     while index < WorkKind::ALL.len() {
@@ -117,7 +117,8 @@ pub(super) const BLOCKING_THREADS_MAX: usize = {
     sum
 };
 
-/// The time after which a client may retry a refused request, in seconds.
+/// The `Retry-After` time, in seconds, in the response to a request that is refused because too much work of
+/// its kind waits.
 const RETRY_AFTER_S: u64 = 1;
 
 /// The permits of all kinds of work. Clones share them.
@@ -127,9 +128,9 @@ pub(super) struct WorkLimits(Arc<[WorkLimit; WorkKind::ALL.len()]>);
 /// The permits of one kind of work.
 #[derive(Debug)]
 struct WorkLimit {
-    /// A permit for each request that runs or waits.
+    /// A permit for each request that may run or wait. Work that is never refused needs none.
     places: Arc<Semaphore>,
-    /// A permit for each thread.
+    /// A permit for each thread that this kind of work may take.
     threads: Arc<Semaphore>,
 }
 
@@ -144,11 +145,11 @@ impl Default for WorkLimits {
 }
 
 impl WorkLimits {
-    /// Runs `work`, which may wait for the disk, on a thread for blocking work. Waits for the thread if the kind
-    /// has none left, which takes no thread.
+    /// Runs `work`, which may wait for the disk, on a thread for blocking work, and returns its result. If
+    /// all threads of the kind are busy, waits for one without blocking a thread.
     ///
     /// # Errors
-    /// 503 when too much work of the kind waits; also when `work` panics.
+    /// 503 when too much work of the kind waits already; 500 when `work` panics.
     pub(super) async fn run<T: Send + 'static>(
         &self,
         kind: WorkKind,
@@ -158,11 +159,11 @@ impl WorkLimits {
         self.on_thread(kind, Some(place), work).await
     }
 
-    /// Runs `work` as [`run`](Self::run) does, but never refuses it. This function is for what must follow work
-    /// that was let through, such as storing its response.
+    /// Runs `work` as [`run`](Self::run) does, but never refuses it, however much work waits. This is for
+    /// work that must follow a request that was not refused, such as storing its response.
     ///
     /// # Errors
-    /// When `work` panics.
+    /// 500 when `work` panics.
     pub(super) async fn run_unrefused<T: Send + 'static>(
         &self,
         kind: WorkKind,
@@ -171,10 +172,10 @@ impl WorkLimits {
         self.on_thread(kind, None, work).await
     }
 
-    /// Takes a permit to run or to wait, which is returned when the result is dropped.
+    /// Takes a permit for a request of this kind to run or to wait. Dropping the permit returns it.
     ///
     /// # Errors
-    /// 503 when all of them are taken.
+    /// 503 when all permits are taken.
     pub(super) fn place(&self, kind: WorkKind) -> Result<OwnedSemaphorePermit, Problem> {
         let places = Arc::clone(&self.limit(kind).places);
         places.try_acquire_owned().map_err(|_| {
@@ -237,7 +238,7 @@ mod tests {
         }
     }
 
-    /// Adds the files below `dir` that have `text`.
+    /// Adds the names of the files below `dir` that contain `text` to `found`.
     fn add_files_with(text: &str, dir: &Path, found: &mut Vec<String>) {
         for entry in fs::read_dir(dir).unwrap() {
             let path = entry.unwrap().path();

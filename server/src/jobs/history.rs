@@ -8,12 +8,12 @@ use ebb_storage::Db;
 
 use super::{JobView, ReadJobs};
 
-/// Read access to the history of a database without a node: none of its jobs runs.
+/// Read access to the jobs in the history of a database that no node has open. None of these jobs runs.
 #[derive(Debug)]
 pub struct JobHistory(Option<History>);
 
 impl JobHistory {
-    /// Opens the history of `db`, which is empty before the first job.
+    /// Opens the history of `db`. In a database that never had a job, it is empty.
     ///
     /// # Errors
     /// When the history is of another version, or the store fails.

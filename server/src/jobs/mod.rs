@@ -46,21 +46,22 @@ pub(crate) use self::wait::{Beside, WINDOW_S, runnable_tasks};
 
 /// Read access to jobs: to those of a node, of a server, or of a history.
 ///
-/// The parameter `id` of a method is the id of a job, or `last` for the latest one. Each method fails if
-/// there is no such job, the history cannot be read, or the server does not answer. All methods block.
+/// The parameter `id` of a method is the id of a job, or `last` for the latest one. A method fails if there
+/// is no such job, if the history cannot be read, or if the server does not answer. All methods block.
 pub trait ReadJobs {
     /// The error of the implementation, which is a node, a client of a server, or a history. It is not
     /// converted to a common type, because routes turn it into a response, and commands into an exit
     /// code.
     type Error: Error + Send + Sync + 'static;
 
-    /// Returns all known jobs, the oldest first.
+    /// Returns all jobs in the history, the oldest first. A node without a database returns the running jobs.
     fn list(&self) -> Result<Vec<JobView>, Self::Error>;
 
-    /// Returns a job, after waiting for its end for at most `wait`.
+    /// Returns a job. If it runs, first waits for its end, but for at most `wait`.
     fn show(&self, id: &str, wait: Duration) -> Result<JobView, Self::Error>;
 
-    /// Returns the attempts at the tasks of a job, in the order in which they ended.
+    /// Returns the attempts at the tasks of a job, in the order in which they ended. The history has at most
+    /// 10,000 of each job.
     fn attempts(&self, id: &str) -> Result<Vec<JobAttempt>, Self::Error>;
 
     /// Returns the profiles of applications: the CPU time and bytes of their tasks.
@@ -72,8 +73,8 @@ pub trait Jobs: ReadJobs {
     /// Starts a job.
     ///
     /// # Errors
-    /// When the request makes no sense, an input does not exist, or the output cannot be made. A refused job
-    /// leaves nothing behind.
+    /// When the request makes no sense, an input does not exist, or the output cannot be created. A refused
+    /// job leaves nothing behind.
     fn submit(&self, request: &JobRequest) -> Result<JobView, Self::Error>;
 
     /// Estimates how long a job would take. The job does not start, and leaves nothing behind.
@@ -82,22 +83,23 @@ pub trait Jobs: ReadJobs {
     /// See [`submit`](Self::submit).
     fn estimate(&self, request: &JobRequest) -> Result<Estimate, Self::Error>;
 
-    /// Requests that a job stops. Returns false if it is too late: its output is being put in place,
-    /// or its end is being recorded.
+    /// Requests that a job stops. Returns true if it will stop, and false if it is too late, because the
+    /// job's output is being put in place or its end is being recorded.
     ///
     /// # Errors
-    /// When the job has ended. The error names the state in which it ended.
+    /// When the job has ended, or is unfinished and does not run. The error names the state of the job.
     fn cancel(&self, id: &str) -> Result<bool, Self::Error>;
 
     /// Starts an unfinished job again. The job reads the snapshots that an earlier start made for it. A job
-    /// whose output is in place is recorded as succeeded instead. A job that must not start again, for example
-    /// because it was started too often, is recorded as failed; the result has the reason.
+    /// whose output is in place is recorded as succeeded instead. A job that must not start again, for
+    /// example because it was started too often, is recorded as failed; the result has the reason.
     ///
     /// # Errors
-    /// When the job runs or has ended, another job writes to its table, or this build does not know its
-    /// request: nothing changes. When the node shuts down, hanging tasks keep it from accepting jobs, or the
-    /// disk is full: the job stays unfinished, with its snapshots. When the job cannot start for another
-    /// reason, such as a missing input: it is recorded as failed.
+    /// - When the job runs or has ended, another job writes to its table, or this build does not know its
+    ///   request: nothing changes.
+    /// - When the node shuts down, hanging tasks keep it from accepting jobs, or the disk is full: the job
+    ///   stays unfinished, with its snapshots.
+    /// - When the job cannot start for another reason, such as a missing input: it is recorded as failed.
     fn restart(&self, id: &str) -> Result<RestartView, Self::Error>;
 
     /// Submits again, as another job, the request of a job that failed or was cancelled. An input

@@ -8,17 +8,18 @@ use utoipa::ToSchema;
 
 use super::wait::Wait;
 
-/// A job: its record, and its progress while it runs.
+/// A job: its record in the history, its progress while it runs, and its end.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct JobView {
     /// The record of the job in the history.
     pub record: JobRecord,
-    /// The run of the job, while it runs, and in the response to a request that waited for its end.
+    /// The inputs and the progress of the job: while it runs, and in the response to a request that waited
+    /// for its end.
     pub run: Option<Run>,
     /// The predicted end, if the job runs and there is a prediction.
     #[serde(default)]
     pub prediction: Option<Prediction>,
-    /// The end of the job, once it has ended, if its report was recorded.
+    /// The end of the job; `null` if it has not ended, or if there is no report of its run.
     pub end: Option<JobEnd>,
 }
 
@@ -29,20 +30,20 @@ pub struct Run {
     pub inputs: Vec<ReadInput>,
     /// The scheduling policy of the node.
     pub policy: String,
-    /// The estimate of the time that the job takes. It is made at submission, for jobs with a goal.
+    /// The estimate of the time that the job takes, made at its start; `null` for a job without a goal.
     pub estimate: Option<Estimate>,
     /// The progress of the job.
     pub progress: JobProgress,
 }
 
-/// An input as a report names it.
+/// An input of a job, for reports about the job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ReadInput {
     /// The name of the table, or the names of the files, that the job reads.
     pub name: String,
-    /// The snapshot of the table.
+    /// The snapshot of the table that the job reads; `null` for files.
     pub snapshot: Option<String>,
-    /// The problems of the files that were left out: a sentence for each, which names the file.
+    /// The reasons why files of the input were left out: a sentence for each file, which names it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub skipped: Vec<String>,
 }
@@ -50,18 +51,18 @@ pub struct ReadInput {
 /// The progress of a job.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct JobProgress {
-    /// The number of the job that runs now, from 1, in a chain of jobs that run one after the
+    /// The number of the step that runs now, from 1. A chain has several steps: jobs that run one after the
     /// other.
     pub step: u32,
-    /// The number of jobs in the chain; 1 for a single job.
+    /// The number of steps; 1 for a job that is no chain.
     pub steps: u32,
-    /// The progress of the job that runs now in the chain.
+    /// The progress of the step that runs now.
     pub status: JobStatus,
-    /// The reason why the job, though it had tasks to run, made little progress lately; null if it
-    /// made progress, or if no reason is known.
+    /// The reason why the job, though it had tasks to run, made little progress lately; `null` if it made
+    /// progress, or if no reason is known.
     #[serde(default)]
     pub waits: Option<Wait>,
-    /// The progress of a backup or a verification, which has no tasks.
+    /// The progress of a backup or a verification, which has no tasks; absent for other jobs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<ByteProgress>,
 }
@@ -69,19 +70,19 @@ pub struct JobProgress {
 /// The progress of a backup or a verification.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ByteProgress {
-    /// Bytes that are done: read, and for a backup copied where that is necessary.
+    /// The bytes of files that were read, and for a backup also copied where that is necessary.
     pub bytes_done: u64,
-    /// Bytes in all, as far as is known.
+    /// The total number of bytes to be done, as far as it is known.
     pub bytes_total: u64,
-    /// Bytes per second over the last ten seconds.
+    /// The mean rate over the last ten seconds, or since the start, in bytes per second.
     pub bytes_per_s: f64,
 }
 
 /// The predicted end of a job that runs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Prediction {
-    /// The predicted end, in milliseconds since 1970. The actual end is before or after it with the
-    /// same probability.
+    /// The predicted end, in milliseconds since 1970: the median. The actual end is as likely to come earlier
+    /// as later.
     pub finish_unix_ms: u64,
     /// The lower bound of the end, in milliseconds since 1970. In 9 of 10 cases, a job ends between
     /// this and `high_unix_ms`.
@@ -89,9 +90,9 @@ pub struct Prediction {
     /// The upper bound of the end, in milliseconds since 1970. In 9 of 10 cases, a job ends between
     /// `low_unix_ms` and this.
     pub high_unix_ms: u64,
-    /// The goal of the job, in milliseconds since 1970.
+    /// The time by which the job should end, in milliseconds since 1970; `null` for a job without a goal.
     pub goal_unix_ms: Option<u64>,
-    /// The time from the predicted end to the goal, in seconds; negative if the job will be late.
+    /// The time from the predicted end to the goal, in seconds; negative if the job is predicted to be late.
     pub slack_s: Option<f64>,
     /// The method of the prediction: `lookahead/` and the name of the policy that it assumes.
     pub method: String,
@@ -104,15 +105,15 @@ pub struct JobEnd {
     /// The runtime's report.
     pub report: JobReport,
     /// Whether the job was parked: it is unfinished, and the next server starts it again. If the outcome in
-    /// the report is a failure, that is the reason why this server accepted no further step of the job.
+    /// the report is a failure, its cause is the reason why this server accepted no further step of the job.
     pub parked: bool,
     /// The error that kept the history from recording that the job has ended or was parked, if there was one.
     /// Missing attempts are no such error: the record has their number.
     pub unrecorded: Option<String>,
-    /// The reason why the job took longer than its work needs, on average over its time.
+    /// The reason why the job took longer than its work needs, from averages over its whole run.
     #[serde(default)]
     pub waited: Option<Wait>,
-    /// Lines about the output, if there is more to it than rows: how much of each table a publication
+    /// Lines about the output, if there is more to report than its rows: how much of each table a publication
     /// wrote.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
@@ -135,11 +136,12 @@ pub struct Estimate {
 #[schema(as = RestartView)]
 #[serde(rename_all = "kebab-case")]
 pub enum Restart<J> {
-    /// The job runs.
+    /// The job has started again and runs.
     Runs(J),
-    /// The job had succeeded before, so it does not start again.
+    /// The output of the job was in place already, so the job is recorded as succeeded and does not start
+    /// again.
     HadSucceeded(Box<JobRecord>),
-    /// The job cannot start again, for this reason, and is recorded as failed.
+    /// The job must not start again, for the reason in this text, and is recorded as failed.
     GivenUp(String),
 }
 
@@ -147,7 +149,7 @@ pub enum Restart<J> {
 pub type RestartView = Restart<JobView>;
 
 impl JobView {
-    /// Returns the view of a job that does not run.
+    /// Returns the view of a job that does not run, made from its record alone.
     pub fn remembered(record: JobRecord) -> Self {
         let is_over = record.state != RecordState::Started;
         let report = record.report.clone().filter(|_| is_over);
@@ -208,7 +210,7 @@ impl Estimate {
 }
 
 impl<J> Restart<J> {
-    /// Converts the handle of the running job, if there is one.
+    /// Converts the running job of [`Restart::Runs`]. The other results stay as they are.
     pub fn map<V>(self, convert: impl FnOnce(J) -> V) -> Restart<V> {
         match self {
             Self::Runs(job) => Restart::Runs(convert(job)),

@@ -7,28 +7,28 @@ use ebb_scheduler::runtime::{JobState, JobStatus};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// The time over which the progress of a job is judged, in seconds. The governor, which measures the cores
-/// that are free for jobs, smooths the CPU use of other processes with a time constant of the same length.
+/// The time over which the progress of a job is judged, in seconds. It is as long as the time constant with
+/// which the governor smooths the CPU use of other processes (the governor measures which cores are free).
 pub(crate) const WINDOW_S: f64 = 2.0;
-/// A fraction (0 to 1) of the cores that a job could use. A job that gets at least this much counts as one
-/// that waits for nothing.
+/// The least fraction (0 to 1) of the cores that a job could use with which the job counts as making
+/// progress. A job that uses less is taken to wait for something.
 const PROGRESS_RATIO: f64 = 0.5;
-/// The least fraction (0 to 1) of the free cores that messages show as the percentage that jobs may
-/// use. Jobs that may use less are called stopped.
+/// The least fraction (0 to 1) of the free cores that messages about the guard show as a percentage. If the
+/// guard allows less, the message is that it has stopped jobs.
 const ALLOWED_RATIO_MIN: f64 = 0.01;
 
 /// The reason why a job that could run makes little progress.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Wait {
-    /// Other jobs come first, by the policy.
+    /// The scheduling policy gives cores to other jobs first.
     Jobs {
-        /// Cores that are left for all jobs, less this job's share: other jobs may use them.
+        /// The cores that are left for all jobs, less this job's share: the part that other jobs may use.
         share_cores: f64,
         /// Cores that are left for all jobs.
         left_cores: f64,
     },
-    /// Other processes use the cores.
+    /// Other processes of the machine use the cores.
     Others {
         /// Cores that other processes use.
         used_cores: f64,
@@ -39,8 +39,9 @@ pub enum Wait {
     Load {
         /// Cores that the load uses.
         used_cores: f64,
-        /// The limit of the server's cgroup, if it is used up, or less than the cores that other processes
-        /// leave; otherwise the cores that the server may run on.
+        /// The number of cores that `used_cores` is compared with: the limit of the server's cgroup, if it is
+        /// used up, or less than the cores that other processes leave; otherwise the cores that the server
+        /// may run on.
         cores: f64,
     },
     /// The guard, which limits jobs to keep the latency objective of the load, keeps them off cores that are
@@ -53,7 +54,7 @@ pub enum Wait {
         /// (objective - latency) / objective; negative if the objective is missed.
         slack_ratio: f64,
     },
-    /// The cgroup's limit on CPU (`cpu.max`) is used up.
+    /// The limit on CPU of the server's cgroup (`cpu.max`) is used up, or leaves too few cores for the job.
     Limit {
         /// The limit in cores.
         cores: f64,
@@ -63,7 +64,7 @@ pub enum Wait {
     },
 }
 
-/// The use of the machine's cores that may explain why a job makes little progress.
+/// The use of the machine's cores beside a job, which may explain why the job makes little progress.
 #[derive(Debug, Clone)]
 pub(crate) struct Beside {
     /// Cores that all jobs together may use at most.
@@ -72,19 +73,20 @@ pub(crate) struct Beside {
     pub(crate) cores: f64,
     pub(crate) load: LoadSample,
     /// The quantile of the latency objective, and the slack, (objective - latency) / objective, at the latest
-    /// decision of the guard, which limits jobs to keep the objective. `None` without an objective, and before
-    /// the first decision.
+    /// decision of the guard, which limits jobs to keep the objective. `None` without an objective, and
+    /// before the first decision.
     pub(crate) guard: Option<(Quantile, f64)>,
 }
 
 impl Beside {
-    /// Returns the use of the machine in the governor's latest control cycle; `None` before the first cycle.
+    /// Returns the use of the cores in the governor's latest control cycle; `None` before the first cycle.
     pub(crate) fn latest(governor: &Governor) -> Option<Self> {
         Some(Self::of(governor, governor.latest()?))
     }
 
-    /// Returns the mean use of the machine in the control cycles after `t_s`, in seconds of the runtime's
-    /// time; `None` if there was none.
+    /// Returns the use of the cores in the control cycles after `t_s`, in seconds of the runtime's time;
+    /// `None` if there was no cycle. The cores of the load and of other processes and the guard's limit are
+    /// means over the cycles; all other values are the latest ones.
     pub(crate) fn since(governor: &Governor, t_s: f64) -> Option<Self> {
         let samples = governor.history_after(t_s);
         let last = *samples.last()?;
@@ -110,7 +112,8 @@ impl Beside {
     }
 }
 
-/// Returns the number of a job's tasks that run or could run now.
+/// Returns the number of a job's tasks that run or could run now: while maps are left, all maps that are not
+/// done, and then the reduces. Returns 0 for a job that waits for another job, stops or has ended.
 pub(crate) fn runnable_tasks(status: &JobStatus) -> u32 {
     let is_ready = matches!(status.state, JobState::Waiting | JobState::Running);
     if !is_ready || !status.follows.is_empty() || status.maps_total == 0 {
@@ -126,7 +129,7 @@ impl Wait {
     /// Returns the reason why a running job with `tasks` runnable tasks used only `used_cores`
     /// lately; `None` if it used at least half of the cores that its tasks could use. Other jobs
     /// are the reason if the job's share, `share_hundredths` of a core, is less than half of the
-    /// cores that it would get alone. Otherwise [`of`](Self::of) finds the reason, if there is one.
+    /// cores that it would get alone. Otherwise [`of`](Self::of) finds the reason; `None` if it finds none.
     pub(crate) fn now(
         tasks: u32,
         (used_cores, share_hundredths): (f64, u32),
@@ -200,7 +203,7 @@ impl Wait {
     }
 }
 
-/// A sentence in the present tense, with `{:#}` in the past tense.
+/// Writes a clause in the present tense, or with `{:#}` in the past tense.
 impl fmt::Display for Wait {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let tense = |present, past| if f.alternate() { past } else { present };
@@ -263,10 +266,10 @@ mod tests {
 
     use super::*;
 
-    /// Returns a sample of a machine with two cores. The load uses `load` of them, other processes
-    /// use `others`. The guard, which limits jobs to keep the latency objective, lets them use the
-    /// fraction `allowed` of the rest. `limit` are the cores of the cgroup's limit, and the
-    /// fraction of periods in which it was used up.
+    /// Returns the use of a machine with two cores. The load uses `load` of them, and other processes
+    /// use `others`. The guard, which limits jobs to keep the latency objective, lets jobs use the
+    /// fraction `allowed` of the free cores. `limit` has the cores of the cgroup's limit, and the
+    /// fraction of periods in which the limit was used up.
     fn beside(load: f64, others: f64, allowed: f64, limit: Option<(f64, f64)>) -> Beside {
         let limit = limit.map(|(cores, throttled_ratio)| CpuLimit {
             cores,

@@ -14,33 +14,32 @@ use crate::node::{Node, RunningJob};
 /// The input of a look ahead: a simulation of the scheduler that predicts when jobs end.
 pub(super) struct Ahead {
     pub situation: Situation,
-    /// The CPU time expected for jobs, in hundredths of a core.
+    /// The capacity that jobs are expected to have over time, in hundredths of a core.
     pub expected: Availability,
     pub jobs: Vec<AheadJob>,
     now: BothTimes,
     policy: &'static str,
 }
 
-/// The difference between the two clocks (the runtime's and the machine's) at a job's start, in
-/// milliseconds, above which the machine's clock counts as set since then. There is always a small
-/// difference: a job is recorded before its input is split, and submitted to the runtime after
-/// that. If the split takes longer than this limit, the goal is computed as if the clock had been
-/// set, and is right as well.
+/// The machine's clock counts as set since a job's start if the recorded time of the start differs by
+/// more than this, in milliseconds, from the time that the runtime's clock implies. A small difference
+/// is normal: a job is recorded before its input is split, and submitted to the runtime after that. If
+/// the split takes longer than this, the goal counts from the submission, as in the runtime.
 const CLOCKS_DIFFER_MS: u64 = 1000;
 
 /// A moment by both clocks. The time of the runtime goes on evenly. The clock of the machine may be set, and
 /// goes on while the machine sleeps.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct BothTimes {
-    /// The moment in seconds of the runtime's time.
+    /// The moment by the runtime's clock, in seconds since the runtime started.
     pub s: f64,
     /// The moment by the machine's clock, in milliseconds since 1970.
     pub unix_ms: u64,
 }
 
 impl BothTimes {
-    /// Converts seconds of the runtime's time to milliseconds since 1970, by the clock as it is set at this
-    /// moment.
+    /// Converts seconds of the runtime's time to milliseconds since 1970, by the machine's clock as it was
+    /// set at the moment `self`.
     fn unix_ms_of(self, t_s: f64) -> u64 {
         let ahead_ms = (t_s - self.s) * 1e3;
         (self.unix_ms as f64 + ahead_ms).max(0.0) as u64
@@ -64,13 +63,14 @@ impl BothTimes {
 pub(super) struct AheadJob {
     pub id: JobId,
     pub running: RunningJob,
-    /// The goal of the whole job, also for a chain.
+    /// The time by which the job is to end; for a chain, a job of several steps, the time by which its last
+    /// step is to end. `None` if the job has no goal.
     pub goal: Option<BothTimes>,
 }
 
 impl AheadJob {
-    /// Returns the end of the job in the predictions `finishes`, in seconds of the runtime's time; `None` if
-    /// it is beyond the horizon.
+    /// Returns the end of the job in the predictions `finishes`, in seconds of the runtime's time. `None` if
+    /// it is more than a week ahead, if the policy panicked, or if `finishes` does not have the job.
     pub(super) fn finish_s(&self, finishes: &[Finish]) -> Option<f64> {
         let at = finishes.binary_search_by_key(&self.id, |finish| finish.job.id);
         finishes[at.ok()?].finish_s
@@ -123,7 +123,8 @@ impl Ahead {
         })
     }
 
-    /// Converts seconds of the runtime's time to milliseconds since 1970.
+    /// Converts seconds of the runtime's time to milliseconds since 1970, by the machine's clock as it was
+    /// set when this input was made.
     pub(super) fn unix_ms(&self, t_s: f64) -> u64 {
         self.now.unix_ms_of(t_s)
     }

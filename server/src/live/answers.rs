@@ -7,8 +7,8 @@ use super::outlook::Forecast;
 use super::{Live, Load, ObjectiveView};
 
 impl Live {
-    /// Returns the load of the last `seconds` seconds: a sample for each second if that is an hour at most,
-    /// otherwise a sample for each ten seconds.
+    /// Returns the load of the last `seconds` seconds, but at most of the last day: a sample for each second
+    /// if `seconds` is at most an hour, otherwise a sample for each ten seconds.
     pub fn load(&self, seconds: u32) -> Load {
         let now_unix_ms = now_unix_ms();
         let node = &self.shared.node;
@@ -34,7 +34,7 @@ impl Live {
         }
     }
 
-    /// Returns the forecast of the next `seconds` seconds; `None` before the first control cycle.
+    /// Returns the forecast of the next `seconds` seconds; `None` before the runtime's first control cycle.
     pub fn forecast(&self, seconds: u32) -> Option<Forecast> {
         let node = &self.shared.node;
         let now_unix_ms = now_unix_ms();

@@ -12,34 +12,37 @@ pub(super) const SECONDS_MAX: usize = 3600;
 pub(super) const COARSE_SECONDS: usize = 10;
 /// The number of coarse samples, of ten seconds each, that are kept.
 const COARSE_MAX: usize = 8640;
-/// The most points of CPU use (one per job and sample) that are kept in the one-second samples, and the most
-/// in the coarse samples; each of the two takes 5 MB. With more than 55 jobs at a time, the one-second
-/// samples cover less than an hour, and with more than 23, the coarse samples cover less than a day.
+/// The most points of CPU use (one per job and sample) in the one-second samples, and the most in the coarse
+/// samples: some 5 MB for each kind. With more than 55 jobs at a time, the one-second samples cover less
+/// than an hour, and with more than 23, the coarse samples cover less than a day.
 const JOB_POINTS_MAX: usize = 200_000;
 /// The most changes of the guard's action that are kept. The guard, which limits jobs to keep the latency
 /// objective, decides ten times a second.
 const GUARD_MAX: usize = 4096;
 
-/// The load, and the cores that it left to jobs, over a second or ten.
+/// A sample over one second or ten seconds: the load of the server, and the use of the cores.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct LoadPoint {
     /// The end of the sample, in milliseconds since 1970.
     pub at_unix_ms: u64,
-    /// Cores that the load used: all threads of the server except tasks of jobs.
+    /// Cores that the load used: all threads of the server except tasks of jobs. 0 if the options of the
+    /// server fix how many cores jobs may use: then this is not measured.
     pub load_cores: f64,
-    /// Cores that other processes used.
+    /// Cores that other processes used, as estimated. 0 if the options of the server fix how many cores
+    /// jobs may use.
     pub others_cores: f64,
     /// Cores that jobs used.
     pub analytics_cores: f64,
     /// Cores that jobs could use.
     pub capacity_cores: f64,
-    /// Requests served per second.
+    /// Requests served per second. Before the server has recorded one, the reads, commits and scans of the
+    /// store count.
     pub requests_per_s: f64,
-    /// The median of the latencies in microseconds; 0 without requests.
+    /// The median latency of the requests in microseconds; 0 without requests.
     pub p50_us: f64,
-    /// The 99th percentile of the latencies in microseconds; 0 without requests.
+    /// The 99th percentile of the requests' latencies in microseconds; 0 without requests.
     pub p99_us: f64,
-    /// The 99.9th percentile of the latencies in microseconds; 0 without requests.
+    /// The 99.9th percentile of the requests' latencies in microseconds; 0 without requests.
     pub p999_us: f64,
 }
 
@@ -54,7 +57,8 @@ pub struct GuardChange {
     /// The most cores that jobs may use after the change, as a fraction (0 to 1) of the cores that
     /// the load leaves.
     pub allowed_ratio: f64,
-    /// (objective - latency) / objective; negative if the objective is missed.
+    /// (objective - latency) / objective; negative if the objective is missed. 1 without requests. Also 1 if
+    /// the objective is a multiple of the latency without jobs, and that latency is still unknown.
     pub slack_ratio: f64,
 }
 
@@ -65,12 +69,13 @@ pub struct JobShare {
     pub job_id: String,
     /// The name of the job's application, such as `grep`.
     pub name: String,
-    /// Pairs of the end of a sample, in milliseconds since 1970, and the cores used in it.
+    /// Pairs of the end of a sample, in milliseconds since 1970, and the cores that the job used during the
+    /// sample.
     #[schema(value_type = Vec<Vec<f64>>)]
     pub points: Vec<(u64, f64)>,
 }
 
-/// The id and application of a job, shared by all of its points.
+/// The id and the application of a job. All samples of the job share one object.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct JobName {
     pub id: String,
@@ -87,7 +92,7 @@ pub(super) struct Moment {
 /// A sample as the event `sample` contains it, with the CPU use of all jobs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Sample {
-    /// The load, and the cores that it left to jobs.
+    /// The load of the server, and the use of the cores.
     #[serde(flatten)]
     pub point: LoadPoint,
     /// Cores that each job used, by the id of the job. Jobs that used none are left out.
@@ -121,7 +126,7 @@ impl Ring {
         }
     }
 
-    /// Removes the samples of this time and later ones.
+    /// Removes the samples that end at this time or later.
     fn forget_from(&mut self, unix_ms: u64) {
         let is_later = |last: &Moment| last.point.at_unix_ms >= unix_ms;
         while self.moments.back().is_some_and(is_later) {
@@ -155,7 +160,9 @@ impl Day {
         last.is_some_and(|last| last.point.at_unix_ms >= now_unix_ms)
     }
 
-    /// Adds a sample of a second. Returns true when the next coarse sample is due.
+    /// Adds a one-second sample, and removes all samples that do not end before it: the clock was set back.
+    /// Returns true when a coarse sample is due, for the last ten seconds: see
+    /// [`push_coarse`](Self::push_coarse).
     pub(super) fn push(&mut self, second: Moment) -> bool {
         self.forget_from(second.point.at_unix_ms);
         self.gathered.push(second.clone());
@@ -220,8 +227,9 @@ impl Day {
         true
     }
 
-    /// Returns the samples, the actions of the guard, which limits jobs to keep the latency
-    /// objective, and the CPU use of jobs in the last `seconds` before `now_unix_ms`.
+    /// Returns the samples, the actions of the guard, which limits jobs to keep the latency objective, and
+    /// the CPU use of jobs in the last `seconds` before `now_unix_ms`. The samples are those of one second if
+    /// `seconds` is at most [`SECONDS_MAX`], otherwise the coarse ones.
     pub(super) fn since(
         &self,
         now_unix_ms: u64,

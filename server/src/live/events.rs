@@ -20,12 +20,13 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::broadcast::{Receiver, Sender, channel};
 use tokio::time::sleep;
 
-/// The most events that a stream may be behind: four minutes of samples. A stream that is further behind ends.
+/// The most events that a stream may be behind: four minutes of samples, if there are no other events. A
+/// stream that is further behind ends.
 const BEHIND_MAX: usize = 256;
 /// The number of latest events that are kept for clients that reconnect.
 const KEPT_MAX: usize = 1024;
 /// The number of groups of streams, called steps, which get an event one after the other. With 256
-/// streams, half of the most connections of a server, a step has 13.
+/// streams, the most of one listener of HTTP, a step has 13.
 const STEPS: u32 = 20;
 /// The time between the deliveries of an event to two steps (groups of streams). The last step gets
 /// it 0.19 s after the first: events of one second do not mix with those of the next, and people do
@@ -37,7 +38,7 @@ const RESET: &[u8] = b"event: reset\ndata: {}\n\n";
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Event {
-    /// The id. Ids ascend, also over a restart of the server.
+    /// The id. Ids ascend, also over a restart of the server, as long as its clock is not set back.
     pub id: u64,
     /// The event in the format of `text/event-stream`.
     pub text: Bytes,
@@ -66,8 +67,8 @@ pub struct Subscription {
     /// The time that an event is held back if the stream waited for it, so that not all streams get
     /// the event at once.
     delay: Duration,
-    /// The event that is being held back. It is kept here because the future that waits may be
-    /// dropped.
+    /// The event that is being held back. It is kept here because the caller may drop the future of
+    /// [`next`](Self::next) meanwhile.
     delayed: Option<Bytes>,
 }
 
@@ -104,8 +105,9 @@ impl Events {
         }
     }
 
-    /// Returns the position of a new stream: at the end of the queue, or right after the event with the id
-    /// `after`. If the events after that one are no longer kept, the stream begins with [`RESET`].
+    /// Returns the position of a new stream: right after the event with the id `after`, or, without `after`,
+    /// at the end of the queue. If the events after `after` are no longer kept, or the id is unknown, the
+    /// stream begins with [`RESET`] and goes on with new events.
     pub(super) fn subscribe(&self, after: Option<u64>) -> Subscription {
         let mut queue = self.lock();
         let missed = match after {

@@ -23,8 +23,8 @@ use crate::node::{Node, RunningJob, StoreRequests};
 
 /// The time between two samples.
 const EVERY: Duration = Duration::from_secs(1);
-/// The greatest fraction (0 to 1) of one core's time for predictions of when jobs end. With many jobs
-/// they are made less often.
+/// The greatest fraction (0 to 1) of one core's time for predictions of when jobs end. With many jobs, a
+/// prediction takes longer, so they are made less often.
 const LOOK_AHEAD_PART: f64 = 0.01;
 
 /// The seconds between two checks whether publications pin too many bytes of old versions. A check
@@ -65,8 +65,8 @@ impl Drop for Gathering {
     }
 }
 
-/// The source of the rates of requests: the server's recorder, or the store as long as the server has
-/// recorded no request.
+/// The source of the rates and latencies of requests: the server's recorder, or the store as long as the
+/// server has recorded no request.
 struct Requests {
     recorded: Option<Box<dyn RequestSource>>,
     has_recorded: bool,
@@ -112,11 +112,11 @@ struct Gatherer {
     stops: Stops,
     /// The time of the last sample, in seconds of the runtime's time.
     sampled_s: f64,
-    /// The earliest time of the next look ahead, which predicts when jobs end, in seconds of the runtime's
-    /// time.
+    /// The earliest time, in seconds of the runtime's time, of the next look ahead, which predicts when jobs
+    /// end.
     look_ahead_at_s: f64,
-    /// The earliest time of the next look at how many bytes of old versions are kept for the next
-    /// publications, in seconds of the runtime's time.
+    /// The earliest time, in seconds of the runtime's time, of the next check whether publications pin too
+    /// many bytes of old versions.
     look_at_pins_s: f64,
     /// The names of the jobs in the last sample, by the runtime's ids.
     names: BTreeMap<JobId, Arc<JobName>>,
@@ -260,9 +260,9 @@ impl Gatherer {
         moment
     }
 
-    /// Reads the decisions since the last sample of the latency guard, which limits jobs to keep
-    /// the latency objective. Keeps each change of the guard's action, sends an event for it, and
-    /// logs when jobs stop getting CPU time and when they get some again.
+    /// Reads the decisions that the latency guard, which limits jobs to keep the latency objective, has
+    /// made since the last call. Keeps each change of the guard's action, and sends an event for it. Logs
+    /// when jobs stop getting CPU time and when they get some again.
     fn guard(&mut self, now_unix_ms: u64) {
         let Some(governor) = self.shared.node.governor() else {
             return;
@@ -315,8 +315,8 @@ impl Gatherer {
         self.states = states;
     }
 
-    /// Sends events for snapshots that were created or deleted. The first sample has no earlier one to
-    /// compare with.
+    /// Sends events for snapshots that were created or deleted since the last call. The first call sends
+    /// none.
     fn snapshots(&mut self) {
         let Some(db) = self.shared.node.db() else {
             return;
@@ -340,9 +340,9 @@ impl Gatherer {
         self.snapshots = Some(now);
     }
 
-    /// Releases those pins of publications that take too much of the disk: a pin keeps old
-    /// versions, so that the next publication can write only changes. Does nothing before the next
-    /// check is due.
+    /// Releases the pins that take more of the disk than their publications allow. A pin keeps the old
+    /// versions of a published table, so that its next publication can write only the changes. Does nothing
+    /// before the next check is due.
     fn pins(&mut self, now_s: f64) {
         if now_s < self.look_at_pins_s {
             return;
@@ -372,9 +372,9 @@ impl Gatherer {
         }
     }
 
-    /// Predicts the ends of the running jobs by a simulation of the scheduler, if there are jobs
-    /// and the next look ahead is due. Clients see the predictions with the jobs. The
-    /// [`Ledger`](super::prediction::Ledger) gets them for a comparison with the actual ends.
+    /// Predicts the ends of the running jobs by a simulation of the scheduler, if there are jobs and the next
+    /// look ahead is due. Stores each prediction in its job, for clients, and in the
+    /// [`Ledger`](super::prediction::Ledger), which will compare it with the actual end.
     fn look_ahead(&mut self, now_s: f64, has_jobs: bool) {
         if !has_jobs || now_s < self.look_ahead_at_s {
             return;

@@ -79,8 +79,8 @@ struct State {
 }
 
 /// Predicts the ends of the jobs of a node's runtime, without a correction by the errors of earlier
-/// predictions. Empty before the first control cycle, and for an unmanaged runtime, which does not limit
-/// jobs and has no policy.
+/// predictions. The result is empty before the runtime's first control cycle, and for an unmanaged runtime,
+/// which does not limit jobs and has no policy.
 #[must_use]
 pub fn look_ahead(node: &Node) -> Vec<Finish> {
     let ahead = Ahead::of(node);
@@ -92,11 +92,12 @@ pub fn look_ahead(node: &Node) -> Vec<Finish> {
 pub struct Load {
     /// The time of the response, in milliseconds since 1970.
     pub now_unix_ms: u64,
-    /// Cores that the server may use.
+    /// Cores of the machine that the server may use, for the load and for jobs.
     pub cores: u32,
-    /// The latency objective of the load.
+    /// The latency objective of the load; `null` if there is none.
     pub objective: Option<ObjectiveView>,
-    /// The samples, the oldest first.
+    /// The samples of the load, the oldest first: one per second, or one per ten seconds for a span of more
+    /// than an hour.
     pub samples: Vec<LoadPoint>,
     /// The decisions by which the guard, which limits the cores of jobs to keep the objective,
     /// changed its action; the oldest first.
@@ -139,19 +140,20 @@ impl Live {
     /// Predicts the end of a hypothetical job, and the goals that other jobs would miss because of it.
     ///
     /// # Errors
-    /// When the job makes no sense, or no profile of such jobs is known.
+    /// When the job makes no sense, the job that it is to be like does not exist, no profile of such jobs is
+    /// known, the server has not measured its load yet, or the history cannot be read.
     pub fn what_if(&self, job: &WhatIf) -> Result<WhatIfAnswer, ebb_jobs::JobError> {
         what_if::answer(&self.shared, job)
     }
 
     /// Opens a stream of new events. With `after`, the id of the last event that the client has, the stream
-    /// begins with the events since then; if they are no longer kept, with a reset, which means that the
-    /// client has to fetch the state again.
+    /// begins with the events since then. If these are no longer kept, or the id is unknown, it begins with a
+    /// reset, which means that the client has to fetch the state again.
     pub fn subscribe(&self, after: Option<u64>) -> Subscription {
         self.shared.events.subscribe(after)
     }
 
-    /// Ends all streams, and waits for the thread.
+    /// Ends all streams of events, stops the sampling thread, and waits for its end.
     pub fn close(&self) {
         self.shared.events.close();
         let gathering = self.gathering.lock();

@@ -29,13 +29,14 @@ const WINDOWS_MIN: usize = 5;
 /// on either side.
 const TAIL: f64 = 0.05;
 
-/// The forecast by which the policy plans, as the cores that are kept from jobs.
+/// The forecast by which the policy plans, as the cores that jobs are expected not to get.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Forecast {
     /// The time of the response, in milliseconds since 1970.
     pub made_at_unix_ms: u64,
-    /// The source of the forecast: `given` to the server; `last-ten-minutes` if the policy assumes that a
-    /// moving average over about the last ten minutes stays; `fixed` for a constant capacity.
+    /// The source of the forecast: `given` for one that the server was started with or got later;
+    /// `last-ten-minutes` for a moving average over about that time, which the policy assumes to stay;
+    /// `fixed` for a constant capacity.
     pub source: String,
     /// The points of the forecast, the nearest first.
     pub points: Vec<ForecastPoint>,
@@ -52,7 +53,7 @@ pub struct ForecastPoint {
     pub at_unix_ms: u64,
     /// Cores that jobs are expected not to get, because the load or other processes use them, or
     /// because the guard limits jobs to keep the latency objective: the cores of the machine less
-    /// the reserve, less those that are forecast for jobs.
+    /// the reserve, which jobs never get, and less the cores that are forecast for jobs.
     pub load_cores: f64,
     /// The lower end of the interval around `load_cores`. By the errors of past forecasts, the
     /// actual value is above it in 95 of 100 cases. 0 until five forecasts of one minute have been
@@ -75,11 +76,12 @@ pub struct ForecastErrorView {
     pub windows: usize,
 }
 
-/// Returns the CPU time expected for jobs from `now_s` on, in hundredths of a core.
+/// Returns the capacity that jobs are expected to have from `now_s` on, in hundredths of a core.
 ///
-/// If a forecast was `given`, the result is the forecast times the ratio of the recent measurements to its
-/// recent values: the share that the guard takes and the error of the forecast are assumed to stay. Otherwise
-/// the result goes from the recent mean to `planned`, the moving average over about ten minutes.
+/// If a forecast was `given`, the result is this forecast times a ratio: the CPU time that jobs could
+/// recently use, divided by what was forecast for that time. So the share that the guard takes and the error
+/// of the forecast are assumed to stay. Otherwise the result goes from the recent mean to `planned`, the
+/// moving average over about ten minutes.
 ///
 /// `lately` has the times and capacities of recent control cycles, in ascending order.
 pub(super) fn expected(
@@ -151,9 +153,9 @@ struct Window {
 }
 
 impl ForecastErrors {
-    /// Adds a measurement: in the `length_s` seconds before `now_s`, jobs could use `cores`. If a
-    /// window of the forecast has ended, keeps its error and begins the next one, with `planned`:
-    /// the forecast from now on, in hundredths of a core.
+    /// Adds a measurement to the open window: in the `length_s` seconds before `now_s`, jobs could use
+    /// `cores`. Once the window has lasted [`WINDOW_S`], keeps its error and begins the next one with
+    /// `planned`, the forecast from now on, in hundredths of a core. The first call only begins a window.
     pub(super) fn take(&mut self, now_s: f64, length_s: f64, cores: f64, planned: &Availability) {
         if let Some(open) = &mut self.open {
             open.cores_s += cores * length_s;
@@ -199,8 +201,8 @@ impl ForecastErrors {
         Some((at(TAIL), at(1.0 - TAIL)))
     }
 
-    /// Returns the points of a forecast over `seconds` from `now_s` on. `cores` are those of the machine less
-    /// the reserve.
+    /// Returns 121 points of the forecast `planned`, at equal distances from `now_s` to `seconds` later.
+    /// `cores` are those of the machine less the reserve.
     pub(super) fn points(
         &self,
         planned: &Availability,

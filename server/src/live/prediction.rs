@@ -28,7 +28,8 @@ const BELIEVED: f64 = 5.0;
 /// The standard deviation of the errors, as the prior assumes it. An error is the logarithm of the ratio of
 /// the actual remaining time of a job to the predicted one.
 const BELIEVED_SD: f64 = 0.2;
-/// The 95th percentile of the normal distribution: the interval contains 9 of 10 cases.
+/// The 95th percentile of the standard normal distribution: an interval of this many standard deviations on
+/// either side of the mean contains 9 of 10 cases.
 const Z: f64 = 1.645;
 /// The most predictions of a running job that are kept. When there are that many, every second one is
 /// dropped, and from then on half as many of the new ones are added.
@@ -45,11 +46,11 @@ pub(super) struct Around {
 /// The errors of the predicted ends of jobs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct PredictionErrorView {
-    /// The number of jobs whose errors are in the mean: the latest ones, 64 at most, that succeeded and had a
-    /// prediction in the first half of their time.
+    /// The number of jobs whose errors are in `mean_error_ratio`: the latest ones, 64 at most, that succeeded
+    /// and had a prediction in the first half of their running time.
     pub jobs: usize,
-    /// The mean of |end - predicted end|, divided by the time that remained at the prediction; 0
-    /// without jobs.
+    /// The mean of the jobs' relative errors. The relative error of a job is |end - predicted end|, divided
+    /// by the time from the prediction to the end. 0 without jobs.
     pub mean_error_ratio: f64,
 }
 
@@ -61,8 +62,8 @@ pub(super) struct Ledger {
     /// The logarithm of the ratio of the actual remaining time to the predicted one, for each of the latest
     /// jobs that succeeded.
     errors: VecDeque<f64>,
-    /// The relative errors of the predictions for the same jobs: |end - predicted end|, divided by
-    /// the time that remained at the prediction.
+    /// The relative errors of the predictions for the jobs in `errors`: |end - predicted end|, divided by the
+    /// time from the prediction to the end.
     parts: VecDeque<f64>,
 }
 
@@ -131,8 +132,8 @@ impl Ledger {
         }
     }
 
-    /// Returns the end `finish_s` that a look ahead predicted, corrected by past errors, with the interval
-    /// around it.
+    /// Corrects the end `finish_s`, which a look ahead predicted, by the errors of earlier predictions.
+    /// Returns the corrected end, with the interval that contains the actual end in 9 of 10 cases.
     pub(super) fn around(&self, now_s: f64, finish_s: f64) -> Around {
         let n = self.errors.len() as f64;
         let mean = self.errors.iter().sum::<f64>() / (BELIEVED + n);

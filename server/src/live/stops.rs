@@ -26,8 +26,8 @@ pub(super) enum Stop {
 impl Stops {
     /// Notes the guard's decisions of one second. Returns [`Stop::Begins`] if one of them leaves
     /// jobs no CPU time, unless a stop has begun already, and [`Stop::Ends`] after [`CALM_SAMPLES`]
-    /// seconds without such a decision. A pause is no stop: during a pause, the guard measures the
-    /// load without jobs.
+    /// seconds without such a decision; otherwise `None`. A pause is no stop: during a pause, the guard
+    /// measures the load without jobs.
     pub(super) fn note(&mut self, decided: &[GuardSample]) -> Option<Stop> {
         let stops = |sample: &GuardSample| sample.allowed <= 0.0 && sample.action != Action::Pause;
         if decided.iter().any(stops) {

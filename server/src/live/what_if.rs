@@ -26,7 +26,7 @@ const TASKS_MAX: u32 = 1_000_000;
 /// The longest task and the latest goal, in seconds: ten years. The weight has the same bound.
 const SECONDS_MAX: f64 = 315_360_000.0;
 
-/// A hypothetical job.
+/// A hypothetical job, described in one of three ways.
 #[derive(Debug, Clone, PartialEq)]
 pub enum WhatIf {
     /// A job with this request. The number of its tasks follows from the input, their length from
@@ -44,10 +44,10 @@ pub enum WhatIf {
 pub struct LikeJob {
     /// The id of the running or ended job whose tasks the hypothetical job has.
     pub like: String,
-    /// The goal in seconds from now.
+    /// The goal: the number of seconds from now within which the job is to end. No goal by default.
     #[serde(default)]
     pub goal_s: Option<f64>,
-    /// The weight; 1 by default.
+    /// The weight of the job relative to other jobs, for policies that share by weight; 1 by default.
     #[serde(default)]
     pub weight: Option<f64>,
 }
@@ -66,10 +66,10 @@ pub struct Tasks {
     /// CPU time of a reduce task, in seconds; by default that of a map task.
     #[serde(default)]
     pub reduce_s: Option<f64>,
-    /// The goal in seconds from now.
+    /// The goal: the number of seconds from now within which the job is to end. No goal by default.
     #[serde(default)]
     pub goal_s: Option<f64>,
-    /// The weight; 1 by default.
+    /// The weight of the job relative to other jobs, for policies that share by weight; 1 by default.
     #[serde(default)]
     pub weight: Option<f64>,
 }
@@ -77,8 +77,9 @@ pub struct Tasks {
 /// The predicted effect of a hypothetical job.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct WhatIfAnswer {
-    /// The time of the prediction by the server's clock, in milliseconds since 1970, to subtract from the other
-    /// times: the client's clock may be set differently. Older servers leave it out.
+    /// The time of the prediction by the server's clock, in milliseconds since 1970. Clients subtract it from
+    /// the other times to get durations, because their own clocks may be set differently. Older servers leave
+    /// it out.
     #[serde(default)]
     pub now_unix_ms: Option<u64>,
     /// The predicted end, in milliseconds since 1970; null if it is not within a week.
@@ -89,17 +90,17 @@ pub struct WhatIfAnswer {
     /// The upper bound of the end, in milliseconds since 1970. In 9 of 10 cases, a job ends between
     /// `low_unix_ms` and this. Null if `finish_unix_ms` is null.
     pub high_unix_ms: Option<u64>,
-    /// Whether the job would meet its goal; null without a goal.
+    /// Whether the job would meet its goal; false also if `finish_unix_ms` is null. Null without a goal.
     pub meets_goal: Option<bool>,
-    /// The jobs that would meet their goals without this job, and would miss them with it, by two
-    /// predictions that are not corrected by the errors of earlier ones.
+    /// The jobs that would meet their goals without the hypothetical job, and would miss them with it. This
+    /// follows from two predictions, which are not corrected by the errors of earlier ones.
     pub victims: Vec<Victim>,
     /// The time that the prediction took, in milliseconds.
     pub answered_in_ms: f64,
 }
 
-/// A job that another one would make late. Its predicted ends are not corrected by the errors of
-/// earlier predictions, so they can differ from the end that the list of jobs has for it.
+/// A job that the hypothetical job would make late. The predicted ends here are not corrected by the errors
+/// of earlier predictions, so they can differ from the predicted end of the job in the list of jobs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Victim {
     /// The id of the job.
@@ -110,7 +111,8 @@ pub struct Victim {
     pub goal_unix_ms: u64,
     /// The predicted end without the hypothetical job, in milliseconds since 1970.
     pub finish_without_unix_ms: u64,
-    /// The predicted end with the hypothetical job; null if it is not within a week.
+    /// The predicted end with the hypothetical job, in milliseconds since 1970; null if it is not within a
+    /// week.
     pub finish_with_unix_ms: Option<u64>,
 }
 
@@ -219,8 +221,8 @@ fn checked(what: &str, value: Option<f64>) -> Result<Option<f64>, JobError> {
     }
 }
 
-/// Returns a hypothetical job with tasks like those of the job `id`. If that has ended, the number
-/// and length of its tasks follow from its attempts in the history.
+/// Returns a hypothetical job with tasks like those of the job `id`. If that job does not run, the number
+/// and length of the tasks follow from its successful attempts in the history.
 fn like_job(node: &Node, ahead: &Ahead, id: &str) -> Result<HypotheticalJob, JobError> {
     let id = node.job(id)?.id;
     let running = ahead.jobs.iter().find(|job| job.running.id() == id);

@@ -15,7 +15,8 @@ pub struct CertificateCollector {
 
 impl CertificateCollector {
     /// Creates the metric for the certificate of these listeners, each `cql` or `http`. `expires_unix_s`
-    /// returns the time at which it expires, in seconds since the Unix epoch; without one there is no metric.
+    /// returns the time at which the certificate expires, in seconds since 1970. While it returns `None`,
+    /// there is no metric.
     pub fn new(
         listeners: Vec<&'static str>,
         expires_unix_s: impl Fn() -> Option<u64> + Send + Sync + 'static,

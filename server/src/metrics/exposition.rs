@@ -11,7 +11,8 @@ pub enum Format {
 }
 
 impl Format {
-    /// Returns the format that a scraper requests with its `Accept` header.
+    /// Returns the format for a scraper with this `Accept` header: OpenMetrics if the header names it,
+    /// otherwise Prometheus.
     #[must_use]
     pub fn accepted(accept: &str) -> Self {
         if accept.contains("application/openmetrics-text") {

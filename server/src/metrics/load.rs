@@ -7,14 +7,14 @@ use ebb_colocate::{Action, GuardSample, LatencyCounts, LoadSample};
 use super::sheet::{Sheet, write_each};
 use crate::node::Node;
 
-/// Upper bounds of the buckets of latencies of requests, in seconds.
+/// Upper bounds of the buckets in histograms of request latencies, in seconds.
 pub const REQUEST_BOUNDS_S: [f64; 17] = [
     5e-5, 1e-4, 2e-4, 5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 2e-2, 5e-2, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0,
 ];
 
-/// Upper bounds of the buckets of latencies of stages, in seconds. A stage of a point request takes
-/// microseconds, so the buckets begin lower than those of requests. They are narrower too, because stages
-/// differ mostly in their tails.
+/// Upper bounds of the buckets in histograms of the stages of a CQL request (queued, executed, sent), in
+/// seconds. A stage of a point request takes microseconds, so these buckets begin lower than those of whole
+/// requests. They are narrower too, because stages differ mostly in their tails.
 pub const STAGE_BOUNDS_S: [f64; 25] = [
     2e-6, 3e-6, 5e-6, 7e-6, 1e-5, 1.5e-5, 2e-5, 3e-5, 5e-5, 7e-5, 1e-4, 1.5e-4, 2e-4, 3e-4, 5e-4,
     7e-4, 1e-3, 1.5e-3, 2e-3, 3e-3, 5e-3, 1e-2, 3e-2, 0.1, 1.0,
@@ -90,7 +90,8 @@ pub(super) fn write_guard(sheet: &mut Sheet<'_>, guarded: &GuardSample) -> fmt::
 }
 
 /// Returns the sum of the latencies in seconds, and for each bucket its upper bound and the number of
-/// latencies in it. The buckets have the given bounds, ascending; a last bucket has no bound.
+/// latencies in this bucket alone. The buckets have the bounds `bounds_s`, ascending; a last bucket, up to
+/// infinity, has the longer latencies.
 pub fn latency_buckets(counts: &LatencyCounts, bounds_s: &[f64]) -> (f64, Vec<(f64, u64)>) {
     let mut left = counts.total();
     let mut buckets = Vec::with_capacity(bounds_s.len() + 1);

@@ -44,7 +44,7 @@ use crate::node::Node;
 /// The prefix of the names of all metrics but those that `Metrics::collecting_plain` adds.
 const PREFIX: &str = "ebb";
 
-/// The metrics of a node, and of the servers around it.
+/// The metrics of a node, and those of further collectors, such as that of the CQL server.
 #[derive(Debug)]
 pub struct Metrics {
     prefixed: Registry,
@@ -52,7 +52,8 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// Returns the metrics of `node`, without those of other collectors, which can be added.
+    /// Returns the metrics of `node` alone. [`collecting`](Self::collecting) and
+    /// [`collecting_plain`](Self::collecting_plain) add those of other collectors.
     pub fn of(node: Arc<Node>) -> Self {
         let mut prefixed = Registry::with_prefix(PREFIX);
         prefixed.register_collector(Box::new(NodeCollector(node)));

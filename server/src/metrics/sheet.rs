@@ -82,7 +82,8 @@ impl Sheet<'_> {
         metric.encode_histogram::<NoLabelSet>(sum, count, buckets, None)
     }
 
-    /// Writes a fact that stays the same while the process runs, as the label of a gauge that is 1.
+    /// Writes a fact that stays the same while the process runs, such as the version, as a label of a gauge
+    /// whose value is always 1.
     pub(super) fn info(&mut self, name: &str, help: &str, label: (&str, &str)) -> fmt::Result {
         let mut metric = (self.0).encode_descriptor(name, help, None, MetricType::Gauge)?;
         metric.encode_family(&[label])?.encode_gauge(&1_i64)

@@ -8,8 +8,9 @@ use ebb_storage::TableStats;
 
 use super::sheet::Sheet;
 
-/// The most tables that have metrics of their own: the largest tables. The sums of the others share one
-/// label, because every value of a label is a time series for the monitoring system to keep.
+/// The most names of tables with metrics of their own: those of the largest live tables, then those of
+/// dropped tables. All other tables share one label, because every value of a label is a time series for the
+/// monitoring system to keep.
 const NAMED_MAX: usize = 200;
 /// The label, in place of a keyspace's and a table's name, of the sums over the tables beyond [`NAMED_MAX`].
 const OTHERS: &str = "(others)";
@@ -81,7 +82,8 @@ pub(super) fn write(sheet: &mut Sheet<'_>, tables: &[TableStats]) -> fmt::Result
     sheet.gauge("write_pressure_ratio", help, pressure)
 }
 
-/// Groups the tables by name, the largest live tables first and the dropped ones last.
+/// Groups the tables by name: first the live tables, the largest first, then the dropped ones. Tables whose
+/// name comes after [`NAMED_MAX`] names are in the group [`OTHERS`].
 fn groups(tables: &[TableStats]) -> Vec<Group<'_>> {
     let mut order: Vec<&TableStats> = tables.iter().collect();
     order.sort_by_key(|table| {

@@ -13,7 +13,7 @@ use ebb_test_support::wait::until;
 use super::*;
 use crate::node::NodeOptions;
 
-/// Returns the values by name and labels, as a scraper of the older format reads them.
+/// Returns the values in a text in Prometheus' older format, by name and labels.
 fn scraped(text: &str) -> BTreeMap<&str, f64> {
     let samples = text.lines().filter(|line| !line.starts_with('#'));
     let parsed = samples.map(|line| {
@@ -165,8 +165,8 @@ fn every_sample_is_declared_once_with_a_text_and_in_basic_units() {
     }
 }
 
-/// A collector of all metrics of the load and of the latency guard. A real node has some of them
-/// only after it has measured for a while.
+/// A collector that writes all metrics of the load and of the latency guard, with invented values. A real
+/// node has some of these metrics only after it has measured for a while.
 #[derive(Debug)]
 struct Measured;
 

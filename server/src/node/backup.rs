@@ -129,7 +129,7 @@ impl Node {
         self.backup_times.last(now_unix_ms())
     }
 
-    /// Logs how a backup ended, and keeps the time of a good one. If the history has the record of its
+    /// Logs how a backup ended, and keeps its time if it has no damage. If the history has the record of its
     /// start (`is_recorded`), adds the end to the record.
     fn end_backup(
         &self,
@@ -176,8 +176,8 @@ const BACKUP_TIMES_MAX: usize = 1000;
 pub(super) struct BackupTimes(Mutex<BTreeSet<u64>>);
 
 impl BackupTimes {
-    /// Reads the times of the backups in the history of a database, the newest record first, up to a record
-    /// that cannot be read.
+    /// Reads the times of the backups without damage in the history of a database, the newest record first,
+    /// up to a record that cannot be read. There are none without a database.
     pub(super) fn recorded(db: Option<&Db>) -> Self {
         let history = db.and_then(|db| History::existing(db).ok().flatten());
         let times = history.iter().flat_map(History::good_backups_unix_ms);

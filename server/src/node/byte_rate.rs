@@ -10,7 +10,7 @@ const WINDOW_S: f64 = 10.0;
 /// and so the memory.
 const MARK_EVERY_S: f64 = 1.0;
 
-/// The recent rate of a piece of work, which begins when this is created.
+/// The recent rate of a piece of work, in bytes per second. The work begins when this is created.
 #[derive(Debug)]
 pub(super) struct ByteRate {
     begun: Instant,
@@ -31,7 +31,7 @@ impl ByteRate {
         self.window.note(bytes_done, now_s);
     }
 
-    /// Returns the bytes per second over the last ten seconds, or since the start.
+    /// Returns the bytes per second over the last ten seconds, or since the start if that is more recent.
     pub(super) fn bytes_per_s(&self) -> f64 {
         self.window.bytes_per_s(self.now_s())
     }

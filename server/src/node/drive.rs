@@ -24,22 +24,22 @@ use crate::jobs::{JobEnd, Wait};
 /// The steps of a job, each of them one job of the runtime. Only a chain has more than one.
 struct Steps {
     runtime: Arc<Runtime>,
-    /// The source of the jobs of a chain; `None` for a single job.
+    /// The source of the steps of a chain; `None` for a job of one step.
     chain: Option<Box<dyn Chain>>,
     /// The goal of the whole job: the time by which its last step shall have ended, in seconds of the
     /// runtime's time.
     goal_s: Option<f64>,
     /// The most cores that each step, a job of the runtime, uses at a time.
     cores: u32,
-    /// The profile of an earlier job of the same work, or at least of the same application; `None` if there
-    /// was none.
+    /// The measured profile (CPU time and bytes of tasks) of an earlier job with the same work, or at least
+    /// with the same application; `None` if there is none.
     known: Option<KnownProfile>,
     /// The recorder of task attempts; `None` on a node without a history.
     recorder: Option<Arc<Recorder>>,
 }
 
 impl Steps {
-    /// Submits the first step of `work`. All steps together are to take at most `goal_s` seconds.
+    /// Submits the first step of `work`. The last step is to end within `goal_s` seconds of this submission.
     fn submit_first(
         runtime: Arc<Runtime>,
         work: Work,
@@ -76,9 +76,9 @@ impl Steps {
         self.chain.as_ref().map_or(1, |chain| chain.length())
     }
 
-    /// Returns step `number`, the next job of the chain; `None` if there is none. `done` is the
-    /// report of the step before. This step and each later one get an equal part of the time that
-    /// is left until the goal.
+    /// Returns step `number`, the next job of the chain; `None` after the last one, and for a job that is no
+    /// chain. `done` is the report of the step before; `None` for the first step. This step and each later
+    /// one get an equal part of the time that is left until the goal.
     fn next(&mut self, number: u32, done: Option<&JobReport>) -> Result<Option<JobSpec>, JobError> {
         let Some(chain) = &mut self.chain else {
             return Ok(None);
@@ -106,10 +106,10 @@ impl Steps {
         Ok(self.runtime.submit(spec)?)
     }
 
-    /// Waits for the end of the job's current step, then runs its later steps, one after the other,
-    /// until one does not succeed. Returns one report for the whole job, and whether the job is to be
-    /// left for a later start: the runtime accepted no more jobs when a step was to begin, which is no
-    /// failure of the job. Without a history there is no later start.
+    /// Waits for the end of the job's current step, then runs its later steps, one after the other, until
+    /// one does not succeed or the job is stopped. Returns one report for the whole job, and whether the job
+    /// is to be left for a later start. It is if the runtime accepted no more jobs when a step was to begin,
+    /// which is no failure of the job. Without a history there is no later start.
     fn see_through(&mut self, job: &RunningJob) -> (JobReport, bool) {
         let mut is_refused = false;
         let mut whole = job.handle().wait();
@@ -184,8 +184,9 @@ struct Recording {
 }
 
 impl Recording {
-    /// Waits until the attempts at tasks are in the history, and notes in the record how many are not. If
-    /// some could not be written, logs that with the cause: the end of the job is recorded all the same.
+    /// Waits until the attempts at tasks are written to the history, and notes in the record how many could
+    /// not be written. A failure is logged and not returned, because the end of the job can be recorded all
+    /// the same.
     fn finish_attempts(&mut self) -> Recorded {
         let recorded = self.recorder.finish();
         self.record.attempts_dropped = recorded.attempts_dropped;
@@ -247,18 +248,23 @@ impl Recording {
     }
 }
 
-/// A job whose first step the runtime has accepted. A thread waits for [`begin`](Self::begin) to drive it.
+/// A job whose first step the runtime has accepted. The thread that will drive the job exists already, and
+/// waits until [`begin`](Self::begin) is called.
 #[must_use]
 pub(super) struct AcceptedJob {
     job: RunningJob,
     steps: Steps,
     recording: Option<Recording>,
-    /// The channel to the thread.
+    /// The channel to the waiting thread, for the function that drives the job. If this is dropped unused,
+    /// the thread ends.
     driver: SyncSender<Box<dyn FnOnce() + Send>>,
 }
 
 impl AcceptedJob {
-    /// Submits the first step of an open job.
+    /// Starts the thread that will drive an open job, and submits the first step of the job.
+    ///
+    /// # Errors
+    /// When the history cannot be opened, the system refuses a thread, or the runtime rejects the step.
     pub(super) fn submit(
         node: &Node,
         request: JobRequest,
@@ -321,8 +327,8 @@ impl AcceptedJob {
         })
     }
 
-    /// Has the thread drive the job to its end. Until then the thread holds `claim`, the sole right to the
-    /// job and to the table that it writes, if there is one.
+    /// Has the thread drive the job to its end. Until the end, the thread holds `claim`: the sole right to
+    /// the job, and to its output if that is a table.
     pub(super) fn begin(
         self,
         node: &Node,
@@ -387,8 +393,8 @@ fn drive(
     job.set_end(end);
 }
 
-/// Logs how a job ended. The time in the line begins when this process submitted the job to its runtime: for a
-/// job that was started again, that is the latest start.
+/// Logs how a job ended, as the outcome `word`. `took_s` in the line is the time since this process submitted
+/// the job to its runtime: for a job that was started again, the time since the latest start.
 fn log_end(job: &RunningJob, word: &str, end: &JobEnd) {
     let (id, application) = (job.id(), &job.record().application);
     let took_s = end.report.finished_s - end.report.submitted_s;

@@ -11,19 +11,21 @@ use crate::jobs::{Estimate, ReadInput};
 
 /// The facts that are known about a job before it starts, when its inputs are open.
 pub(super) struct Prospect {
-    /// The profile in the history of earlier jobs like this one.
+    /// The measured profile (CPU time and bytes of tasks) of an earlier job with the same work, or at least
+    /// with the same application; `None` if the history has none.
     pub(super) known: Option<KnownProfile>,
     /// The estimate, if the caller of [`prospect`] passed the free cores.
     pub(super) estimate: Option<Estimate>,
-    /// The inputs, as the job's view names them.
+    /// The inputs with the names that clients see.
     pub(super) inputs: Vec<ReadInput>,
 }
 
-/// Returns the tasks that the job of `request` would have, with their expected times. It starts no job
-/// and leaves nothing behind.
+/// Returns the number of tasks that the job of `request` would have, and the CPU time that a task is
+/// expected to take. It starts no job and leaves nothing behind.
 ///
 /// # Errors
-/// When the request makes no sense, or no profile of such jobs is known.
+/// When the request makes no sense, an input or the output cannot be opened, no profile of such jobs is
+/// known, or the history cannot be read.
 pub(super) fn sized(node: &Node, request: &JobRequest) -> Result<SizedJob, JobError> {
     let open_job = OpenJob::open(request, &[], &node.site)?;
     let known = known(node, request, &open_job)?;
@@ -31,7 +33,8 @@ pub(super) fn sized(node: &Node, request: &JobRequest) -> Result<SizedJob, JobEr
     sized.map_err(JobError::senseless)
 }
 
-/// Looks up the profile of jobs with this application and work in the history.
+/// Looks up in the history the profile of an earlier job with the same work as `request`, or else of one
+/// with the same application. Returns `None` if there is none, or no history.
 fn known(
     node: &Node,
     request: &JobRequest,

@@ -17,18 +17,18 @@ use ebb_storage::Db;
 
 use super::Node;
 
-/// The time between two looks for a file that is due.
+/// The time between two looks for a file that is due for a check, while no file is.
 const LOOK_EVERY: Duration = Duration::from_secs(60);
 
-/// The bytes of files that are read in a second: a small part of what a disk can do, and in a day
-/// still 700 GB.
+/// The most bytes of files that are read in a second: a small part of what a disk can do, and still 700 GB
+/// a day.
 const BYTES_PER_S: u64 = 8 << 20;
 
 /// The shortest pause. A pause after each block would have the thread wake thousands of times a
 /// second, and take a lease each time.
 const PAUSE_MIN: Duration = Duration::from_millis(250);
 
-/// The thread that checks files, until this is dropped.
+/// The thread that checks files. Dropping this stops the thread and waits for its end.
 pub(super) struct FileChecker {
     is_stopped: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -78,11 +78,11 @@ impl Drop for FileChecker {
 }
 
 impl Node {
-    /// Starts a thread that checks the files of the database until the node shuts down: each file
-    /// once in every period of length `every`, in the order of [`Db::next_file_check`], and slowly.
-    /// The thread reads under a lease, so that it gets no more CPU time than jobs may use. Damaged
-    /// files go into quarantine. `failed` is called with an error for which a check could not be made
-    /// or recorded; the checks go on after a minute. Without a database this does nothing.
+    /// Starts a thread that checks the files of the database until the node shuts down: each file once in
+    /// every period of length `every`, in the order of [`Db::next_file_check`], and slowly. The thread reads
+    /// under a lease, so that it gets no more CPU time than jobs may use. Damaged files go into quarantine.
+    /// If a check cannot be made or recorded, `failed` is called with the error, and the checks go on after a
+    /// minute. A second call replaces the thread. Without a database this does nothing.
     ///
     /// # Errors
     /// When the system refuses a thread.
@@ -102,8 +102,9 @@ impl Node {
     }
 }
 
-/// Checks the file that is due. Returns true if another file may be due now, and false if no file
-/// was due, or if the check of this one has to be made again.
+/// Checks a file that is due, if there is one. Returns true if the check is recorded, so that another file
+/// may be due now. Returns false if no file was due, or if nothing was recorded, so that the check has to
+/// be made again (for instance because `is_stopped` was set, or the node shuts down).
 fn check_next(
     db: &Db,
     runtime: &Runtime,

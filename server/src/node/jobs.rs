@@ -244,8 +244,9 @@ impl Node {
         })
     }
 
-    /// Returns at most `count_max` attempts at the tasks of a job, each with its position in the job, in the
-    /// order in which they ended; with `after`, the position of an attempt, only later ones.
+    /// Returns at most `count_max` attempts at the tasks of a job, in the order in which they ended, each
+    /// with its position in this order. With `after`, the position of an attempt, it returns only later
+    /// attempts.
     ///
     /// # Errors
     /// When the history cannot be read.
@@ -297,7 +298,7 @@ impl Node {
         self.registry.take_ended()
     }
 
-    /// Returns the history, and creates it if there is none; `None` without a database.
+    /// Returns the history, which the first call for a database creates; `None` without a database.
     pub(super) fn history(&self) -> Result<Option<&History>, JobError> {
         let Some(db) = &self.site.db else {
             return Ok(None);
@@ -309,7 +310,7 @@ impl Node {
         Ok(Some(self.history.get_or_init(|| opened)))
     }
 
-    /// Returns the history if any job was recorded.
+    /// Returns the history if there is one; unlike [`history`](Self::history), creates none.
     pub(super) fn existing_history(&self) -> Result<Option<History>, JobError> {
         let opened = self.history.get().cloned();
         match (opened, &self.site.db) {
@@ -341,7 +342,8 @@ impl Node {
         Ok((self.job(&record.id)?, claim))
     }
 
-    /// Records the end of a job that does not start, and deletes its snapshots.
+    /// Records `state` and `report` as the end of a job that does not start, and deletes the snapshots that
+    /// were created for it.
     pub(super) fn end_unstarted(
         &self,
         record: &JobRecord,
@@ -355,7 +357,7 @@ impl Node {
         Ok(())
     }
 
-    /// Returns a record for a job that is in no history.
+    /// Creates the record, with a new id, of a job on a node without a history.
     pub(super) fn unrecorded(&self, request: &JobRequest) -> JobRecord {
         let now_unix_ms = now_unix_ms();
         let id = self.registry.next_id(now_unix_ms);

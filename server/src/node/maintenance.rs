@@ -6,9 +6,9 @@ use tracing::{error, warn};
 use super::Node;
 
 impl Node {
-    /// Records that a backup or a verification, `what`, has started: `begin` adds its record to the history.
-    /// If the history cannot be written, or there is none, `make` makes a record with the id that it gets,
-    /// which no history has. Returns the record, and whether the history has it.
+    /// Records that a backup or a verification has started; `what` is its name in a log line. `begin` adds
+    /// the record to the history. If the history cannot be written, or there is none, `make` makes a record
+    /// from a new id, and no history gets this record. Returns the record, and whether the history has it.
     pub(super) fn begin_maintenance(
         &self,
         what: &str,
@@ -30,7 +30,8 @@ impl Node {
         (make(self.registry.next_id(started_unix_ms)), false)
     }
 
-    /// Records the end of a backup or a verification that is in the history: `end` writes it.
+    /// Records the end of a backup or a verification that is in the history: calls `end`, which writes it. A
+    /// failure is logged.
     pub(super) fn end_maintenance(
         &self,
         record: &JobRecord,

@@ -112,7 +112,7 @@ pub struct Node {
     colocated: Option<Colocated>,
     runtime: Arc<Runtime>,
     checker: Mutex<Option<FileChecker>>,
-    /// The folder for sorted runs. It is dropped after everything that may write to it.
+    /// The folder for temporary files of jobs. It is dropped after everything that may write to it.
     _spills: Spills,
 }
 
@@ -215,8 +215,8 @@ impl Node {
         start::submit(self, request, None, change)
     }
 
-    /// Returns the tasks that the job of `request` would have, with the times of such tasks in the
-    /// history. It starts no job and leaves nothing behind.
+    /// Returns the number of tasks that the job of `request` would have, and the CPU time of a task by the
+    /// profile of earlier jobs in the history. It starts no job and leaves nothing behind.
     ///
     /// # Errors
     /// See [`Node::submit`]; also when no profile of such jobs is known.
@@ -224,7 +224,8 @@ impl Node {
         expect::sized(self, request)
     }
 
-    /// Starts an unfinished job again, and returns its handle.
+    /// Starts an unfinished job again, and returns its handle. If the job had succeeded before, or must not
+    /// start again, records this as its end instead.
     ///
     /// # Errors
     /// See [`Jobs::restart`](crate::jobs::Jobs::restart).
@@ -259,8 +260,8 @@ impl Node {
     }
 
     /// Reads the unreadable parts of the schema and the roles again, after damaged files were replaced or
-    /// found whole, and puts those that can be read into service. Writes lost records of what is in service
-    /// again. Does nothing if the catalog is not open.
+    /// found whole, and puts those that can be read into service. If stored records of objects in service
+    /// were lost, writes them again from memory. Does nothing if the catalog is not open.
     ///
     /// An error is logged and not returned, because the caller has to report which files are whole.
     pub fn reread_catalog(&self) {
@@ -285,8 +286,8 @@ impl Node {
         }
     }
 
-    /// Lists the unreadable records of the schema, of the roles and of the node, if the catalog is open. It
-    /// reads no file.
+    /// Lists the unreadable records of the schema, of the roles and of the node. Reads no file and does not
+    /// wait: the list is empty while the catalog is not open.
     pub fn unreadable(&self) -> Vec<Unreadable> {
         let catalog = self.site.catalog.opened();
         catalog.map_or_else(Vec::new, |catalog| catalog.unreadable())
@@ -307,7 +308,8 @@ impl Node {
         self.policy
     }
 
-    /// Returns the runtime of the jobs, for its statistics and for jobs without a request.
+    /// Returns the runtime of the jobs, for its statistics, and for callers that submit a job to it without a
+    /// [`JobRequest`].
     pub fn runtime(&self) -> &Arc<Runtime> {
         &self.runtime
     }
@@ -336,9 +338,9 @@ impl Node {
         watch.transpose()
     }
 
-    /// Refuses new jobs, stops the running ones, and waits until they have ended. Cancelled jobs are
-    /// done; parked jobs stay unfinished, and the next node over the database can start them again. May
-    /// be called more than once.
+    /// Refuses new jobs, stops the running ones as `how` states, and waits until they have ended. Cancelled
+    /// jobs are done; parked jobs stay unfinished, and the next node over the database can start them again.
+    /// Also ends backups, verifications and the checks of files. May be called more than once.
     pub fn shutdown(&self, how: Stop) {
         self.registry.close(how);
         self.runtime.shutdown();

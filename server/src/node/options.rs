@@ -15,8 +15,9 @@ pub struct NodeOptions {
     /// other processes leave free.
     pub fixed_hundredths: Option<u32>,
     /// The directory in which the node creates its folder for the spilled sorted runs of jobs and for
-    /// output rows that wait for their commit. The folder is removed with the node. `None`: `spill` in
-    /// the directory of the database, or, without a database, the system's folder for temporary files.
+    /// output rows that wait for their commit. The folder is removed with the node. `None`: for a node that
+    /// opens its database ([`Node::open`](super::Node::open)), `spill` in the directory of the database;
+    /// for a node over an open database or without one, the system's folder for temporary files.
     pub spill_dir: Option<PathBuf>,
 }
 
@@ -32,11 +33,11 @@ impl NodeOptions {
         }
     }
 
-    /// Returns the options of a node that serves no load, for a command over a directory. No cores are held
-    /// in reserve. Other processes come first, but the budget of jobs is always one core at least, because
-    /// the user waits for the command. Task threads run under `SCHED_IDLE`: they get the time that other
-    /// threads leave of that core. If that is next to nothing, they get the floor, a minimum of CPU time
-    /// beside busy processes.
+    /// Returns the options of a node that serves no load, for a command that runs jobs itself. No cores are
+    /// held in reserve. Other processes come first, but the budget of jobs is always one core at least,
+    /// because the user waits for the command. Task threads run under `SCHED_IDLE`: they get the time that
+    /// other threads leave of that core. If that is next to nothing, they get the floor, a minimum of CPU
+    /// time beside busy processes.
     #[must_use]
     pub fn command() -> Self {
         let mut options = Self::default();

@@ -10,7 +10,7 @@ const SLEEP_S_MAX: f64 = 0.1;
 /// about 0.1 ms longer than requested.
 const WAIT_S_MIN: f64 = 0.01;
 
-/// The pace of a piece of work, which begins when this is created. The work waits so that it keeps to a rate.
+/// The waits by which a piece of work keeps to a rate. The work begins when this is created.
 #[derive(Debug)]
 pub struct Pace {
     begun: Instant,
@@ -18,7 +18,7 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// Creates a pace of at most this rate.
+    /// Creates the pace of work that does at most `bytes_per_s`.
     pub fn new(bytes_per_s: NonZeroU64) -> Self {
         Self {
             begun: Instant::now(),
@@ -26,8 +26,8 @@ impl Pace {
         }
     }
 
-    /// Waits until the work may have done `bytes_done` bytes, the sum so far. Calls `goes_on` before each
-    /// sleep, and ends the wait early once it returns false.
+    /// Waits as long as the work is ahead of its rate. `bytes_done` is the number of bytes since the work
+    /// began. Calls `goes_on` before each sleep, and ends the wait early once `goes_on` returns false.
     pub fn wait(&mut self, bytes_done: u64, mut goes_on: impl FnMut() -> bool) {
         let now_s = self.begun.elapsed().as_secs_f64();
         let mut wait_s = self.schedule.wait_s(bytes_done, now_s);
@@ -62,7 +62,8 @@ impl Schedule {
         }
     }
 
-    /// Returns how long to wait after `bytes_done` bytes in all, at the time `now_s`.
+    /// Returns how long to wait at the time `now_s`, in seconds, after `bytes_done` bytes in all. Returns 0
+    /// for less than [`WAIT_S_MIN`].
     fn wait_s(&mut self, bytes_done: u64, now_s: f64) -> f64 {
         let bytes = bytes_done.saturating_sub(self.bytes_done);
         // The bytes were begun when those before them were due or, if later, at the last look.

@@ -31,7 +31,7 @@ struct State {
     claims: BTreeMap<String, Option<TableName>>,
     /// The threads that drive jobs to their end.
     drivers: Vec<JoinHandle<()>>,
-    /// The latest id that a node without a history gave to a job.
+    /// The latest id that [`Registry::next_id`] returned, as a number; 0 before the first one.
     last_id: u64,
     closed: Option<Stop>,
     ended: EndedJobs,
@@ -42,7 +42,7 @@ struct State {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct EndedJob {
     pub(crate) id: String,
-    /// `succeeded`, `failed`, `cancelled` or `parked`.
+    /// The outcome: `succeeded`, `failed`, `cancelled` or `parked`.
     pub(crate) state: &'static str,
     /// The time of the end, in seconds of the runtime's time.
     pub(crate) finished_s: f64,
@@ -53,7 +53,8 @@ impl Registry {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns an id above all earlier ones, for a job that is in no history.
+    /// Returns a new id for a job, a backup or a verification that is in no history: the present time in
+    /// milliseconds since 1970, or one more than the last id if that is greater, in 13 digits.
     pub(super) fn next_id(&self, now_unix_ms: u64) -> String {
         let mut state = self.lock();
         state.last_id = now_unix_ms.max(state.last_id + 1);
@@ -115,12 +116,13 @@ impl Registry {
         self.lock().maintenance.get(id).cloned()
     }
 
-    /// Returns whether a job, a backup or a verification runs.
+    /// Returns whether a job, a backup or a verification with this id runs.
     pub(super) fn is_running(&self, id: &str) -> bool {
         self.lock().runs(id)
     }
 
-    /// Counts an ended job by its outcome, removes it, and returns the word for the outcome.
+    /// Counts an ended job by its outcome, and removes it from the running ones. Returns the word for the
+    /// outcome: `succeeded`, `failed`, `cancelled` or `parked`.
     pub(super) fn end(&self, id: &str, end: &JobEnd) -> &'static str {
         let mut state = self.lock();
         let word = state.ended.count(end);
@@ -136,7 +138,8 @@ impl Registry {
         word
     }
 
-    /// Removes and returns the jobs that ended since the last call.
+    /// Removes and returns the jobs that ended since the last call; of more than [`UNREPORTED_MAX`], the
+    /// latest.
     pub(super) fn take_ended(&self) -> Vec<EndedJob> {
         self.lock().unreported.drain(..).collect()
     }
@@ -159,7 +162,8 @@ impl Registry {
         self.lock().jobs.values().cloned().collect()
     }
 
-    /// Stops all jobs, and waits until they have ended.
+    /// Cancels or parks all jobs, as `how` states, and waits until they have ended. From the start of this
+    /// call on, [`add`](Self::add) stops each new job.
     pub(super) fn close(&self, how: Stop) {
         self.lock().closed.get_or_insert(how);
         for job in self.all() {
@@ -191,8 +195,9 @@ pub(super) struct JobClaim {
 }
 
 impl JobClaim {
-    /// Claims the table for the rows of the job, too. Otherwise two jobs that find the table empty would
-    /// mix their rows in it. A file or a folder takes no claim, because the second job to commit fails.
+    /// Claims the output table of the job, too, if `place` is a table. Otherwise two jobs that find the
+    /// table empty would mix their rows in it. A file or a folder needs no claim: of two jobs with the same
+    /// one, the second to commit fails.
     ///
     /// # Errors
     /// When another job has claimed the table.

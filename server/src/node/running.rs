@@ -38,7 +38,7 @@ struct Shared {
 }
 
 struct State {
-    /// The step that runs now: a job of the runtime. After the end of this job, the last step that ran.
+    /// The step that runs now, or, after the end of the whole job, the last step that ran.
     step: Step,
     stop: Option<Stop>,
     prediction: Option<Prediction>,
@@ -67,14 +67,14 @@ impl Step {
 /// The reason why a job is stopped before its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stop {
-    /// A client cancels the job.
+    /// The job is cancelled: by a client, or by a shutdown of the node. It cannot be started again.
     Cancel,
-    /// The node stops. The job stays unfinished, and may be started again.
+    /// The node stops. The job stays unfinished, and the next node over the database may start it again.
     Park,
 }
 
 impl RunningJob {
-    /// Returns the handle of a job of `steps` steps. `handle` is the runtime's handle of the first step,
+    /// Creates the handle of a job of `steps` steps. `handle` is the runtime's handle of the first step,
     /// which is submitted already.
     pub(super) fn new(
         record: JobRecord,
@@ -123,13 +123,14 @@ impl RunningJob {
         &self.shared.record
     }
 
-    /// Returns the time of the latest start of the job, in milliseconds since 1970. The time until its goal
-    /// is measured from there.
+    /// Returns the time at which the latest start of the job was recorded, in milliseconds since 1970. The
+    /// first step is submitted later, after the input was split.
     pub fn begun_unix_ms(&self) -> u64 {
         self.record().begun_unix_ms()
     }
 
-    /// Returns the time of the latest start of the job, in seconds of the runtime's time.
+    /// Returns the time at which the first step was submitted after the latest start of the job, in seconds
+    /// of the runtime's time. The goal counts from then.
     pub(crate) fn begun_s(&self) -> f64 {
         self.shared.begun_s
     }
@@ -159,16 +160,17 @@ impl RunningJob {
         }
     }
 
-    /// Returns the progress of the job. If it makes little, the progress has the reason.
+    /// Returns the progress of the job. If the job makes little progress, `waits` in the result is the
+    /// reason.
     pub fn progress(&self) -> JobProgress {
         let governor = self.shared.governor.as_deref();
         let beside = governor.and_then(Beside::latest);
         self.progress_beside(self.handle().used_lately(WINDOW_S), beside.as_ref())
     }
 
-    /// Returns the progress of the job. If it makes little progress, the reason follows from `used_cores`,
-    /// the cores that the job used lately, and from `beside`, the use of the cores by the load and other
-    /// processes. Without one of them there is no reason in the result.
+    /// Returns the progress of the job. If the job makes little progress, `waits` in the result is the
+    /// reason. It follows from `used_cores`, the cores that the job used lately, and from `beside`, the use
+    /// of the cores by the load and other processes. If one of these two is `None`, so is `waits`.
     pub(super) fn progress_beside(
         &self,
         used_cores: Option<f64>,
@@ -190,7 +192,7 @@ impl RunningJob {
 
     /// Returns the reason why the job, which has ended, took longer than its work needs, from the means of
     /// its own CPU use and of the use of the machine between its submission and its end. `None` if there is
-    /// no such reason, and for a job that took less than [`WINDOW_S`].
+    /// no such reason, for a job that took less than [`WINDOW_S`], and without measurements of a governor.
     pub(super) fn waited(&self, report: &JobReport) -> Option<Wait> {
         let took_s = report.finished_s - report.submitted_s;
         if took_s < WINDOW_S {
@@ -217,7 +219,8 @@ impl RunningJob {
         self.lock().prediction = prediction;
     }
 
-    /// Waits until the job has ended and its end is recorded.
+    /// Waits until the job has ended, and its end is recorded, or could not be recorded: see
+    /// [`JobEnd::unrecorded`]. Returns the end.
     pub fn wait(&self) -> Arc<JobEnd> {
         let state = self.lock();
         let waited = (self.shared.ended).wait_while(state, |state| state.end.is_none());
@@ -272,7 +275,7 @@ impl RunningJob {
         step.handle.cancel() || step.leads_to_next()
     }
 
-    /// Returns the reason why the job is stopped, if it is.
+    /// Returns the reason why the job is to stop before its end; `None` if it is not to stop.
     pub(super) fn stopped(&self) -> Option<Stop> {
         self.lock().stop
     }

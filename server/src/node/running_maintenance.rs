@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 use super::byte_rate::ByteRate;
 use crate::jobs::{ByteProgress, JobProgress, JobView, Run};
 
-/// A handle of a backup or verification under way. Clones refer to the same one.
+/// A handle of a backup or a verification that runs on this node. Clones stand for the same one.
 #[derive(Clone)]
 pub(crate) struct RunningMaintenance {
     shared: Arc<Shared>,
@@ -73,7 +73,7 @@ impl RunningMaintenance {
         &self.shared.record
     }
 
-    /// Returns the work as clients see it now.
+    /// Returns the backup or verification as clients see it now.
     pub(super) fn view(&self) -> JobView {
         let bytes = self.lock().progress();
         let run = self.shared.lease.status().map(|status| Run {
@@ -96,7 +96,8 @@ impl RunningMaintenance {
         }
     }
 
-    /// Requests that the work stops. Returns false if it is too late.
+    /// Requests that the backup or verification stops. Returns false if it is completing or has ended,
+    /// which is too late; true also after an earlier request.
     pub(super) fn cancel(&self) -> bool {
         let mut state = self.lock();
         match state.phase {
@@ -138,7 +139,8 @@ impl RunningMaintenance {
         ControlFlow::Continue(())
     }
 
-    /// Notes that the work has ended, and that its end is recorded.
+    /// Notes that the work has ended, and wakes the threads and tasks that wait for the end. Is called after
+    /// the end was recorded.
     pub(super) fn end(&self) {
         self.lock().phase = Phase::Ended;
         self.shared.ended.notify_all();
@@ -152,7 +154,7 @@ impl RunningMaintenance {
         drop(waited.unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// Waits for the end, without a thread of its own.
+    /// Waits until the work has ended, without blocking a thread.
     pub(crate) async fn ended(&self) {
         loop {
             // This comes before the look: an end between the two is not missed.

@@ -16,8 +16,8 @@ pub(super) struct Spills {
 }
 
 impl Spills {
-    /// Creates a folder in `parent`, which is created if absent. If `is_parent_ours`, `parent` is
-    /// removed too once it is empty.
+    /// Creates a folder in `parent`, which is created if absent. If `is_parent_ours`, the drop removes
+    /// `parent` too, if it is empty then.
     pub(super) fn create_in(parent: PathBuf, is_parent_ours: bool) -> Result<Self, JobError> {
         let made = ScratchDir::create_with_parent(&parent);
         let scratch = made.map_err(JobError::folder(&parent))?;

@@ -64,11 +64,11 @@ pub(super) fn submit(
     started
 }
 
-/// Claims the table for the rows of job `id`.
+/// Claims the output of job `id`, if it is a table.
 ///
 /// # Errors
-/// When a running job writes to the table, or an unfinished one may have put its rows there: no restart of
-/// that job could distinguish them from other rows.
+/// When a running job writes to the table, or when an unfinished job may have put its rows there: a restart
+/// of the unfinished job could not distinguish its rows from those of job `id`.
 fn take_output(
     node: &Node,
     claim: &JobClaim,
@@ -93,8 +93,11 @@ fn take_output(
 }
 
 /// Checks a request, and opens the inputs and the output of its job, to start the job, to start it again, or
-/// only to estimate it. `own` are the snapshots that an earlier start made. Fails if the output lies in the
-/// directory of the database, or cannot be made, as far as that shows before there are rows.
+/// only to estimate it. `own` are the snapshots that an earlier start of the job made.
+///
+/// # Errors
+/// When the request makes no sense, an input does not exist, the output lies in the directory of the
+/// database, or it is clear already that the output cannot be created.
 fn open(node: &Node, request: &JobRequest, own: &[OwnSnapshot]) -> Result<OpenJob, JobError> {
     request.check()?;
     check_files(request, node.db().map(Db::dir))?;
@@ -124,8 +127,8 @@ pub(super) fn estimate(node: &Node, request: &JobRequest) -> Result<Estimate, Jo
     Ok(prospect.estimate.expect("the free cores are given"))
 }
 
-/// Returns whether a job did not start for a reason that has nothing to do with the job, and that passes:
-/// the runtime accepts no jobs at present, or the disk is full.
+/// Returns whether the error with which a job did not start shows a passing state of the node, and no fault
+/// of the job: the runtime accepts no jobs at present, or the disk is full.
 fn is_passing(error: &JobError) -> bool {
     error.is_transient() || Failure::of(error) == Failure::DiskFull
 }

@@ -7,7 +7,7 @@ use ebb_colocate::{
 };
 use ebb_storage::{Db, Meter};
 
-/// The counts of a store's requests, for a [`LoadMonitor`](ebb_colocate::LoadMonitor).
+/// The rates and latencies of a store's requests, for a [`LoadMonitor`](ebb_colocate::LoadMonitor).
 #[derive(Debug)]
 pub struct StoreRequests(Meter);
 
@@ -46,12 +46,13 @@ pub struct StoreWindows {
     quantile: Quantile,
     window: Duration,
     started: Instant,
-    /// The end of the last window that was returned.
+    /// The end of the last window that was returned, or the start of the first.
     ended: Instant,
 }
 
 impl StoreWindows {
-    /// Begins to collect the latencies of the requests of `db` in windows of 100 ms each.
+    /// Begins to collect the latencies of the requests of `db`, in windows of at least 100 ms: a window
+    /// ends with the first call of [`ended`](LatencySource::ended) after that time.
     pub fn new(db: &Db, quantile: Quantile) -> Self {
         Self::of_length(db, quantile, Duration::from_millis(100))
     }

@@ -29,7 +29,7 @@ fn open(data: &Path) -> Node {
     Node::open(data, Options::default(), NodeOptions::for_tests()).unwrap()
 }
 
-/// Starts a node over a table of words.
+/// Starts a node over a database with a table of words.
 fn with_words(data: &Path) -> Node {
     let node = open(data);
     let app = node.db().unwrap().keyspace("app").unwrap();
@@ -191,7 +191,7 @@ fn what_is_refused_leaves_no_record_and_no_snapshot() {
     assert_eq!((node.jobs().unwrap().len(), snapshots(&node)), (0, 0));
 }
 
-/// Regression: the time for which a job waited for others was learned as an error of its estimate.
+/// Regression: the time for which a job waited for other jobs was recorded as an error of its estimate.
 #[test]
 fn only_a_job_that_ran_alone_shows_how_wrong_its_estimate_was() {
     let dir = tempfile::tempdir().unwrap();
@@ -339,7 +339,8 @@ fn a_job_may_be_parked_more_often_than_its_process_may_be_killed() {
     }
 }
 
-/// Regression: a restart on a node that shuts down ended the job as failed, and deleted its snapshots.
+/// Regression: restarting an unfinished job on a node that shuts down recorded the job as failed, and deleted
+/// its snapshots.
 #[test]
 fn a_restart_on_a_node_that_shuts_down_leaves_the_job_and_its_snapshots_for_the_next_node() {
     let dir = tempfile::tempdir().unwrap();
@@ -375,7 +376,8 @@ fn a_restart_on_a_node_that_shuts_down_leaves_the_job_and_its_snapshots_for_the_
     assert_eq!(snapshots(&node), 0);
 }
 
-/// A chain of two jobs. It calls `between` before it returns the second one.
+/// A chain with a length of two jobs. It returns `job` at each call, also at a third one, and calls `between`
+/// before each job but the first.
 struct TwoJobs {
     job: JobSpec,
     between: Box<dyn FnMut() + Send>,
@@ -406,7 +408,8 @@ impl Chain for TwoJobs {
     }
 }
 
-/// Starts a chain of two jobs on a node over a table of words. `between` is called after the first one.
+/// Starts a chain of two jobs on a node over a table of words. `between` is called once the first job has
+/// succeeded, before the second one is submitted.
 fn start_two_jobs(node: &Node, between: impl FnMut() + Send + 'static) -> RunningJob {
     let request = wordcount(table("app.counts"));
     let mut open_job = OpenJob::open(&request, &[], &node.site).unwrap();
@@ -475,8 +478,8 @@ fn a_chain_whose_second_job_is_not_accepted_is_left_for_the_next_node() {
     assert_eq!(snapshots(&node), 0);
 }
 
-/// Regression: a restart that failed while the job was opened, for example on a full disk, deleted the
-/// snapshots that its record names.
+/// Regression: a restart that failed while the inputs and the output of the job were opened, for example on a
+/// full disk, deleted the snapshots that the job's record names.
 #[test]
 fn a_job_that_is_opened_again_and_does_not_start_keeps_its_snapshots() {
     let dir = tempfile::tempdir().unwrap();
@@ -518,7 +521,8 @@ fn a_job_whose_end_is_not_in_the_history_keeps_its_snapshots() {
     assert_eq!(snapshots(&node), 1);
 }
 
-/// Regression: a restart on a full disk ended the job as failed, and deleted its snapshots.
+/// Regression: restarting an unfinished job on a full disk recorded the job as failed, and deleted its
+/// snapshots.
 #[test]
 fn a_restart_on_a_full_disk_leaves_the_job_and_its_snapshots() {
     let disk = MemDisk::new();
@@ -710,8 +714,9 @@ fn a_snapshot_that_a_job_left_with_its_end_goes_and_one_that_has_its_name_now_st
     }
 }
 
-/// Regression: a job's own snapshot was known by its name alone. If it was deleted and another snapshot
-/// had its name, a restart of the job read that one, and a discard deleted it.
+/// Regression: the record of a job identified the snapshot made for the job by its name alone. If that was
+/// deleted and another snapshot got the name, a restart of the job read the other one, and a discard of the
+/// job deleted it.
 #[test]
 fn a_job_does_not_read_or_delete_a_snapshot_that_has_the_name_of_its_own() {
     let dir = tempfile::tempdir().unwrap();
@@ -733,8 +738,8 @@ fn a_job_does_not_read_or_delete_a_snapshot_that_has_the_name_of_its_own() {
     assert_eq!(left, others);
 }
 
-/// Regression: the end of a job deleted a snapshot that had the name of its own, which was deleted
-/// meanwhile.
+/// Regression: if the snapshot made for a job was deleted while the job ran, and another snapshot got the
+/// name, the end of the job deleted the other one.
 #[test]
 fn the_end_of_a_job_leaves_a_snapshot_that_has_the_name_of_its_own() {
     let dir = tempfile::tempdir().unwrap();
@@ -746,8 +751,8 @@ fn the_end_of_a_job_leaves_a_snapshot_that_has_the_name_of_its_own() {
     assert_eq!(app(&node).snapshot_seq("run-1").unwrap(), other);
 }
 
-/// Regression: an opening deleted each snapshot that had the name of an ended job's own and was older
-/// than the end of the job.
+/// Regression: each opening of a database deleted the snapshots that had the name of one made for an ended
+/// job and were older than the end of the job, also if they were not made for the job.
 #[test]
 fn an_opening_leaves_a_snapshot_that_took_the_name_of_a_jobs_own_before_the_job_ended() {
     let dir = tempfile::tempdir().unwrap();

@@ -22,8 +22,9 @@ impl Node {
     /// gets no more CPU time than jobs may use. A file in quarantine that is whole after all leaves the
     /// quarantine.
     ///
-    /// Calls `is_wanted` after each block, and before it reads a file in quarantine. If it returns false, if
-    /// the verification is cancelled, or if the node shuts down, the verification ends early.
+    /// Calls `is_wanted` before each file in quarantine, and then after each block of a file. If
+    /// `is_wanted` returns false, if the verification is cancelled, or if the node shuts down, the
+    /// verification ends early.
     ///
     /// If the history cannot be written, the files are verified nevertheless.
     ///

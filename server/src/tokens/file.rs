@@ -22,16 +22,16 @@ const NEXT: &str = "tokens.json.new";
 /// The mode of the token file: only its owner may read it.
 const MODE: u32 = 0o600;
 const VERSION: u32 = 1;
-/// The bound on the length of the file that is read, in bytes. A larger file is not one of ebb's.
+/// The most bytes that a token file may have. A larger file is refused as damaged.
 const BYTES_MAX: u64 = 16 << 20;
 
 /// The reason why the tokens cannot be read or changed.
 #[derive(Debug, thiserror::Error)]
 pub enum TokenFileError {
-    /// The system refuses an operation on the file.
+    /// The system refuses an operation on the file at `path`.
     #[error("{path}: {source}")]
     System { path: PathBuf, source: io::Error },
-    /// The file has a form that this build does not write.
+    /// The file is too long, cannot be parsed, or has another version than this build reads.
     #[error(
         "{path} is no file of tokens that this build reads: {cause}; move it away, and make new tokens"
     )]
@@ -107,11 +107,12 @@ impl TokenFile {
         }
     }
 
-    /// Changes the tokens under the lock, so that changes of several processes follow each other. The
-    /// new file replaces the old one as a whole.
+    /// Changes the tokens under a lock that all processes take, so that no change is lost. The new file
+    /// replaces the old one as a whole. Returns the value that `change` returned.
     ///
     /// # Errors
-    /// See [`read`](Self::read); also when the file cannot be written, which leaves the old one.
+    /// See [`read`](Self::read). Also when the new file cannot be written: the old one stays, except after a
+    /// failed sync of the directory, which leaves the new file, though a crash may bring the old one back.
     pub fn change<T>(&self, change: impl FnOnce(&mut Tokens) -> T) -> Result<T, TokenFileError> {
         let system = |path: &Path| {
             let path = path.to_path_buf();
@@ -157,7 +158,7 @@ impl TokenFile {
     }
 }
 
-/// The current tokens in memory. The file is read again only if it has changed.
+/// The current tokens, cached in memory. The token file is read again only if it has changed.
 #[derive(Debug)]
 pub struct WatchedTokens {
     file: TokenFile,

@@ -7,8 +7,9 @@
 //!      tokens.json, in the database's directory ─> Tokens::record_of
 //! ```
 //!
-//! Invariant: files hold hashes, and never a token. The secret of a token is 256 random bits from the
-//! system, so a fast hash suffices. The time to compare two hashes reveals nothing about the token.
+//! Invariant: files hold hashes, and never a token. The secret of a token is 256 random bits from a
+//! cryptographic generator, so a fast hash suffices. The time to compare two hashes reveals nothing about
+//! the token.
 
 mod file;
 
@@ -85,7 +86,8 @@ impl fmt::Debug for Token {
 }
 
 impl Token {
-    /// Makes a token from the system's randomness.
+    /// Makes a token with a random id and a random secret. The generator is cryptographic and seeded by the
+    /// system.
     #[must_use]
     pub fn random() -> Self {
         use rand::Rng;
@@ -108,7 +110,7 @@ impl Token {
         hex(&self.id)
     }
 
-    /// Returns the hash of the secret, which files and maps keep in place of the token.
+    /// Returns the hash of the secret. Files keep this hash in place of the secret.
     #[must_use]
     pub fn sha256(&self) -> [u8; 32] {
         Sha256::digest(self.secret).into()
@@ -145,10 +147,10 @@ pub struct TokenRole {
 pub struct Principal {
     /// The id of the request's token; empty for a request without one.
     pub id: String,
-    /// The name of the token, as its creator chose it. Without a token, a name for the client; empty if it
-    /// has none.
+    /// The name of the token, as its creator chose it. Without a token, a name for the client, such as that
+    /// of its role; empty if the client is not known.
     pub name: String,
-    /// The scope of the request.
+    /// The limit on the kinds of requests that are permitted.
     pub scope: Scope,
     /// The role whose permissions the request has; `None` if only the scope limits the request.
     pub role: Option<ActingRole>,
@@ -205,7 +207,8 @@ pub struct TokenRecord {
     /// The name of the token, as its creator chose it.
     pub name: String,
     pub scope: Scope,
-    /// The role that the token belongs to.
+    /// The role that the token belongs to: requests with the token have at most its permissions. `None` if
+    /// only `scope` limits them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub role: Option<TokenRole>,
     /// The hash of the secret, in hexadecimal digits.
@@ -217,7 +220,8 @@ pub struct TokenRecord {
 }
 
 impl TokenRecord {
-    /// Returns the record of a token that is created at `now` and expires after `lifetime`; `None`: never.
+    /// Creates the record of a token that is created at `now`, belongs to no role, and expires after
+    /// `lifetime`; if that is `None`, never.
     #[must_use]
     pub fn new(
         token: &Token,
@@ -261,7 +265,7 @@ impl Tokens {
         (!record.is_expired(now)).then_some(record)
     }
 
-    /// Returns the records, the oldest first.
+    /// Returns the records in the order in which they were added.
     pub fn iter(&self) -> impl Iterator<Item = &TokenRecord> {
         self.0.iter()
     }

@@ -9,10 +9,10 @@ use ebb_model::schema::KeyspaceSchema;
 /// A change of the content of `system_schema` that no statement caused.
 #[derive(Debug, Clone, Copy)]
 pub enum Announcement<'a> {
-    /// A job has created a table.
+    /// A job has created a table, or an unreadable table has become readable.
     TableCreated {
         keyspace: &'a str,
-        /// The name of the created table.
+        /// The name of the table.
         table: &'a str,
     },
     /// A snapshot of a CQL keyspace has expired. It is announced only while snapshots are listed as

@@ -43,7 +43,8 @@ pub struct Catalog {
     state: Arc<ArcSwap<CatalogState>>,
     /// Earlier states that a statement may still be using.
     earlier: Mutex<Vec<Weak<CatalogState>>>,
-    /// The grace periods of the current tables, which the merge operator reads.
+    /// The grace periods of the current tables: how long merges keep deletions. The merge operator reads
+    /// them.
     grace_periods: GracePeriods,
     snapshots: Arc<SnapshotKeyspaces>,
     announcements: Arc<Announcements>,
@@ -98,12 +99,12 @@ impl CatalogState {
         Self { schema, tables }
     }
 
-    /// Returns all keyspaces that users created, and their unreadable objects.
+    /// Returns the schema: all keyspaces that users created, with the names of unreadable objects.
     pub fn schema(&self) -> &Schema {
         &self.schema
     }
 
-    /// Returns the version of the schema, different for each schema.
+    /// Returns the version of the schema: an id that differs from that of any other schema.
     pub fn version(&self) -> Uuid {
         self.schema.version()
     }
@@ -390,12 +391,12 @@ impl Catalog {
         earlier.push(Arc::downgrade(&before));
     }
 
-    /// Reads the records of unreadable keyspaces, tables and roles again, after damaged files were
-    /// replaced. What can be read now is in service when this returns, and its tables are
-    /// [announced](Self::on_announcement). What was in service stays as it is, also at the next opening: if
-    /// its records are lost, damaged or replaced by older ones, they are written again. There is one exception:
-    /// if two tables have an index of the same name, the next opening serves the first table by name, although
-    /// the other one may be in service now.
+    /// Reads the records of unreadable keyspaces, tables and roles again, after damaged files were replaced.
+    /// The objects that can be read now are in service when this returns, and their tables are
+    /// [announced](Self::on_announcement). Objects that were in service stay as they are, also at the next
+    /// opening: if their stored records are lost, damaged or replaced by older ones, this writes the records
+    /// again. There is one exception: if two tables have an index of the same name, the next opening serves
+    /// the first table by name, although the other one may be in service now.
     ///
     /// # Errors
     /// If the store failed. If it only failed to write the records of objects in service again, what could be
@@ -441,8 +442,8 @@ impl Catalog {
         self.roles.write_again(is_at_risk)
     }
 
-    /// Reads the schema again if a part of it is unreadable. Returns the names of the tables that
-    /// this puts into service.
+    /// Reads the schema again if a part of it is unreadable, and publishes what is readable now. Returns the
+    /// keyspace and the name of each table that this puts into service.
     fn reread_schema(&self, now: &CatalogState) -> Result<Vec<(Arc<str>, Arc<str>)>> {
         let unreadable = now.schema.all_unreadable();
         if unreadable.is_empty() {
@@ -474,23 +475,24 @@ impl Catalog {
         self.earlier.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Announces a table that was created without a statement, as by a job. Call it after the
-    /// creation.
+    /// Announces to the subscribers that a table is new in service, though no statement created it: a job has
+    /// created the table, or it has become readable. Call this once the table is in the schema.
     pub fn announce_table(&self, keyspace: &str, table: &str) {
         let created = Announcement::TableCreated { keyspace, table };
         self.announcements.publish(created);
     }
 
-    /// Subscribes to announced tables and to the expiry of snapshots. `subscriber` must neither
-    /// block nor call the catalog or its database.
+    /// Subscribes to all announcements: new tables, and snapshots that expire. The catalog calls
+    /// `subscriber` on the thread of the change, under locks; so `subscriber` must neither block nor call
+    /// the catalog or its database.
     pub fn on_announcement(&self, subscriber: impl Fn(Announcement<'_>) + Send + Sync + 'static) {
         self.announcements.subscribe(Box::new(subscriber));
     }
 
-    /// Removes all rows of a table. Only snapshots that cover the table keep them.
+    /// Removes all rows of a table. Snapshots that cover the table keep them.
     ///
     /// # Errors
-    /// If the store fails.
+    /// If the store fails, or `table` was dropped. Another table that has its name by now keeps its rows.
     pub fn truncate(&self, table: &CqlTable) -> Result<()> {
         // Not during an ALTER: this write would undo the change of the record.
         self.exclusively(|state| {

@@ -5,7 +5,7 @@ use ebb_storage::{Error, Range};
 
 use super::error::Result;
 
-/// A decoded value, or the reason why it cannot be read.
+/// A value that was read, or the reason why it is damaged.
 pub(super) type Readable<T> = Result<T, String>;
 
 /// The reason why an object without a record cannot be read.

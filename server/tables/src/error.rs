@@ -38,7 +38,8 @@ pub enum CatalogError {
 }
 
 impl CatalogError {
-    /// Adds the snapshot to an error about an unreadable object.
+    /// If this is the error about an unreadable object, adds that the object is unreadable at `snapshot`.
+    /// Returns any other error unchanged.
     #[must_use]
     pub fn at_snapshot(self, snapshot: &str) -> Self {
         match self {

@@ -4,10 +4,10 @@ use ebb_model::schema::{Compressor, TableSchema};
 use ebb_storage::{Compression, FilterPrefix, SsTableOptions};
 
 /// Returns the file options of a table. If the table has clustering columns, filters also contain
-/// the prefixes of partitions, so that a read of a partition skips files without it. Without
-/// clustering columns a partition has one row, which is found by its key. Flushes use fast
-/// compression, if the table has any compression (Cassandra's `flush_compression`); merges into the
-/// oldest run use the compressor of the schema.
+/// the prefixes of partitions, so that a read of a partition skips files without this partition. Without
+/// clustering columns a partition has one row, which is found by its key. If the table has compression,
+/// flushes use a fast one, like Cassandra's `flush_compression: fast`, and merges into the oldest run use
+/// the compressor of the schema.
 pub(super) fn form(schema: &TableSchema) -> SsTableOptions {
     let has_rows = !schema.layout().clustering().is_empty();
     let (compression, bottom_compression) = match schema.options().compressor() {

@@ -32,9 +32,10 @@ impl GracePeriods {
         self.by_table.store(Arc::new(all.collect()));
     }
 
-    /// Returns a time in seconds since 1970. Merges may purge content that was deleted or expired
-    /// before it, if the earliest reader reads at `read_time_ms`. For a table whose grace period is
-    /// unknown this is [`i64::MIN`], so that merges purge no such content.
+    /// Returns the time in seconds since 1970 before which content must have been deleted or expired for
+    /// merges to purge it. This is the grace period of `table` (`KEYSPACE.TABLE`) before `read_time_ms`,
+    /// the time of the earliest reader. If the grace period is unknown, the result is [`i64::MIN`], so that
+    /// merges purge nothing by age.
     pub(super) fn gc_before_s(&self, table: &str, read_time_ms: u64) -> i64 {
         let Some(&grace_s) = self.by_table.load().get(table) else {
             return i64::MIN;

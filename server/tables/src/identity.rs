@@ -24,8 +24,9 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// Returns the identity of a database, with the reason if the stored one is unreadable. In this
-    /// case, and if there is none yet, a new one is drawn; it is durable before this returns.
+    /// Returns the identity of a database. If the stored identity is unreadable, or there is none yet,
+    /// draws a new one, which is durable before this returns. The second value is the reason why the stored
+    /// identity is unreadable; `None` if it is readable or there was none.
     ///
     /// # Errors
     /// If the store failed for another reason than damage.
@@ -79,8 +80,8 @@ impl Identity {
     }
 }
 
-/// Lists the unreadable records of the node. The arguments are the reasons why the identity, and
-/// the stored upper bound on the timestamps that the server has assigned, cannot be read.
+/// Lists the unreadable records of the node. `identity` and `bound` are the reasons why the identity, and
+/// the stored upper bound on the timestamps that the server has assigned, cannot be read; `None` if they can.
 pub(super) fn node_records(identity: Option<String>, bound: Option<String>) -> Vec<Unreadable> {
     let records = [("identity", identity), ("timestamp bound", bound)];
     let unreadable = |(name, why): (&str, Option<String>)| {

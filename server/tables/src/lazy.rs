@@ -43,8 +43,9 @@ impl LazyCatalog {
         opened.clone()
     }
 
-    /// Runs `work` under the lock of [`Catalog::exclusively`], if the catalog is open. Before it is open, no
-    /// statement of CQL runs. (A server opens it before it listens for requests.)
+    /// Runs `work` under the lock of [`Catalog::exclusively`] if the catalog is open, otherwise without a
+    /// lock: before the catalog is open, no statement of CQL runs, because a server opens it before it
+    /// listens for requests.
     pub fn exclusively<T>(&self, work: impl FnOnce() -> T) -> T {
         match self.opened_or_opening() {
             Some(catalog) => catalog.exclusively(|_| work()),

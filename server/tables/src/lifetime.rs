@@ -9,6 +9,6 @@ pub const LIFETIME_YEARS_MAX: u64 = 1000;
 /// of CQL's `ttl`. So 1000 years are the longest lifetime, and 1000 years and a second are too long.
 const YEAR_S: u64 = 31_557_600;
 
-/// The longest lifetime of a snapshot. Neither RFC 3339 nor the clients of CQL have times
-/// after the year 9999.
+/// The longest lifetime of a snapshot. It keeps the time of expiry far from the year 9999, after which
+/// neither RFC 3339 nor the clients of CQL have times.
 pub const LIFETIME_MAX: Duration = Duration::from_secs(LIFETIME_YEARS_MAX * YEAR_S);

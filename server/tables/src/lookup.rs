@@ -4,7 +4,8 @@ use ebb_storage::{Db, Error, ErrorKind, Keyspace, Result, Snapshot, SnapshotTabl
 
 use crate::names::TableName;
 
-/// The error for a missing keyspace, table, snapshot or job. It lists the existing ones.
+/// The error for a missing keyspace, table, snapshot or job. Its text lists existing objects of the same
+/// kind, ten at most.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("no {what} named {name:?} in {place}; {}", list(.what, .known))]
 pub struct Unknown {
@@ -13,11 +14,11 @@ pub struct Unknown {
     pub name: String,
     /// The keyspace or database that was searched.
     pub place: String,
-    /// The names of the existing objects of this kind.
+    /// The names of all existing objects of this kind in `place`.
     pub known: Vec<String>,
 }
 
-/// The maximal number of names in an error; a longer line does not help the reader.
+/// The most names in the text of an error: a longer line does not help the user.
 const NAMES_MAX: usize = 10;
 
 fn list(what: &str, known: &[String]) -> String {

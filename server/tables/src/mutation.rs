@@ -37,7 +37,7 @@ pub(crate) fn is(mutation: Mutation) -> bool {
         .is_some_and(|name| *name == format!("{mutation:?}"))
 }
 
-/// Returns false: without the feature `mutations` there are none.
+/// Returns false: without the feature `mutations`, no mutation is on.
 #[cfg(not(feature = "mutations"))]
 #[inline]
 pub(crate) const fn is(_: Mutation) -> bool {

@@ -21,7 +21,8 @@ use ebb_storage::{
 
 use super::grace::GracePeriods;
 
-/// The name of the operator, which tables store. A table has it if and only if CQL created it.
+/// The name of the merge operator of CQL tables. The store keeps it with each table that has the operator,
+/// and a table has the operator if and only if it was created as a CQL table, by a statement or a job.
 pub const CQL_ROW: &str = "cql-row";
 
 /// Returns the default options of a database, with the merge operator of CQL tables. They are for
@@ -45,8 +46,8 @@ pub fn merge_operators() -> MergeOperators {
     MergeOperators::default().with(CqlRow::default())
 }
 
-/// The merge operator of CQL tables: merges the writes of a row or of a partition's header (its
-/// deletions and static columns); the key shows which of them it is.
+/// The merge operator of CQL tables. It merges the writes of a row, or of a partition's header (its
+/// deletions and static columns): the key shows whether it is that of a row or of a header.
 ///
 /// For the purge of deleted content, the keys of a partition are one group, and the header is the
 /// head of the group: the store passes it to the purge of the rows, because its deletions may hide
@@ -117,8 +118,8 @@ impl MergeOperator for CqlRow {
         })
     }
 
-    /// Returns the prefix of `key` that filters contain: that of its partition, or, for an entry of
-    /// an index, that of all entries of the same value.
+    /// Returns the prefix of `key` that filters contain: that of its partition, or, for an entry of an index,
+    /// that of all entries of the same value. `None` for the record of the schema, and for a damaged key.
     fn filter_prefix<'k>(&self, key: &'k [u8]) -> Option<&'k [u8]> {
         if is_index_entry(key) {
             Some(EntryKey::read(key).ok()?.prefix)
@@ -190,9 +191,9 @@ fn stats_of(key: &[u8], value: &[u8]) -> Option<Stats> {
     stats.ok()
 }
 
-/// Returns the bounds, in milliseconds, of expiries between two seconds, both included;
-/// [`ExpiryBounds::Never`] if the range is empty. Content that expires at second `s` is invisible
-/// from millisecond `s * 1000` on.
+/// Returns the bounds, in milliseconds since 1970, of expiries from the second `least_s` to the second
+/// `greatest_s`, both included; [`ExpiryBounds::Never`] if `least_s` is the greater one. Content that expires
+/// at second `s` is invisible from millisecond `s * 1000` on.
 fn expiries(least_s: i64, greatest_s: i64) -> ExpiryBounds {
     if least_s > greatest_s {
         return ExpiryBounds::Never;
@@ -204,7 +205,8 @@ fn expiries(least_s: i64, greatest_s: i64) -> ExpiryBounds {
     at(least_s).union(at(greatest_s))
 }
 
-/// Returns whether the key has a plain value, not an operand.
+/// Returns whether the entry with this key has a plain value (the record of the schema, or the entry of an
+/// index) and not a merge operand.
 fn is_value(key: &[u8]) -> bool {
     key == SCHEMA_KEY || is_index_entry(key)
 }
@@ -297,8 +299,8 @@ mod tests {
         assert_eq!(deletion.map(|deletion| deletion.timestamp), Some(4));
     }
 
-    /// Regression: a row or a header with a cell and, from after a change of the schema, collections in
-    /// the same column stayed unreadable after its deletion.
+    /// Regression: a row or header that had a cell of a column and, written after a change of the schema,
+    /// collections of the same column, was unreadable even after the row or the partition was deleted.
     #[test]
     fn a_deletion_heals_what_has_a_cell_and_a_collection_in_one_column() {
         let options = Options {

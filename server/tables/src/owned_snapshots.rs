@@ -23,9 +23,9 @@ use super::error::Result;
 /// The table of the records, in [`SYSTEM_KEYSPACE`](crate::names::SYSTEM_KEYSPACE).
 pub(super) const ROLE_SNAPSHOTS_TABLE: &str = "role_snapshots";
 
-/// When a role creates a snapshot, at most this many of its records are removed whose snapshots no
-/// longer exist (because they expired, say). The limit bounds the bytes that a creation writes. It is
-/// above 1, because each creation adds one record: so the stale records become fewer.
+/// The most stale records (of snapshots that no longer exist, because they expired, say) that are removed
+/// when their role creates a snapshot. The limit bounds the bytes that a creation writes. It is above 1,
+/// because each creation adds one record: so the stale records become fewer.
 const GONE_MAX: usize = 8;
 
 /// The snapshots that roles created. Some of them may no longer exist.
@@ -40,8 +40,8 @@ pub(super) struct OwnedSnapshots {
 type ByRole = HashMap<u64, BTreeMap<u64, OwnedSnapshot>>;
 
 impl OwnedSnapshots {
-    /// Reads the records. Leaves out unreadable ones: the snapshot of such a record does not use up the
-    /// quota of its role.
+    /// Reads the records, up to the first that a damaged file makes unreadable. Leaves out records that
+    /// cannot be decoded. Snapshots whose records are not read do not count for the quotas of their roles.
     ///
     /// # Errors
     /// If the store failed for another reason than damage.
@@ -109,8 +109,8 @@ impl OwnedSnapshots {
         });
     }
 
-    /// Records durably that a role has created a snapshot. The number of bytes that this writes does
-    /// not depend on the number of snapshots.
+    /// Records durably that a role has created a snapshot, and removes at most [`GONE_MAX`] stale records
+    /// of the role. So the number of bytes that this writes does not depend on the number of snapshots.
     ///
     /// # Errors
     /// If the store fails.
@@ -134,8 +134,8 @@ impl OwnedSnapshots {
         Ok(())
     }
 
-    /// Removes the record of a deleted snapshot, if there is one, also on a full disk. The caller
-    /// syncs the log.
+    /// Removes the record of the deleted snapshot with the sequence number `seq`, also on a full disk. Does
+    /// nothing if there is no record, or if the snapshot still exists. The caller syncs the log.
     ///
     /// # Errors
     /// If the store fails.

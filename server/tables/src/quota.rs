@@ -39,8 +39,8 @@ pub struct SnapshotRoom<'a> {
 }
 
 impl RoleStore {
-    /// Checks that a role may create one more snapshot. The quota limits the number of existing
-    /// snapshots that the role created.
+    /// Checks that a role may create one more snapshot. The quota limits the number of existing snapshots
+    /// that the role created. A role without a quota, or one that does not exist, may always create one.
     ///
     /// # Errors
     /// If the role has reached its quota.
@@ -77,7 +77,7 @@ impl RoleStore {
 
 impl SnapshotRoom<'_> {
     /// Records that the role has created the snapshot `name` of `keyspace`, so that the snapshot counts
-    /// for the role's quota.
+    /// for the role's quota. Does nothing if the snapshot has expired or the role was dropped meanwhile.
     ///
     /// # Errors
     /// If the store fails.

@@ -10,13 +10,13 @@ use super::catalog::CatalogState;
 use super::error::Result;
 use super::store::SchemaStore;
 
-/// Writes the record of the keyspace `name`, and of each of its tables, again if the next opening could
-/// not read the same object from the stored record, or if `is_at_risk` returns true for the table of the
-/// store that contains the record. One commit contains all of them, because a keyspace and its tables must
-/// have the same version of a type; it may use the space that is reserved for a full disk. The records of
-/// unreadable objects, and of objects that were dropped without the catalog, stay unchanged. A record whose
-/// read fails for any reason is written again: the object in memory is never older. The caller holds the
-/// lock of changes of the schema.
+/// Checks the stored records of the keyspace `name` and of its tables. Writes a record again if the next
+/// opening could not read from it the object that is in memory, or if `is_at_risk` returns true for the
+/// store's table that contains the record. One commit contains all records that are written, because a
+/// keyspace and its tables must have the same version of a type. The commit may use the space that is
+/// reserved for a full disk. The records of unreadable objects, and of objects that were dropped without
+/// the catalog, stay unchanged. A record whose read fails for any reason is written again: the object in
+/// memory is never older. The caller holds the lock that serializes schema changes.
 ///
 /// # Errors
 /// If the write fails.

@@ -58,7 +58,7 @@ struct UnreadableRoles {
 /// only in bytes that are not UTF-8, because U+FFFD is shown for these.
 #[derive(Debug, Clone)]
 struct UnreadableRecords {
-    /// The reason why the first one of the records cannot be read.
+    /// The reason why the first of these records, in the order of the keys, cannot be read.
     why: Arc<str>,
     keys: Vec<Bytes>,
 }
@@ -72,7 +72,7 @@ impl UnreadableRoles {
         records.keys.push(key);
     }
 
-    /// Returns the description of an unreadable role; `None` if no such role is unreadable.
+    /// Returns the description of the unreadable role that is shown as `name`; `None` if there is none.
     fn of(&self, name: &str) -> Option<Unreadable> {
         let records = self.named.get(name)?;
         Some(Unreadable::role(SYSTEM_KEYSPACE, Some(name), &records.why))
@@ -94,8 +94,8 @@ impl UnreadableRoles {
 struct StoredRoles {
     roles: Roles,
     unreadable: UnreadableRoles,
-    /// The snapshots that roles created, by the name of the role. Only records of roles that an
-    /// earlier version of ebb wrote list such snapshots.
+    /// The snapshots that a role's own record lists, by the name of the role. Only records that an
+    /// earlier version of ebb wrote have such a list.
     listed: Vec<(Arc<str>, Vec<OwnedSnapshot>)>,
 }
 
@@ -166,9 +166,9 @@ impl RolesState {
         &self.roles
     }
 
-    /// Returns the error for a role whose stored record is unreadable. It is shown under a name in
-    /// which U+FFFD replaces bytes that are not UTF-8. A readable role may really have this name;
-    /// then there is no error.
+    /// Returns the error for the unreadable role that is shown as `name`: U+FFFD replaces bytes of
+    /// its name that are not UTF-8. Returns `None` if there is no such role, or if a readable role has
+    /// exactly the name `name`.
     pub fn unreadable(&self, name: &str) -> Option<SchemaError> {
         let is_read = self.roles.get(name).is_some();
         let unreadable = self.unreadable.of(name).filter(|_| !is_read);
@@ -188,7 +188,8 @@ impl RolesState {
             || self.roles.of(name, false).into_iter().any(is_hidden)
     }
 
-    /// Returns whether an unreadable role exists, or may exist, under this name.
+    /// Returns whether an unreadable role has, or may have, this name. It may have the name if some
+    /// names of roles cannot be read. Returns false if a readable role has the name.
     pub fn hides(&self, name: &str) -> bool {
         let is_known = self.roles.get(name).is_some();
         !is_known && (self.unreadable.of(name).is_some() || self.unreadable.hidden.is_some())
@@ -198,8 +199,9 @@ impl RolesState {
         self.unreadable.all()
     }
 
-    /// Returns an unreadable role that has, or may have, the name of the new role `name`, or an identity
-    /// that `role` (the next form of the role `name`) gets.
+    /// Checks a change of the role `name` to `role` for conflicts with unreadable roles. Returns an
+    /// unreadable role that has, or may have, the name of a role to be created, or an identity that
+    /// the change adds. `None` if there is no such role, or for the drop of a role (`role` is `None`).
     fn unreadable_owner(&self, name: &str, role: Option<&Role>) -> Option<Unreadable> {
         let before = self.roles.get(name);
         if before.is_none()
@@ -219,8 +221,8 @@ impl RolesState {
         None
     }
 
-    /// Returns the effective permissions of a role; `None` if there is no such role. Computed once per
-    /// state.
+    /// Returns the effective permissions of a role; `None` if there is no readable role of this name.
+    /// The result is cached until the roles change.
     pub fn granted(&self, name: &str) -> Option<Arc<Granted>> {
         let mut known = self.granted.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(granted) = known.get(name) {
@@ -236,8 +238,9 @@ impl RolesState {
 type Commit = fn(&Db, WriteBatch, WriteOptions) -> ebb_storage::Result<()>;
 
 impl RoleStore {
-    /// Reads the roles of a database, and the snapshots that they created. Removes permissions on objects
-    /// that are not in `schema`: a crash after the drop of an object, or a full disk, may have left them.
+    /// Reads the roles of a database from `records`. Removes permissions on objects that do not exist (a
+    /// crash after the drop of an object, or a full disk, may have left them), and the records in `owned`
+    /// of snapshots that no longer exist.
     ///
     /// # Errors
     /// If the store failed for another reason than damage.
@@ -271,11 +274,11 @@ impl RoleStore {
         Ok(store)
     }
 
-    /// Writes the record of a role in service again if the next opening could not read the same
-    /// role from the stored record, or if `is_at_risk` returns true for the table of the records.
-    /// One commit contains all of them; it may use the space that is reserved for a full disk. The
-    /// records of unreadable roles stay unchanged. A record whose read fails for any reason is
-    /// written again: the role in memory is never older.
+    /// Checks the stored records of all readable roles. Writes a record again if the next opening
+    /// could not read from it the role that is in memory, or if `is_at_risk` returns true for the
+    /// table of the records. One commit contains all records that are written. The commit may use the
+    /// space that is reserved for a full disk. The records of unreadable roles stay unchanged. A
+    /// record whose read fails for any reason is written again: the role in memory is never older.
     ///
     /// # Errors
     /// If the write fails.
@@ -295,8 +298,8 @@ impl RoleStore {
         Ok(self.db.write_freeing(batch, WriteOptions { sync: true })?)
     }
 
-    /// Returns whether the stored record of `name` is `record`, or decodes to `role` all the same,
-    /// as a record of an earlier version may.
+    /// Returns whether the stored record of `name` is `record`, or has other bytes but decodes to
+    /// `role`, as a record of an earlier version may.
     fn has_record(&self, name: &str, role: &Role, record: &[u8]) -> bool {
         let Ok(Some(stored)) = self.records.get(name.as_bytes()) else {
             return false;
@@ -309,9 +312,10 @@ impl RoleStore {
     /// that are in service stay unchanged.
     ///
     /// # Errors
-    /// If the store failed. If only a write failed, the roles that could be read are in service all
-    /// the same, unless one of their records has a list of snapshots, as earlier versions wrote it:
-    /// that list was to be written elsewhere first.
+    /// If the store failed. If only a write failed, the roles that have become readable are in service
+    /// all the same. But if the record of one of these roles lists snapshots, as earlier versions wrote
+    /// it, none of these roles comes into service: the records of the listed snapshots must be written
+    /// first.
     pub(super) fn reread(&self) -> Result<()> {
         let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         self.owned.reread()?;
@@ -340,8 +344,9 @@ impl RoleStore {
         tidied
     }
 
-    /// Writes a record for each snapshot that is listed in a role's own record, as earlier versions stored
-    /// it, and removes the records of snapshots that are gone, all by one commit.
+    /// Writes a record for each existing snapshot in `listed`, the lists from roles' own records, and
+    /// writes these roles' records without the lists. Removes the records of snapshots that no longer
+    /// exist. All this is one commit. A full disk is no error if `listed` is empty.
     fn tidy_snapshots(
         &self,
         roles: &Roles,
@@ -374,30 +379,30 @@ impl RoleStore {
         self.state.load_full()
     }
 
-    /// Returns the generation number of the current state. It is a single atomic load, for frequent
-    /// checks.
+    /// Returns the generation number of the current state. This costs a single atomic load, so
+    /// callers may check the number for each request.
     pub fn generation(&self) -> u64 {
         self.generation.load(Ordering::Acquire)
     }
 
-    /// Runs `work` while no change of the roles is in progress.
+    /// Runs `work` on the current roles. No change of the roles is in progress meanwhile.
     pub(super) fn unchanged<T>(&self, work: impl FnOnce(&RolesState) -> T) -> T {
         let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         work(&self.state())
     }
 
-    /// Changes the roles: `decide` gets the current ones and returns the next ones, or `None` for no
-    /// change. The next ones are durable and in effect before this returns. The result is whether there was
-    /// a change.
+    /// Changes the roles: `decide` gets the current roles and returns the next roles, or `None` for no
+    /// change. The next roles are durable and in effect before this returns. Returns whether the next roles
+    /// differ from the current ones.
     ///
     /// Permissions on an earlier role of the same name do not apply to a new role, except for those in
     /// the records of unreadable roles: these apply once the records are readable.
     ///
     /// # Errors
     /// The inner error is that of `decide`: nothing is changed. The outer error is
-    /// [`CatalogError::Schema`] if an unreadable role has, or may have, the name of a new one or an identity
-    /// that a role gets: nothing is changed either. Otherwise it is an error of the store: the next opening
-    /// may or may not find the change.
+    /// [`CatalogError::Schema`] if an unreadable role has, or may have, the name of a role that the change
+    /// creates or an identity that it adds to a role: nothing is changed either. Any other outer error is one
+    /// of the store: the next opening may or may not find the change.
     pub fn change<E>(
         &self,
         decide: impl FnOnce(&Roles) -> Result<Option<Roles>, E>,
@@ -422,8 +427,9 @@ impl RoleStore {
         Ok(Ok(true))
     }
 
-    /// Removes an unreadable role, its grants to others, and permissions on it. Returns whether the role
-    /// existed.
+    /// Drops the unreadable role that is shown as `name`: removes its record, its membership grants to
+    /// other roles, and permissions on it. Returns false, and does nothing, if there is no such role or a
+    /// readable role has this name.
     ///
     /// # Errors
     /// If the store fails: the role may be there or not after the next opening.
@@ -438,8 +444,8 @@ impl RoleStore {
         Ok(true)
     }
 
-    /// Replaces the roles by `next`, and removes the record of the unreadable role `dropped`. The
-    /// database commits the change by its method `commit`.
+    /// Replaces the roles by `next`, and removes the record of the unreadable role `dropped`. `commit` is
+    /// the method of [`Db`] that commits the change.
     fn write(
         &self,
         now: &RolesState,
@@ -475,7 +481,7 @@ impl RoleStore {
         Ok(())
     }
 
-    /// Makes these roles the current ones.
+    /// Makes `roles` and `unreadable` the current state, with the generation number after that of `now`.
     fn publish(&self, now: &RolesState, roles: Roles, unreadable: UnreadableRoles) {
         let generation = now.generation + 1;
         self.state.store(Arc::new(RolesState {
@@ -490,9 +496,9 @@ impl RoleStore {
 
     /// Removes permissions of readable roles on keyspaces, tables and roles that do not exist. The
     /// write may use the space that is reserved for a full disk. If even that does not suffice, the
-    /// permissions stay until a later call, without effect: [`RoleStore::retain_before_creation`]
-    /// removes those on tables and keyspaces before an object gets the name, and the creation of a
-    /// role those on an earlier role of its name.
+    /// permissions stay until a later call. They never apply to a new object of the same name:
+    /// [`RoleStore::retain_before_creation`] removes permissions on a keyspace or table before a new one
+    /// gets its name, and the creation of a role removes permissions on an earlier role of its name.
     ///
     /// # Errors
     /// If the store failed for another reason than a full disk.
@@ -520,8 +526,8 @@ impl RoleStore {
     }
 }
 
-/// Turns the error of a full disk into success, for a write that only removes records without effect.
-/// Such a write must fail neither an opening nor a drop: a later one tries again.
+/// Turns the error of a full disk into success. For writes that only remove records without effect:
+/// their failure must fail neither an opening nor a drop, and a later opening or drop tries again.
 fn unless_full(written: Result<()>) -> Result<()> {
     match written {
         Err(CatalogError::Store(error)) if error.kind() == ErrorKind::DiskFull => Ok(()),

@@ -22,7 +22,8 @@ use super::table::stored_schema;
 pub const SNAPSHOT_SIGN: char = '@';
 
 /// Returns a keyspace as of a snapshot: its tables with the columns that they had, and the types
-/// that these columns used. Other types are those of `now`. Unreadable tables are included as such.
+/// that these columns used. All other types, and the options of the keyspace, are taken from `now`,
+/// the current keyspace. Unreadable tables are included as such.
 ///
 /// # Errors
 /// If there is no such snapshot; errors of the store.
@@ -58,22 +59,21 @@ pub fn keyspace_with_tables_at(
     Ok(then)
 }
 
-/// The state of a keyspace in a snapshot, with a name of its own, so that CQL reads it like a
-/// keyspace.
+/// A keyspace as of a snapshot, which CQL statements read under the name `KEYSPACE@SNAPSHOT`.
 #[derive(Debug, Clone)]
 pub struct SnapshotKeyspace {
     /// The name of the snapshot's keyspace, as in `ks@s`.
     pub name: String,
     /// The sequence number of the snapshot.
     pub seq: SeqNo,
-    /// The keyspace as of the snapshot, under its own name.
+    /// The keyspace as of the snapshot. The name in it is that of the keyspace alone, as in `ks`.
     pub schema: Arc<KeyspaceSchema>,
 }
 
 /// The snapshots that are listed as keyspaces.
 #[derive(Debug, Default)]
 pub(super) struct SnapshotKeyspaces {
-    /// The number of snapshots per keyspace, the newest ones, that are listed.
+    /// The maximal number of snapshots of each keyspace that are listed: the newest ones. 0: none.
     pub(super) max: AtomicU32,
     /// Locked during a listing. When many drivers connect at once, only the first one waits for files,
     /// and the others find the schemas in the cache.
@@ -89,7 +89,8 @@ pub(super) struct SnapshotKeyspaces {
 type KnownKeyspaces = HashMap<String, (Arc<KeyspaceSchema>, SnapshotKeyspace)>;
 
 impl SnapshotKeyspaces {
-    /// Removes an expired snapshot from the cache. Returns its keyspace, if it was cached.
+    /// Removes an expired snapshot from the cache. Returns the keyspace as of the snapshot if the
+    /// snapshot was in the cache.
     pub(super) fn forget(&self, keyspace: &str, snapshot: &str) -> Option<Arc<KeyspaceSchema>> {
         let name = format!("{keyspace}{SNAPSHOT_SIGN}{snapshot}");
         let gone = self.known().remove(&name);
@@ -114,7 +115,8 @@ impl SnapshotKeyspaces {
         self.list_by(db, state, |now, snapshot| keyspace_at(db, now, snapshot))
     }
 
-    /// Returns the listed snapshots. Calls `read` for those that are not in the cache.
+    /// Returns the listed snapshots by keyspace, oldest first. `read` returns the keyspace as of a
+    /// snapshot that is not in the cache.
     fn list_by(
         &self,
         db: &Db,
@@ -155,13 +157,14 @@ impl SnapshotKeyspaces {
         list
     }
 
-    /// Removes all snapshots but these from the cache.
+    /// Removes all snapshots that are not in `listed` from the cache.
     fn keep_only(&self, listed: &[SnapshotKeyspace]) {
         let names: HashSet<&str> = listed.iter().map(|one| &*one.name).collect();
         self.known().retain(|name, _| names.contains(&**name));
     }
 
-    /// Returns the snapshot at `seq` from the cache, if its schema was computed from the keyspace `now`.
+    /// Returns the entry `name` of the cache, if it is of the snapshot at `seq` (an earlier snapshot may
+    /// have had the same name), and its schema was computed from the keyspace `now`.
     fn cached(
         &self,
         name: &str,
@@ -189,7 +192,8 @@ mod tests {
 
     use super::*;
 
-    /// A database with a keyspace `app` and its snapshot `s`, and a list of snapshots.
+    /// Returns a database with a keyspace `app` and its snapshot `s`, the schema, and an empty cache of
+    /// listed snapshots.
     fn with_snapshot() -> (Db, CatalogState, SnapshotKeyspaces) {
         let options = Options {
             disk: Arc::new(MemDisk::new()),

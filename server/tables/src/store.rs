@@ -184,8 +184,8 @@ impl SchemaStore {
         Ok(self.db.write_freeing(batch, SYNC)?)
     }
 
-    /// Drops a keyspace with its tables and snapshots, also on a full disk. After `decided` was called, the
-    /// drop is certain: if it is interrupted, the next opening completes it.
+    /// Drops a keyspace with its tables and snapshots, also on a full disk. Calls `decided` once the drop is
+    /// recorded durably: if the drop is interrupted after that, the next opening completes it.
     ///
     /// # Errors
     /// [`CatalogError::Foreign`] if the keyspace contains tables that CQL did not create: nothing is
@@ -231,8 +231,9 @@ impl SchemaStore {
         Ok(foreign)
     }
 
-    /// Sets the options for new files of a table. If the statement fails after this, the table
-    /// keeps the new options until the database is opened again.
+    /// Sets the options for new files of a table, except for the filter prefix, which cannot change. If
+    /// the ALTER statement fails after this call, the table keeps the new options until the database
+    /// is opened again.
     ///
     /// # Errors
     /// If the table does not exist, or the store refuses the options.
@@ -258,8 +259,8 @@ impl SchemaStore {
     ///
     /// # Errors
     /// [`CatalogError::Foreign`] if the database has a table of this name that CQL did not create;
-    /// [`SchemaError::Unreadable`] if it has one of CQL that is not provably a failed creation; errors of
-    /// the store.
+    /// [`SchemaError::Unreadable`] if it has a table of this name that CQL created, unless an interrupted
+    /// creation provably left that table; errors of the store.
     pub(super) fn create_table(
         &self,
         keyspace: &str,

@@ -40,14 +40,14 @@ pub(super) const CREATIONS_TABLE: &str = "creations";
 /// The schema of a database as it is stored.
 #[derive(Debug, Default)]
 pub(super) struct Survey {
-    /// The keyspaces of CQL, by name.
+    /// The keyspaces that CQL created, in the order of their names, without those in `dropping`.
     pub(super) keyspaces: Vec<StoredKeyspace>,
-    /// Keyspaces with an interrupted drop.
+    /// Keyspaces whose drop was interrupted and may be completed.
     pub(super) dropping: Vec<String>,
-    /// Tables with an interrupted creation, by keyspace and name.
+    /// Tables whose creation was interrupted, each as its keyspace and its name.
     pub(super) cut: Vec<(String, String)>,
-    /// The keys in `ebb_system.creations` (each notes that the creation of a table has begun) that
-    /// the next start removes: all but the keys of tables that stay without a readable record.
+    /// The keys in `ebb_system.creations` (each notes that the creation of a table has begun) that a
+    /// start removes: all but the keys of tables that are kept without a readable record.
     pub(super) notes: BTreeSet<Bytes>,
 }
 
@@ -107,7 +107,8 @@ impl Survey {
         Ok(survey)
     }
 
-    /// Returns the tables of a keyspace with their records, without those of interrupted creations.
+    /// Returns the tables `found` of a keyspace with their records. Leaves out tables whose creation was
+    /// interrupted, and adds them to `cut`. Removes the keys of unreadable tables from `notes`.
     fn tables(&mut self, keyspace: &str, found: Vec<Table>) -> Result<Vec<StoredTable>> {
         let mut tables = Vec::new();
         for table in found {
@@ -135,7 +136,7 @@ impl Survey {
     }
 }
 
-/// The tables of a keyspace.
+/// The tables of a keyspace, divided into those that CQL created and others.
 #[derive(Debug, Default)]
 struct Tables {
     cql: Vec<Table>,
@@ -163,8 +164,8 @@ impl Tables {
     }
 
     /// Returns whether CQL may have created the keyspace, judged by its tables alone: false only if
-    /// it has tables, and CQL created none of them. Damage among the records is no proof that the
-    /// keyspace has a record, because it may concern those of other keyspaces only.
+    /// it has tables, and CQL created none of them. This decides if damage hides whether the keyspace
+    /// has a record: the damaged records may all be of other keyspaces.
     fn may_be_of_cql(&self) -> bool {
         !self.cql.is_empty() || !self.has_others
     }
@@ -175,7 +176,7 @@ const NOT_LISTED: &str = "its record says that it is being dropped, but it has t
                           that the record does not list";
 
 /// Returns the record that marks a keyspace as being dropped. It has a fingerprint of each table's
-/// schema record, so that a restart completes the drop only for these tables.
+/// schema record, so that a restart completes the drop only if the keyspace has no other tables.
 ///
 /// # Errors
 /// If the store failed for another reason than damage.
@@ -191,10 +192,10 @@ pub(super) fn dropping_record(db: &Db, keyspace: &str) -> Result<Vec<u8>> {
     Ok(value)
 }
 
-/// Returns whether the interrupted drop of a keyspace may be completed: the keyspace contains only
-/// tables that the drop's record lists. A record of an earlier version lists none, so then the
-/// keyspace must have no tables. Snapshots alone prove nothing, because they may contain tables of
-/// any time.
+/// Returns whether the interrupted drop of a keyspace may be completed: all tables of the keyspace
+/// must be in the list of the drop's record, `value`. A record of an earlier version lists no tables,
+/// so the keyspace must have none. A keyspace that has snapshots but no tables is not dropped, because
+/// the snapshots may contain tables that were created after the record was written.
 fn is_drop_proved(db: &Db, keyspace: &str, value: &[u8], tables: &Tables) -> Result<bool> {
     if tables.has_others {
         return Ok(false);
@@ -253,8 +254,9 @@ fn notes(creations: Option<Table>) -> Result<BTreeSet<Bytes>> {
     Ok(notes)
 }
 
-/// Returns the names of all keyspaces of the store, and of all that have a record. Damage can hide
-/// only records of keyspaces that the store does not have, that is, of interrupted creations.
+/// Returns the names of all keyspaces of the store, and of all that have a record. If damage makes
+/// records unreadable, only names of keyspaces that the store does not have are missing: their
+/// creation or drop was interrupted.
 fn keyspace_names(db: &Db, records: Option<&Table>) -> Result<BTreeSet<String>> {
     let mut names: BTreeSet<String> = db.keyspaces().into_iter().collect();
     for entry in records
@@ -289,7 +291,8 @@ pub fn is_cql_table(table: &Table) -> bool {
     table.options().merge_operator.as_deref() == Some(CQL_ROW)
 }
 
-/// Returns whether CQL created the keyspace. If its record cannot be read, its tables decide.
+/// Returns whether CQL created the keyspace. It did if the keyspace has a record or a table that CQL
+/// created. If the record is damaged, returns true for a keyspace without tables, too.
 ///
 /// # Errors
 /// If the store failed for another reason than damage.

@@ -24,13 +24,14 @@ impl CqlTable {
         Self { schema, rows }
     }
 
-    /// Returns the columns and options.
+    /// Returns the columns, indexes and options of the table.
     pub fn schema(&self) -> &Arc<TableSchema> {
         &self.schema
     }
 
-    /// Returns the table of the store. It contains headers and rows as operands of
-    /// [`CQL_ROW`](super::CQL_ROW), and before them the record of the schema under [`SCHEMA_KEY`].
+    /// Returns the table of the store. It contains headers of partitions, and rows, as operands of
+    /// [`CQL_ROW`](super::CQL_ROW), and before them the record of the schema under [`SCHEMA_KEY`] and
+    /// the entries of indexes.
     pub fn rows(&self) -> &Table {
         &self.rows
     }
@@ -53,8 +54,9 @@ pub(super) fn stored_schema(
     Ok(record.map(|record| record.and_then(open)))
 }
 
-/// Reads the record of a table as of a snapshot. Returns `None` if CQL did not create the table, or
-/// had not finished the creation by then.
+/// Reads the schema record of a table as of a snapshot. Returns `None` if CQL did not create the table,
+/// or had not finished the creation by then. The inner error is the reason if the record is missing or
+/// damaged.
 ///
 /// # Errors
 /// If the store failed for another reason than damage.
@@ -71,8 +73,8 @@ pub(super) fn stored_record(rows: &SnapshotTable) -> Result<Option<Readable<Byte
     })
 }
 
-/// Returns the schema that the table `KEYSPACE.TABLE` had when a snapshot of it was created; `None`
-/// for a table that CQL did not create.
+/// Returns the schema that a table had when a snapshot of it was created. `name` is `KEYSPACE.TABLE`.
+/// Returns `None` if CQL did not create the table, or had not finished the creation by then.
 ///
 /// # Errors
 /// [`SchemaError::Unreadable`] if the record is unreadable; errors of the store.
@@ -83,10 +85,10 @@ pub fn schema_at(rows: &SnapshotTable, name: &str) -> Result<Option<TableSchema>
     Ok(stored.transpose().map_err(unreadable)?)
 }
 
-/// Returns the schema of a CQL table that is read without its database.
+/// Returns the schema of a CQL table that is read without its database. `name` is for errors.
 ///
 /// # Errors
-/// If the record is missing or unreadable.
+/// [`CatalogError::Corrupt`] if the record is missing or cannot be decoded; errors of the store.
 pub fn detached_schema(rows: &DetachedTable, name: &str) -> Result<TableSchema> {
     let corrupt = |detail: String| CatalogError::Corrupt {
         what: format!("the schema of table {name}"),

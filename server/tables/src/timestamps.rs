@@ -20,9 +20,9 @@ use super::error::Result;
 /// The key of the stored upper bound on all assigned timestamps, in `ebb_system.node`.
 const BOUND_KEY: &[u8] = b"timestamp_bound_us";
 
-/// The stored bound lies above all assigned timestamps. When a timestamp reaches it, the new bound
-/// is that timestamp plus these microseconds. A server that restarts sooner waits for the clock to
-/// reach the bound: see [`Timestamps::until_bound`].
+/// The distance of a new bound from the timestamp that needs it, in microseconds: the stored bound
+/// lies above all assigned timestamps, and is raised when a timestamp reaches it. A server that
+/// restarts before the clock has reached the bound waits for that: see [`Timestamps::until_bound`].
 const AHEAD_US: i64 = 100_000;
 
 /// The source of timestamps, for any number of threads.
@@ -79,12 +79,13 @@ impl Timestamps {
         })
     }
 
-    /// Returns how long a server must wait before it serves: until the clock has reached the stored
-    /// bound above the timestamps of the process before it. Otherwise its timestamps would be ahead
-    /// of the clock, and would prevail over later writes to which drivers give the current time.
+    /// Returns how long a server must wait before it serves: until the clock reaches the bound that
+    /// the previous process stored above its timestamps. Without the wait, the server's timestamps
+    /// would be ahead of the clock, and would prevail over later writes to which drivers give the
+    /// current time.
     ///
-    /// Returns zero if the bound is more than 100 ms ahead of the clock, further than a server sets
-    /// it: the clock was set back, and the wait might be long.
+    /// Returns zero if the bound is more than [`AHEAD_US`] ahead of the clock. No server stores such
+    /// a bound unless its clock is ahead: so the clock was set back, and the wait might be long.
     pub fn until_bound(&self) -> Duration {
         let bound_us = self.bound_us.load(Ordering::Acquire);
         match bound_us.saturating_sub(self.now_us()) {
@@ -102,7 +103,7 @@ impl Timestamps {
     /// number after the last one.
     ///
     /// # Errors
-    /// If the database rejects writes.
+    /// If a higher bound must be stored first, and the write of it fails.
     pub fn next_us(&self) -> Result<i64> {
         let now_us = self.now_us();
         loop {
@@ -169,9 +170,9 @@ mod tests {
         assert_eq!(timestamps.next_us().unwrap(), 5_007_000);
     }
 
-    /// Regression: after a restart, timestamps were ahead of the clock. If a column was dropped
-    /// then and added again, values that drivers wrote after the drop counted as older than it, and
-    /// did not show.
+    /// Regression: after a restart, timestamps were ahead of the clock. If a column was dropped at such
+    /// a timestamp and added again, values to which drivers gave the current time counted as older than
+    /// the drop, and did not show.
     #[test]
     fn timestamps_follow_the_clock_of_a_server_that_waits_at_its_start() {
         let node = node(&MemDisk::new());

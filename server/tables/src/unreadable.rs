@@ -40,7 +40,7 @@ pub fn unreadable_objects(db: &Db) -> Result<Vec<Unreadable>> {
     Ok(all)
 }
 
-/// Lists the unreadable tables in the newest snapshots of a keyspace, in at most `max` snapshots.
+/// Lists the unreadable tables in the `max` newest snapshots of a keyspace.
 ///
 /// # Errors
 /// If the store failed for another reason than damage.
@@ -63,8 +63,8 @@ pub(super) fn in_snapshots(db: &Db, now: &KeyspaceSchema, max: usize) -> Result<
     Ok(all)
 }
 
-/// A cache of decoding the schema records of a keyspace's tables. Most snapshots of a table have
-/// the same record, which is decoded only once.
+/// A cache of the results of decoding schema records, for the tables of one keyspace. Most snapshots
+/// of a table have the same record, which is decoded only once.
 #[derive(Debug, Default)]
 struct Records {
     /// For each table's name and record that was decoded: the reason why the record is unreadable,

@@ -18,7 +18,7 @@ pub enum LoadError {
         /// The fault of the row, and a way to correct it.
         problem: String,
     },
-    /// A file cannot be read to its end.
+    /// A file cannot be opened, or not be read to its end.
     #[error("cannot read {}, line {line}; nothing was loaded", path.display())]
     Read {
         path: PathBuf,
@@ -26,7 +26,7 @@ pub enum LoadError {
         line: u64,
         source: io::Error,
     },
-    /// A file cannot be opened, or its rows do not fit the options.
+    /// The format of a file is unknown, or its columns differ from those of an earlier file.
     #[error("{}: {problem}; nothing was loaded", path.display())]
     File {
         path: PathBuf,
@@ -49,10 +49,10 @@ pub enum LoadError {
     /// The caller cancelled the load.
     #[error("the load was cancelled; nothing was loaded")]
     Cancelled,
-    /// Rows cannot be written to the scratch folder.
+    /// Rows cannot be written to the scratch folder, or not be read back from it.
     #[error("cannot write rows that wait in {}; nothing was loaded", path.display())]
     Scratch {
-        /// The folder.
+        /// The scratch folder.
         path: PathBuf,
         source: io::Error,
     },
@@ -87,7 +87,7 @@ impl Problem {
         Self { line, what }
     }
 
-    /// Returns the problem of a failed read, or of a cancelled load.
+    /// Returns the problem of a failed read; [`Cause::Cancelled`] if `error` is a [`CancelledRead`].
     pub(super) fn io(line: u64, error: io::Error) -> Self {
         let what = if error.get_ref().is_some_and(|e| e.is::<CancelledRead>()) {
             Cause::Cancelled
@@ -127,7 +127,7 @@ impl From<ForeignContent> for Problem {
 }
 
 impl LoadError {
-    /// Returns the reason to skip the file, if the file itself causes the error.
+    /// Returns the file and the reason to skip it, if a single file causes the error; otherwise `None`.
     pub(super) fn skipped(&self) -> Option<Skipped> {
         let (path, reason) = match self {
             Self::Row {

@@ -21,7 +21,7 @@ use super::sorter::{Origin, Run, Sorter};
 use super::source::{self, ReadWatch};
 use super::walk::{Found, Skipped, TextFile};
 
-/// The bytes of text per thread between two reports of progress.
+/// The number of bytes of rows that a thread reads or writes between two reports of progress.
 const REPORT_EVERY_BYTES: u64 = 256 << 10;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,12 +61,12 @@ pub struct LoadReport {
     /// Files that were skipped, in the search for files or later.
     pub skipped: Vec<Skipped>,
     pub rows: u64,
-    /// The number of rows that were replaced by a later row with the same key.
+    /// The number of rows in the files that were replaced by a later row of this load with the same key.
     pub replaced: u64,
     /// The number of bytes of the text of the rows that were read, uncompressed, line ends included. Headers
     /// do not count.
     pub bytes: u64,
-    /// The names of the columns, if files have a header.
+    /// The names of the columns; `None` if no file has a header.
     pub columns: Option<Vec<String>>,
     pub seconds: f64,
 }
@@ -212,9 +212,9 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// Calls `part` for each of `parts`, each on a thread of its own. Returns the results in the
-    /// order of `parts`, or the first error in that order. An error other than a cancellation has
-    /// priority.
+    /// Calls `part` for each of `parts`, each on a thread of its own. Returns the results in the order
+    /// of `parts`. If some calls fail, returns the first error in this order that is not a
+    /// cancellation, because an error cancels the other threads.
     fn in_parallel<P: Sync, T: Send>(
         &self,
         parts: &[P],
@@ -329,9 +329,9 @@ impl<'a> Work<'a> {
         LoadError::Scratch { path, source }
     }
 
-    /// Reads all files, and returns those that can be loaded, and the reasons against the others.
-    /// The first good file determines the columns, by the order of the files, not by the speed of
-    /// the threads.
+    /// Reads all files except streams. Returns the tasks of the files that can be loaded, and the other
+    /// files with the reasons to skip them. The first good file in the order of `tasks` determines the
+    /// columns, whichever thread is the fastest.
     fn leave_out_bad<'f>(
         &self,
         tasks: &[Task<'f>],
@@ -356,8 +356,9 @@ impl<'a> Work<'a> {
         Ok((good, bad))
     }
 
-    /// Reads a file, and returns its columns, or the reason why it cannot be loaded. A stream can be
-    /// read only once, so it passes this check unread.
+    /// Reads a file, and returns its columns, or the reason why it cannot be loaded. The columns are
+    /// `None` if the file is no CSV or has no records, and for a stream: a stream can be read only once,
+    /// so it passes this check unread.
     fn check(&self, task: &Task<'_>) -> Result<Result<Option<Columns>, Skipped>, LoadError> {
         if task.file.is_stream {
             return Ok(Ok(None));
@@ -381,7 +382,7 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// Passes the rows of a file to `take`.
+    /// Passes the rows of a file to `take`, counts them, and reports the progress.
     fn read(
         &self,
         task: &Task<'_>,
@@ -426,8 +427,8 @@ impl<'a> Work<'a> {
         self.failed.load(Ordering::Relaxed) || self.control.is_cancelled()
     }
 
-    /// Reads a file once: passes on its columns, if it has some, as soon as they are known, and its
-    /// rows.
+    /// Reads a file once, up to the task's budget. Passes its rows to `take`, and its columns (if it is
+    /// CSV) to `take_columns` as soon as they are known.
     fn read_once(
         &self,
         task: &Task<'_>,

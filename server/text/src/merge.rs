@@ -7,7 +7,8 @@ use std::io;
 use super::options::Duplicates;
 use super::sorter::{Origin, Run, SortedRow};
 
-/// Memory for the read buffers of all runs together, in bytes.
+/// The memory for the read buffers of all runs together, in bytes. The buffer of each run has at least
+/// 4 KiB, so more than 4,096 runs take more.
 const READ_BYTES: usize = 16 << 20;
 
 /// The reason why a merge failed.
@@ -21,12 +22,13 @@ pub(super) enum MergeError<E> {
         first: Origin,
         second: Origin,
     },
-    /// The error of the receiver of the rows.
+    /// The error that `take`, the receiver of the rows, returned.
     Sink(E),
 }
 
-/// Passes the rows of all runs to `take`, ascending by key, each key once; returns the number of
-/// rows that were replaced by another one.
+/// Passes the rows of all runs to `take`, ascending by key. Of several rows with the same key, only the
+/// one with the greatest origin is passed, unless `duplicates` refuses them. Returns the number of rows
+/// that were not passed because of a later one.
 pub(super) fn merge<E>(
     runs: Vec<Run>,
     duplicates: Duplicates,

@@ -12,7 +12,7 @@ use super::format::TextFormat;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "args", derive(clap::ValueEnum))]
 pub enum Duplicates {
-    /// Load nothing.
+    /// Load nothing if two rows have the same key.
     #[default]
     Refuse,
     /// Load the last of the rows with the same key, by the order of the files, then of the lines.
@@ -36,17 +36,17 @@ pub struct LoadOptions {
     /// The treatment of rows with the same key.
     pub duplicates: Duplicates,
     /// True if files that cannot be loaded completely are skipped and reported; otherwise they end
-    /// the load.
+    /// the load. A stream is never skipped, because it cannot be read twice.
     pub skip_bad: bool,
     /// The maximal number of threads, at least 1. Each reads some of the files.
     pub threads: usize,
-    /// The minimal number of bytes of files per thread. If no sort is needed, each thread writes files of its
-    /// own to be ingested, so more threads mean more files.
+    /// The minimal number of bytes of files per thread; the load uses fewer threads for less. If no sort is
+    /// needed, each thread writes files of its own to be ingested, so more threads mean more files.
     pub part_bytes_min: u64,
-    /// The number of bytes after which the load stops. The load takes the files in their order, and counts
-    /// the size that each had when it was found: that of a compressed file is the compressed size, and that
-    /// of a stream is 0. The file that exceeds the limit is cut after the row whose text reaches the rest of
-    /// the limit.
+    /// The number of bytes after which the load stops; `None` for no limit. The load takes the files in
+    /// their order, and subtracts from the limit the size that each file had when it was found: the
+    /// compressed size of a compressed file, 0 for a stream. The file that uses up the limit is read until
+    /// the text of its rows reaches the bytes that were left; later files are not read.
     pub max_bytes: Option<u64>,
     /// Memory for sorting rows, of all threads together, in bytes.
     pub sort_bytes: usize,

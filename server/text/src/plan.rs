@@ -8,7 +8,8 @@ pub(super) struct Task<'a> {
     pub(super) file: &'a TextFile,
     /// The index of the file in the order of the request.
     pub(super) place: u32,
-    /// The number of bytes of text after which no further row of the file is read.
+    /// The number of bytes of text after which no further row of the file is read; `u64::MAX` if the
+    /// whole file is read.
     pub(super) budget: u64,
 }
 

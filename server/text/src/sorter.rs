@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use ebb_storage::{FileSystem, ReadFile, WriteFile};
 
-/// The origin of a row. Among rows with the same key, the one with the lowest origin is the first.
+/// The origin of a row. Rows with the same key are ordered by their origins: by file, then by line.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Origin {
     /// The index of the file in the load.
@@ -18,7 +18,7 @@ pub(super) struct Origin {
     pub(super) line: u64,
 }
 
-/// The header of a row in the temporary file:
+/// The length of the header before the key and the value of a row in the temporary file:
 ///
 /// ```text
 ///   key length, u32 LE | value length, u32 LE | file, u32 LE | line, u64 LE
@@ -80,7 +80,7 @@ impl Sorter {
     /// If the file of the runs cannot be created or written.
     ///
     /// # Panics
-    /// For a key or value of 4 GiB.
+    /// For a key or value of 4 GiB or more.
     pub(super) fn push(&mut self, key: &[u8], value: &[u8], origin: Origin) -> io::Result<()> {
         let held = self.bytes.len() + self.rows.len() * size_of::<Slot>();
         if held > 0 && held + key.len() + value.len() + size_of::<Slot>() > self.bytes_max {
@@ -172,7 +172,7 @@ impl RunFile {
     }
 }
 
-/// A writer at the end of a file.
+/// Implements [`Write`] for a file of the store's file system, by appending to it.
 struct AppendWriter(Box<dyn WriteFile>);
 
 impl Write for AppendWriter {
@@ -194,7 +194,7 @@ pub(super) struct SortedRow {
     pub(super) value: Vec<u8>,
 }
 
-/// Rows in order, which can be read once.
+/// Rows ordered by key, then by origin, which can be read once.
 pub(super) enum Run {
     Memory {
         bytes: Vec<u8>,
@@ -246,7 +246,7 @@ impl Run {
     }
 }
 
-/// A reader of one part of a file, which several such readers share.
+/// A reader of one part of a file. Readers of other parts share the open file.
 pub(super) struct Part {
     file: Arc<dyn ReadFile>,
     left: Range<u64>,

@@ -17,7 +17,7 @@ const CHECK_EVERY: Duration = Duration::from_millis(100);
 
 /// The progress and cancellation of a load, as its readers use them.
 pub(super) struct ReadWatch<'a> {
-    /// The bytes read so far from all files, before decompression.
+    /// The counter to which readers add the number of bytes that they read, before decompression.
     pub(super) bytes: &'a AtomicU64,
     /// Returns whether the load is cancelled.
     pub(super) is_cancelled: &'a (dyn Fn() -> bool + Sync),

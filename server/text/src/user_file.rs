@@ -10,20 +10,21 @@ pub enum FileError {
     /// No file or folder of this name exists.
     #[error("no such file: {}", path.display())]
     Missing { path: PathBuf },
-    /// The content is no text that ebb reads.
+    /// The content is no text that ebb reads, or it is too long.
     #[error("{}: {problem}", path.display())]
     Malformed {
         path: PathBuf,
-        /// The problem, with its line, and a remedy.
+        /// The problem, with its line if the text has a wrong byte, and a remedy if there is one.
         problem: String,
     },
-    /// The system denies the access.
+    /// The system cannot read the file for another reason, for example a lack of permission.
     #[error("cannot read {}: {source}", path.display())]
     Unreadable { path: PathBuf, source: io::Error },
 }
 
 impl FileError {
-    /// Classifies an error of the system for the file `path`.
+    /// Classifies an error that the system returned for the file `path`: [`Self::Missing`] if the path
+    /// does not exist, otherwise [`Self::Unreadable`].
     pub fn of(path: &Path, source: io::Error) -> Self {
         let path = path.to_path_buf();
         match source.kind() {
@@ -48,10 +49,10 @@ pub fn check_exists(path: &Path) -> Result<(), FileError> {
     }
 }
 
-/// Checks that `path` is a folder, or a file that can be opened for reading.
+/// Checks that `path` exists and, if it is a regular file, that it can be opened for reading.
 ///
 /// # Errors
-/// If it does not exist, or the system denies the access.
+/// [`FileError::Missing`]; [`FileError::Unreadable`] for every other error of the system.
 pub fn check_readable(path: &Path) -> Result<(), FileError> {
     let metadata = path.metadata();
     let opened = metadata.and_then(|metadata| {

@@ -20,10 +20,10 @@ const STDIN_NAME: &[u8] = b"stdin";
 /// The name of the file by which a job of ebb, Spark or Hadoop marks its output folder as complete.
 const SUCCESS: &str = "_SUCCESS";
 
-/// A file that looks like text, or can be read only once.
+/// A file to load: one below a directory whose start is text, or one that the user named.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TextFile {
-    /// The path as reached from the requested one; `-` is standard input.
+    /// The path, which begins with the requested one; `-` is standard input.
     pub path: PathBuf,
     /// The size in bytes when the file was found; 0 for a stream.
     pub bytes: u64,
@@ -51,8 +51,8 @@ impl TextFile {
         self.is_stream && is_stdin(&self.path)
     }
 
-    /// Returns the start of the keys of the file's lines: the path, without a leading `./`, or
-    /// `stdin`.
+    /// Returns the name of the file in keys of its lines: the path without a leading `./`; `stdin`
+    /// for standard input.
     pub fn name(&self) -> &[u8] {
         if self.is_stdin() {
             return STDIN_NAME;
@@ -93,9 +93,10 @@ pub struct Skipped {
 /// The result of a [`walk`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Found {
-    /// Text files, each once, in the order of the request; the files of a directory ascend by name.
+    /// The files to load, in the order of the request; the files of a directory ascend by name. Of several
+    /// files with the same [`TextFile::name`], only the first is here.
     pub files: Vec<TextFile>,
-    /// Files that are not text, and files and directories that cannot be read.
+    /// Files below directories that are not text, and files and directories that cannot be read.
     pub skipped: Vec<Skipped>,
 }
 
@@ -201,8 +202,8 @@ impl Found {
     }
 }
 
-/// Returns the directory below `root` that cannot be read, with the error of the system. The text of a
-/// [`walkdir::Error`] would name the path again.
+/// Returns the entry at or below `root` that the walk could not read, with the error of the system. The
+/// message of the [`walkdir::Error`] itself is not used, because it would name the path again.
 fn unreadable(root: &Path, error: &walkdir::Error) -> Skipped {
     let source = error.io_error().map(ToString::to_string);
     Skipped {

@@ -19,7 +19,8 @@ impl Place {
         place
     }
 
-    /// Writes about a MiB of text to files of many forms.
+    /// Writes about a MiB of text to 12 files, and beside them an empty file, a hidden file, and
+    /// two files that are no UTF-8 text.
     pub fn write_corpus(&self) {
         const WORDS: [&str; 12] = [
             "Ebb",
@@ -70,7 +71,8 @@ pub fn text_files(root: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// Counts words straight from the files, character by character.
+/// Counts the words in [`text_files`], character by character: independently of the job that the
+/// tests compare with it.
 pub fn count_words(root: &Path) -> BTreeMap<String, u64> {
     let mut counts = BTreeMap::new();
     for file in text_files(root) {

@@ -330,8 +330,8 @@ fn a_job_reads_counters_as_a_select_shows_them() {
     assert_eq!(server.stop(), Some(0));
 }
 
-/// Regression: the estimate of a job that reads one of many columns was not known, however often
-/// the job had run: the bytes of the column were compared with those of the whole table.
+/// Regression: a job that reads one of many columns never got an estimate, because the bytes that
+/// it had read were compared with the bytes of the whole table.
 #[test]
 fn a_job_over_one_of_many_columns_has_an_estimate_after_its_first_run() {
     let place = Place::new();

@@ -6,8 +6,8 @@ use ebb_cql::protocol::Response;
 use crate::place::Place;
 use crate::serving::{KEYSPACE, Server, query};
 
-/// Starts a server that may write at most 4 MiB to a file. A longer write fails like one to a broken disk,
-/// and not like one to a full disk.
+/// Starts a server that may write at most 4 MiB to a file. A write beyond this limit fails as on a broken
+/// disk, not as on a full one.
 fn limited(place: &Place, more: &str) -> Server {
     Server::start_after(place, "ulimit -f 4096", more)
 }

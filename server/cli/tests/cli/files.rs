@@ -46,8 +46,9 @@ impl Place {
     }
 }
 
-/// A description of a file, the file's content, and the rows that both `ebb load` and `ebb run`
-/// read; or else the line (0 if none is named) and a part of the error that both return.
+/// A description of a file; the content of the file; and the rows that both `ebb load` and `ebb run` read
+/// from it. For a file that both reject: the line that the error names (0 for none), and a part of the
+/// error.
 type Case<'a> = (&'a str, &'a [u8], Result<&'a str, (u64, &'a str)>);
 
 #[track_caller]

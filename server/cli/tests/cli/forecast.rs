@@ -52,7 +52,7 @@ fn a_trace_is_forecast_and_the_forecasts_are_judged() {
     assert!(place.read("out/report/index.html").contains("naive day"));
 }
 
-/// The table and the page once had NaN and inf in the place of the dashes.
+/// Regression: the printed table and the report's page had NaN and inf where they have dashes now.
 #[test]
 fn ratios_of_a_constant_load_are_dashes() {
     let place = Place::new();

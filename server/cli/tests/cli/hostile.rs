@@ -20,7 +20,8 @@ use crate::http::get;
 use crate::place::Place;
 use crate::serving::{KEYSPACE, Server, query};
 
-/// The number of distinct statements that are prepared.
+/// The number of distinct statements that a test prepares if the environment variable
+/// `EBB_STATEMENTS` is not set.
 const STATEMENTS: u64 = 60_000;
 const CONNECTIONS: u64 = 1_000;
 /// The most MiB by which prepared statements may enlarge the server: the 64 MiB that their cache
@@ -136,8 +137,8 @@ fn any_number_of_prepared_statements_takes_bounded_memory() {
     assert!(grown_mib <= STATEMENTS_MIB_MAX, "{grown_mib} MiB");
 }
 
-/// Opens connections that send nothing, while another client is served. Returns their number, and
-/// by how many KiB the memory of the server grew.
+/// The most memory that the server may take for each idle connection, besides 8 MiB for all of them
+/// together.
 fn open_idle_connections() -> (u64, u64) {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit {

@@ -39,7 +39,7 @@ fn the_name_of_a_token_stays_in_its_line_of_the_list() {
     assert!(listed.contains("two\\u000alines"), "{listed}");
 }
 
-/// Regression: the token was valid, although it was lost.
+/// Regression: the token was created although its text was lost, and so stayed valid.
 #[test]
 fn a_token_that_cannot_be_printed_is_not_created() {
     let place = Place::new();
@@ -52,7 +52,8 @@ fn a_token_that_cannot_be_printed_is_not_created() {
     assert_eq!(place.ebb("token list").ok(), "no tokens yet\n");
 }
 
-/// The other metrics are exported by the crate `ebb-server`, and a test there checks them.
+/// Checks only metrics that begin with `ebb_cql_`. A test of the crate `ebb-server` checks the
+/// others.
 #[test]
 fn the_alert_rules_and_the_dashboard_query_metrics_of_cql_that_exist() {
     let place = Place::new();

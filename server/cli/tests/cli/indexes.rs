@@ -29,8 +29,8 @@ fn count(client: &mut Client, text: &str) -> usize {
     }
 }
 
-/// Returns whether the table `shop.built` has an index that is not completely built. The server of the
-/// database was killed; a copy of its files is opened.
+/// Returns whether the table `shop.built` has an index that is not completely built. Opens a copy of the
+/// files, so that the killed server's database stays as it is.
 fn is_unbuilt(place: &Place) -> bool {
     let copy = place.path("copy");
     std::fs::create_dir(&copy).unwrap();
@@ -80,7 +80,7 @@ fn kill_while_building() -> Option<Place> {
     is_unbuilt(&place).then_some(place)
 }
 
-/// A build that a kill cuts begins again at the next start, and misses no row.
+/// After a kill during a build, the next start finishes the index, which then has every row.
 #[test]
 fn an_index_whose_build_is_killed_is_built_after_the_next_start() {
     let place = (0..TRIES)

@@ -140,7 +140,8 @@ fn children(parent: u32) -> Vec<u32> {
         .collect()
 }
 
-/// Returns the state of a process, as the kernel's letter for it, and the id of its parent.
+/// Returns the state of a process, as the kernel's letter for it, and the id of its parent; `None` if the
+/// process is gone.
 fn state_and_parent(id: u32) -> Option<(char, u32)> {
     let stat = Path::new("/proc").join(id.to_string()).join("stat");
     let text = std::fs::read_to_string(stat).ok()?;

@@ -21,7 +21,7 @@ use crate::serving::{Server, query};
 /// The number of kills if the environment variable `EBB_KILLS` is not set.
 const KILLS: u64 = 4;
 const WRITERS: i32 = 4;
-/// The number of rows at which a writer deletes its oldest ones.
+/// A writer that has this many rows deletes the older half of them.
 const ROWS_MAX: i32 = 200;
 
 /// The rows that one connection has written, over all restarts of the server.

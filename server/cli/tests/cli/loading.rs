@@ -18,7 +18,8 @@ pub fn gzip(text: impl AsRef<[u8]>) -> Vec<u8> {
 }
 
 impl Place {
-    /// Checks that a load is refused with exit code 2, loads nothing and creates no database.
+    /// Checks that a load is refused with exit code 2, loads nothing and creates no database. Returns the
+    /// error message.
     #[track_caller]
     fn load_refused(&self, arguments: &str) -> String {
         let said = self.ebb(&format!("{LOAD} {arguments}")).fails(2);
@@ -204,7 +205,8 @@ fn threads_beyond_all_measure_are_refused() {
     place.ebb(&format!("{LOAD} a --threads 1024")).ok();
 }
 
-/// Sends a signal to a load that waits for more of its input, and checks that it leaves nothing behind.
+/// Sends a signal to a load that waits for more of its input. Checks that the load reports that it was
+/// cancelled and loaded nothing.
 fn interrupted_load(place: &Place, signal: &str) {
     let mut command = place.command(&format!("{LOAD} --key id --format csv -"));
     command.stdin(Stdio::piped()).stderr(Stdio::piped());

@@ -27,7 +27,7 @@ fn limited(place: &Place, ulimit: &str, line: &str) -> Done {
     Done::of(&mut bash)
 }
 
-/// A backup of a database of 400 tables failed under a soft limit of 256 files.
+/// Regression: a backup of a database of 400 tables failed under a soft limit of 256 files.
 #[test]
 fn every_command_raises_the_limit_of_open_files() {
     let place = Place::with_corpus();
@@ -53,8 +53,8 @@ fn a_command_that_may_open_no_more_files_names_the_limit_to_raise() {
     assert!(said.contains("ulimit -n"), "{said}");
 }
 
-/// 1,100 clients of a server with a limit of 1,024 files took its last descriptor, and the log could not
-/// go on.
+/// Regression: 1,100 clients of a server with a limit of 1,024 files took its last descriptor. The log
+/// then failed, and the server rejected all writes until it was restarted.
 #[test]
 fn a_server_with_few_files_accepts_no_more_clients_than_fit_and_goes_on_writing() {
     let place = Place::new();

@@ -8,7 +8,7 @@ use std::process::Command;
 use crate::place::{Done, Place};
 use crate::serving::Server;
 
-/// Returns the command `ebb` with this umask.
+/// Returns a shell command that sets the umask, and then executes `ebb` with the words of `line`.
 fn with_umask(place: &Place, umask: &str, line: &str) -> Command {
     let ebb = place.command(line);
     let mut shell = Command::new("sh");

@@ -18,7 +18,7 @@ pub const UNPACED: &str = "EBB_TEST_UNPACED";
 /// job in the kernel's idle class, which makes hardly any progress while a build uses all cores.
 const COMMAND_HANG: Duration = Duration::from_secs(3 * HANG.as_secs());
 
-/// A working directory of its own; the database is in `ebb-data`.
+/// A temporary directory in which a test runs its commands; the database is in `ebb-data`.
 pub struct Place {
     pub dir: tempfile::TempDir,
 }
@@ -71,7 +71,7 @@ impl Running {
     /// Waits until the process ends; returns its exit status and what it wrote to pipes.
     ///
     /// # Panics
-    /// When it hangs.
+    /// If the process runs for longer than [`COMMAND_HANG`].
     #[track_caller]
     pub fn output(mut self) -> Output {
         let child = self.0.take().expect("only `output` takes it");
@@ -175,8 +175,8 @@ impl Place {
         std::fs::read_to_string(self.path(name)).unwrap()
     }
 
-    /// Returns the paths of the directory `name` and of all files and directories in it, in a fixed
-    /// order.
+    /// Returns the paths of the directory `name` and of all files and directories in it, each
+    /// directory before its content, sorted by name.
     pub fn files(&self, name: &str) -> Vec<String> {
         let entries = walkdir::WalkDir::new(self.path(name)).sort_by_file_name();
         let path = |entry: walkdir::DirEntry| entry.path().display().to_string();

@@ -8,7 +8,8 @@ use flate2::write::GzEncoder;
 
 use crate::place::{Done, Place};
 
-/// Runs `ebb` with the words of `line` and a condition, which has blanks.
+/// Runs `ebb run select` with the words of `line` and `condition`. The condition has blanks, so it
+/// cannot be a part of `line`.
 fn select(place: &Place, line: &str, condition: &str) -> Done {
     let mut command = place.command(&format!("run select --output - {line}"));
     Done::of(command.args(["--where", condition]))
@@ -117,7 +118,7 @@ fn fields_without_a_number_are_missing_to_a_sort_as_they_are_to_an_aggregate() {
 
 const TRIPS: &str = "id,city,fare\n1,Bonn,7\n2,\"Aarhus, DK\",10\n3,Bonn,\n4,Cork,9.5\n";
 
-/// All applications with an output of columns, and the names of these columns.
+/// Jobs whose output has columns, and the names of these columns.
 const RUNS: [(&str, &str); 11] = [
     ("sort --csv trips.csv --by fare --numeric", "id,city,fare"),
     ("select --csv trips.csv", "id,city,fare"),

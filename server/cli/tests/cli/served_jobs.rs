@@ -24,8 +24,8 @@ fn served() -> (Place, Server) {
 struct Waiting(Running);
 
 impl Waiting {
-    /// Sends SIGTERM, which is handled as SIGINT is; processes of a script in the background
-    /// ignore SIGINT.
+    /// Sends SIGTERM, which `ebb` handles like SIGINT. SIGINT itself would have no effect if the
+    /// tests run in the background of a script, where processes ignore it.
     fn interrupt(&self) {
         self.0.signal(Signal::TERM);
     }
@@ -104,7 +104,8 @@ fn a_job_runs_in_the_server_and_is_reported_as_without_one() {
     assert!(!place.path("ebb-data/jobs.sock").exists());
 }
 
-/// A job over files once ran in its own process unless there was a dot in the name of its output.
+/// Regression: a job over files ran in the process of its command, not in the server, unless the
+/// name of its output had a dot.
 #[test]
 fn a_job_over_files_runs_in_the_server_whatever_its_output_is() {
     let (place, _server) = served();
@@ -161,7 +162,7 @@ fn what_a_server_refuses_exits_as_without_one() {
     assert_eq!(jobs(&place), Vec::<Value>::new());
 }
 
-/// Regression: with a server the exit code was 1.
+/// Regression: with a server the exit code was 1, not 2.
 #[test]
 fn a_malformed_scenario_is_exit_code_2_with_a_server_and_without() {
     let (place, server) = served();

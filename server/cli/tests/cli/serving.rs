@@ -21,7 +21,7 @@ pub struct Server {
     http: Option<String>,
 }
 
-/// The lines that a process prints. A thread reads them, so that a wait for a line can end.
+/// The lines that a process prints. A thread reads them, so that a wait for a line can time out.
 struct Lines(Receiver<String>);
 
 impl Lines {
@@ -66,8 +66,8 @@ impl Server {
     }
 
     /// Starts a server by a command that has all its arguments. This function sets the pipes and the
-    /// timeouts. `more` are the flags that the test added: with `--http`, the server also prints its address
-    /// for HTTP.
+    /// timeouts. `more` are the flags that the test added. If they contain `--http`, this function also
+    /// reads the address for HTTP, which the server prints then.
     #[track_caller]
     pub fn start_by(mut command: Command, more: &str) -> Self {
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -112,7 +112,7 @@ impl Server {
         client
     }
 
-    /// Stops the server as an operator does; returns its exit code.
+    /// Stops the server with SIGTERM, as an operator does; returns its exit code.
     #[track_caller]
     pub fn stop(self) -> Option<i32> {
         self.signal(Signal::TERM);
@@ -160,7 +160,7 @@ impl Server {
         process.status().unwrap().vmrss.unwrap()
     }
 
-    /// Kills the server, as the system does when it is out of memory.
+    /// Kills the server with SIGKILL, as the system does when it is out of memory.
     pub fn kill(self) {
         self.process.kill();
     }

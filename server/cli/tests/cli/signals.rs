@@ -2,9 +2,9 @@
 
 use procfs::process::Process;
 
-/// Returns SIGINT, SIGTERM and SIGHUP by the names that `kill` takes, less those that this process
-/// ignores: its children inherit that, and `ebb` keeps it. Under `nohup` SIGHUP is ignored, and in the
-/// background of a script SIGINT.
+/// Returns those of SIGINT, SIGTERM and SIGHUP that this process does not ignore, by the names that
+/// `kill` takes. An ignored signal has no effect on `ebb`, which inherits the setting as a child and
+/// keeps it. Under `nohup` SIGHUP is ignored, and in the background of a script SIGINT.
 pub(crate) fn heard() -> Vec<&'static str> {
     let ignored = Process::myself().unwrap().status().unwrap().sigign;
     let all = [("-INT", 2), ("-TERM", 15), ("-HUP", 1)];

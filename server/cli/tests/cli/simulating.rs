@@ -84,8 +84,8 @@ replicas = 1
 ";
 
 /// All data is on one of four nodes. A task ends in a time slot with the probability 0.8 on that
-/// node, 0.5 on the other node of its rack, and 0.2 on each of the two nodes of the other rack: 1.7
-/// tasks together.
+/// node, 0.5 on the other node of its rack, and 0.2 on each of the two nodes of the other rack. So
+/// the four nodes end 1.7 tasks per slot at most.
 #[test]
 fn queues_have_a_capacity_and_policies_near_it() {
     let place = Place::new();
@@ -240,8 +240,8 @@ submitted_s = 0
 maps = 10
 "#;
 
-/// The first scenario once ended with exit code 0, "missed 0.0%" and "took s 0". A scenario with a
-/// thousand million maps was aborted while it allocated 8 GB.
+/// Regression: [`NEVER_FITS`] ended with exit code 0, "missed 0.0%" and "took s 0". A scenario with
+/// a thousand million maps was aborted while it allocated 8 GB.
 #[test]
 fn what_can_never_run_and_what_is_too_large_is_refused_with_file_line_and_field() {
     let place = Place::new();
@@ -412,7 +412,8 @@ fn a_quantile_of_the_load_is_set_in_the_file_or_on_the_command_line() {
     assert!(said.contains("[forecast_error]"), "{said}");
 }
 
-/// A scenario with room for 20 maps of 300 s until 600 s on ten nodes.
+/// A scenario whose jobs have 23 maps, while the ten nodes can finish only 20 of them before both
+/// goals, 600 s.
 const TONIGHT: &str = r#"
 title = "Tonight"
 [[nodes]]

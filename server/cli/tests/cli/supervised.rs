@@ -66,8 +66,8 @@ fn systemd_gets_ready_watchdog_and_stopping_messages() {
     assert!(status.success());
 }
 
-/// Regression: `systemctl reload` of a server without TLS stopped it with exit code 0, after which the unit does
-/// not start it again.
+/// Regression: `systemctl reload` of a server without TLS stopped it with exit code 0, after which the unit
+/// does not start it again.
 #[test]
 fn a_reload_without_tls_does_not_stop_a_supervised_server() {
     let place = Place::new();
@@ -99,7 +99,7 @@ fn sighup_without_tls_stops_only_a_server_that_systemd_did_not_start() {
     assert_eq!(server.stop(), Some(0));
 }
 
-/// Regression: the server ended after its start, because its greeting could not be written.
+/// Regression: the server ended when it could not print the addresses that it listens on.
 #[test]
 fn a_server_starts_with_a_full_disk_behind_its_stdout() {
     let place = Place::new();

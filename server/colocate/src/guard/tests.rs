@@ -230,7 +230,7 @@ fn windows_with_few_requests_are_judged_together() {
     );
 }
 
-/// Returns a window of this many requests with equal latencies.
+/// Returns window number `window`, counted from 0, with this many requests of equal latencies.
 fn observed(window: usize, requests: u64, latency_us: f64) -> ObservedWindow {
     ObservedWindow {
         window: LatencyWindow {

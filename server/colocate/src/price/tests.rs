@@ -20,8 +20,8 @@ struct Load {
     /// The largest factor by which a window's latencies are scaled, up or down; the logarithm of
     /// the factor is drawn uniformly.
     noise: f64,
-    /// Latencies are 20 times as long in stalls, which come at random: on average, one window in this many is
-    /// a stall. 0 for none.
+    /// One window in this many, on average, is a stall: its latencies are 20 times as long. 0 for no
+    /// stalls.
     stall_every: u32,
 }
 

@@ -14,7 +14,6 @@ use crate::history::{KnownProfile, ProfileRecord};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct JobAdvice {
-    /// The advice.
     #[serde(flatten)]
     pub advice: Advice,
     /// The number of cores that the job may use.
@@ -54,11 +53,11 @@ pub enum WhyUnknown {
         "how long {0} takes is not known: it is a chain of jobs, each of which reads the output of the one before"
     )]
     Chain(String),
-    /// The input of the application has nothing to read.
+    /// The input of the application has no splits, so there is nothing to read.
     #[error("how long {0} takes is not known: there is nothing to read")]
     NothingToRead(String),
-    /// The only profiles are of inputs more than ten times larger or smaller, in bytes, than the input
-    /// of the job.
+    /// The known profile is of an input that is more than ten times larger or smaller, in bytes,
+    /// than the input of the job.
     #[error(
         "how long {name} takes is not known: it reads {asked_bytes} bytes, too far from the \
          {known_bytes} bytes of job {profile_of}, which was measured"
@@ -184,8 +183,8 @@ impl<'a> Expected<'a> {
         }))
     }
 
-    /// Returns the advice, or the reason why there is none. Waits for the measurement of
-    /// `free` if it has only just begun.
+    /// Returns the advice, or the reason why there is none. May wait for a fifth of a second, until
+    /// `free` is measured.
     ///
     /// # Errors
     /// When the input cannot be split.

@@ -10,8 +10,8 @@ use ebb_colocate::LoadMonitor;
 /// ticks of 10 ms, so a much shorter measurement would be coarse.
 const MEASURE_FOR: Duration = Duration::from_millis(200);
 
-/// The least number of free cores that is assumed if no cores are guaranteed to jobs, even while other
-/// processes use all cores. With 0, the predicted time of a job would be infinite.
+/// The smallest number of free cores that a prediction assumes if no cores are guaranteed to jobs. With 0,
+/// the predicted time of a job would be infinite.
 const FREE_CORES_MIN: f64 = 0.05;
 
 /// The number of cores that other processes leave free on this machine, or the number of cores that

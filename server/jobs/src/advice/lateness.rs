@@ -16,7 +16,8 @@ use crate::application::Application;
 use crate::history::ProfileRecord;
 use crate::request::PublishRequest;
 
-/// The name of the application whose profiles show how fast publications are.
+/// The name of the application that publishes tables. The profiles of its jobs show how fast publications
+/// are.
 pub const PUBLICATION: &str = PublishRequest::NAME;
 
 /// The lateness of a job whose predicted end is after its goal.
@@ -26,12 +27,12 @@ pub struct Lateness {
     /// The time from the goal to the predicted end, in seconds; positive.
     pub late_by_s: f64,
     /// The prediction for the case that the input is published first and the job then runs on other machines.
-    /// `None` if there is no profile of a publication of an input of about this size, or if the job reads
-    /// anything that cannot be published.
+    /// `None` if no publication is recorded whose input was at most ten times larger or smaller, or if the
+    /// job reads anything that cannot be published.
     pub publication: Option<PublicationOutlook>,
 }
 
-/// The prediction for a job that runs on other machines, over a publication of its input.
+/// The prediction for a job that runs on other machines and reads a publication of its input.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct PublicationOutlook {

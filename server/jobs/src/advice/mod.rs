@@ -58,7 +58,7 @@ pub struct Question {
     pub reduces: u32,
     /// Bytes of the input's splits; 0 if they are not known.
     pub bytes_in: u64,
-    /// The profile of an earlier execution.
+    /// The profile of an earlier execution of the application.
     pub measured: MeasuredProfile,
     /// True if `measured` was taken from an execution of the same work over the same input.
     pub is_same_work: bool,
@@ -68,7 +68,7 @@ pub struct Question {
     /// The number of cores that are free for the job, above 0, which may be a fraction: see
     /// [`FreeCores::of`].
     pub free_cores: f64,
-    /// The goal in seconds from the start.
+    /// The goal in seconds from the start; `None` if the job has no goal.
     pub goal_s: Option<f64>,
 }
 
@@ -87,9 +87,9 @@ pub struct Advice {
     pub confidence: f64,
     /// The number of cores that the prediction assumes to be free for the job.
     pub free_cores: f64,
-    /// The estimated CPU time of a map task, in seconds.
+    /// The estimated CPU time of a map task, in seconds; 1 s if no map task was measured.
     pub map_task_cpu_s: f64,
-    /// The estimated CPU time of a reduce task, in seconds.
+    /// The estimated CPU time of a reduce task, in seconds; 1 s if no reduce task was measured.
     pub reduce_task_cpu_s: f64,
     /// The factor by which earlier executions took longer than was estimated from their tasks. It is the
     /// geometric mean of the ratios of their times to their estimates, and of one assumed ratio of 1.
@@ -231,9 +231,9 @@ fn off(question: &Question) -> (f64, f64) {
     )
 }
 
-/// Returns a log-normal distribution of task lengths with the mean `mean_s`. Its spread is computed
-/// from the longest measured task: of n log-normal numbers the largest is about exp(sd * sqrt(2 ln
-/// n)) times the median.
+/// Returns a log-normal distribution of task lengths with the mean `mean_s`. Its spread is computed from the
+/// longest measured task: of n log-normal numbers the largest is about exp(sd * sqrt(2 ln n)) times the
+/// median. If fewer than two tasks were measured, all lengths are `mean_s`.
 fn length(measured: &TaskMeasures, mean_s: f64) -> TaskLength {
     let tasks = measured.tasks as f64;
     let measured_mean_s = measured.cpu_s / tasks.max(1.0);

@@ -12,12 +12,12 @@
 use super::sketch::{Sketch, take};
 use crate::records::Number;
 
-/// The byte that marks the form with a fixed length. It follows the number of rows.
+/// The byte after the number of rows, if the columns of the group have the form with a fixed length.
 const FIXED: u8 = 1;
-/// The byte that marks the compact form.
+/// The byte after the number of rows, if the columns of the group have the compact form.
 const COMPACT: u8 = 0;
 
-/// The length of a column in the form with a fixed length, in bytes.
+/// The length of a column's aggregate in the form with a fixed length, in bytes.
 const COLUMN_BYTES: usize = size_of::<u64>() + SUM_BYTES + 2 * END_BYTES;
 /// The length of an encoded sum, in bytes: a scale and a mantissa of 128 bits. These are enough for
 /// the sum of 10^18 numbers that have mantissas of 64 bits and the same scale.
@@ -132,7 +132,8 @@ impl Measures {
         })
     }
 
-    /// Returns the aggregate in the form with a fixed length; `None` if a number is too long for it.
+    /// Returns the aggregate without its sketch, in the form with a fixed length; `None` if the sum, the
+    /// minimum or the maximum is too long for this form.
     fn encode_fixed(&self) -> Option<[u8; COLUMN_BYTES]> {
         let mut bytes = [0; COLUMN_BYTES];
         let (count, numbers) = bytes.split_at_mut(size_of::<u64>());
@@ -273,7 +274,8 @@ mod tests {
         Number::parse(text.as_bytes()).unwrap()
     }
 
-    /// Returns a group of one row with these values.
+    /// Returns a group of one row with these values, one for each column. If `sketched` is `Some`, the sketch
+    /// of each column with a value has this number.
     fn row(values: &[Option<&str>], sketched: Option<f64>) -> Group {
         let measures = values.iter().map(|text| {
             let value = text.map(number);

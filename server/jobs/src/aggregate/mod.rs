@@ -131,9 +131,9 @@ impl Aggregation {
         self.columns.names().split_at(self.groups)
     }
 
-    /// Returns the format of the result: the group's columns, `rows`, and for each column
-    /// `NAME_count`, `NAME_sum`, `NAME_min`, `NAME_max`, `NAME_avg`, and for example
-    /// `NAME_p50` for the quantile 0.5.
+    /// Returns the format of the result: the columns of the group (without any, the column
+    /// `group`), `rows`, and for each aggregated column `NAME_count`, `NAME_sum`, `NAME_min`,
+    /// `NAME_max`, `NAME_avg`, and for example `NAME_p50` for the quantile 0.5.
     pub fn rows(&self) -> RecordFormat {
         let (by, of) = self.columns.columns().split_at(self.groups);
         let group = match by {
@@ -170,9 +170,11 @@ impl Aggregation {
 
 /// Returns a job that aggregates in `reduces` reduce tasks, at least one. The rows of the result
 /// have the format [`Aggregation::rows`]. All numbers are exact, except for means (see
-/// [`Number::mean`]) and quantiles, whose relative error is at most [`RELATIVE_ERROR`]. A row in
-/// which a column is missing or empty does not count for that column; a field that is no number
-/// fails the job. A group column that is missing is the empty text.
+/// [`Number::mean`]) and quantiles, whose relative error is at most [`RELATIVE_ERROR`].
+///
+/// A row without a column, or with an empty field in it, does not count for that column; if it is a
+/// group column, it counts as empty text. The job fails if no row has one of the columns, or if a
+/// field to aggregate is no number.
 pub fn spec(
     name: impl Into<String>,
     input: Arc<dyn Input>,

@@ -12,8 +12,8 @@ pub const RELATIVE_ERROR: f64 = 0.005;
 const GAMMA: f64 = (1.0 + RELATIVE_ERROR) / (1.0 - RELATIVE_ERROR);
 
 /// A sketch of how numbers are distributed: the number of values in each bucket. The bucket `i` of
-/// `positive` has the values in `(GAMMA^(i-1), GAMMA^i]`, and the same bucket of `negative` their
-/// negatives. All floats together need at most 150,000 buckets of each sign.
+/// `positive` counts the values in `(GAMMA^(i-1), GAMMA^i]`, and the bucket `i` of `negative` the
+/// values whose negatives lie there. All floats together need at most 150,000 buckets of each sign.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Sketch {
     negative: BTreeMap<i32, u64>,
@@ -45,9 +45,9 @@ impl Sketch {
         self.zeros += other.zeros;
     }
 
-    /// Returns the quantile `q` (0 to 1) within [`RELATIVE_ERROR`]: the smallest value such that at
-    /// least this fraction of all values is less than or equal to it. `None` if there are no
-    /// values.
+    /// Returns the quantile `q` (0 to 1), with a relative error of at most [`RELATIVE_ERROR`]: the
+    /// smallest value such that at least this fraction of all values is less than or equal to it.
+    /// `None` if there are no values.
     pub(super) fn quantile(&self, q: f64) -> Option<f64> {
         let middle = |bucket: i32| 2.0 * GAMMA.powi(bucket) / (GAMMA + 1.0);
         let negative = self.negative.iter().rev();

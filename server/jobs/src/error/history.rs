@@ -8,7 +8,7 @@ pub enum HistoryError {
     /// The store failed.
     #[error("{0}")]
     Store(#[from] ebb_storage::Error),
-    /// Another build wrote the history, in another version.
+    /// The history has a version that another build wrote and this build cannot read.
     #[error(
         "the history of jobs in keyspace {SYSTEM_KEYSPACE} has version {found:?}, and this build \
          of ebb knows version {known:?} only: use the build that wrote it"

@@ -13,7 +13,7 @@ use super::{History, JobRecord, RecordState, Result};
 pub struct BackupRequest {
     /// The name of the backup, or its directory.
     pub target: String,
-    /// The user, and the limits of the work.
+    /// The user who requested the backup, and the limit of its read rate.
     pub options: MaintenanceOptions,
 }
 
@@ -22,8 +22,8 @@ pub struct BackupRequest {
 pub struct BackupReport {
     /// The outcome: succeeded, failed or cancelled.
     pub outcome: Outcome,
-    /// The sizes of the backup, and the damage in its files; `None` if the backup was not finished.
-    /// The history contains only the first 100 damaged files.
+    /// The sizes of the backup, and the damage in its files; `None` if the backup failed before its end or
+    /// was cancelled. The history contains only the first 100 damaged files.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backup: Option<BackupInfo>,
 }
@@ -48,8 +48,8 @@ impl BackupRequest {
 }
 
 impl BackupReport {
-    /// Returns the report of a finished backup. The outcome is a failure if the backup has damage and
-    /// therefore did not replace an older one. A damaged backup without an older one has the outcome
+    /// Returns the report of a backup that ran to its end. The outcome is a failure if the backup has damage
+    /// and therefore did not replace an older one. A damaged backup without an older one has the outcome
     /// "succeeded", but [`is_good`](Self::is_good) is false.
     pub fn finished(made: BackupInfo) -> Self {
         let outcome = if made.older_stays {
@@ -81,7 +81,7 @@ impl BackupReport {
         }
     }
 
-    /// Returns whether the backup was finished and has no damage.
+    /// Returns whether the backup succeeded and has no damage.
     pub fn is_good(&self) -> bool {
         let made = self.backup.as_ref();
         self.outcome == Outcome::Succeeded && made.is_some_and(|made| made.damaged.is_empty())
@@ -110,8 +110,8 @@ impl JobRecord {
         serde_json::from_value(report.clone()).ok()
     }
 
-    /// Returns the time of the state that the backup contains, in milliseconds since 1970; `None` for
-    /// a backup that has damage or was not finished, and for any other job.
+    /// Returns the time of the state that the backup contains, in milliseconds since 1970; `None` for a
+    /// backup that has damage or did not succeed, and for any other job.
     pub fn good_backup_unix_ms(&self) -> Option<u64> {
         let report = self.backup_report()?;
         report.is_good().then_some(self.started_unix_ms)

@@ -49,12 +49,12 @@ pub use super::error::HistoryError;
 use super::request::JobRequest;
 pub use ebb_tables::names::SYSTEM_KEYSPACE;
 
-/// The version of the history's rows that this build writes, and the only one that it
-/// reads. An upgrade of an older one would go into [`History::open`].
+/// The version of the history's rows that this build writes, and the only one that it reads. Code that
+/// upgrades an older version would belong in [`History::open`].
 const HISTORY_VERSION: &str = "1";
 
 /// The largest number of times that a job is started. If the process has ended so often while the job ran,
-/// the job may be the cause. Starts after which the job was parked (put aside by a shutdown) do not count.
+/// the job may be the cause. Starts after which the job was parked do not count: see [`History::park`].
 pub const STARTS_MAX: u32 = 3;
 
 /// The result of the history's operations.
@@ -187,8 +187,9 @@ impl History {
         Ok((job, claimed))
     }
 
-    /// Records that an unfinished job is about to start again, over the snapshots `own`, which were made for it.
-    /// Deletes the attempts of its last start, because their results are lost.
+    /// Records that an unfinished job is about to start again, over the snapshots `own`, which were made for
+    /// it, and returns the new record. Deletes the attempts of the last start, because their results are
+    /// lost.
     ///
     /// # Errors
     /// When the store fails.
@@ -211,7 +212,7 @@ impl History {
 
     /// Records that a process has parked a job, so that the job can start again. A process parks a job when
     /// it shuts down, when it accepts no jobs, and when a restart of the job fails for a reason that may
-    /// pass, such as a full disk. So this works on a full disk, too: without the record, the start would
+    /// pass, such as a full disk. The record can be written on a full disk, too: without it, the start would
     /// count against [`STARTS_MAX`], like one whose process ended while the job ran.
     ///
     /// # Errors
@@ -237,7 +238,7 @@ impl History {
         Ok(self.attempts.db.sync()?)
     }
 
-    /// Records how a job ended. This works on a full disk, too, by the space that the store reserves for such
+    /// Records how a job ended. This works on a full disk, too, in the space that the store reserves for such
     /// writes: without the record the next process would start the job again, although the job has ended for
     /// its clients, and its snapshots would go on to pin space. Jobs cannot use up this space: a start uses
     /// none of it, and each start has one end.
@@ -253,8 +254,8 @@ impl History {
         })
     }
 
-    /// Deletes the record of a job and its attempts: of a job that did not start after all, or of an ended
-    /// job that the history no longer keeps.
+    /// Deletes the record and the attempts of a job that did not start after all, or that has ended and is
+    /// beyond the number of jobs that the history keeps.
     ///
     /// # Errors
     /// When the store fails.
@@ -265,9 +266,9 @@ impl History {
         Ok(self.attempts.db.write(batch)?)
     }
 
-    /// Returns the attempts at the tasks of a job, in the order in which they ended, up to
-    /// the first [`ATTEMPTS_KEPT_MAX`]. Some may be missing while the job runs, or because the store failed to
-    /// write them.
+    /// Returns the attempts at the tasks of a job since its latest start, in the order in which they ended,
+    /// up to the first [`ATTEMPTS_KEPT_MAX`]. Some may be missing while the job runs, or because the store
+    /// failed to write them.
     ///
     /// # Errors
     /// When the store fails, or a row is not an attempt.
@@ -315,9 +316,10 @@ impl History {
         self.profiles.record(work, profile)
     }
 
-    /// Returns a profile from which a job can be estimated: that of the same `work`, if there is one.
-    /// Otherwise the latest profile of the application. Profiles that contain measurements of the step (job
-    /// of the runtime) `job` come first among these. `None` if the application has no profile.
+    /// Returns a profile from which a job can be estimated: that of the same `work`, or else the latest one
+    /// of the application. But a profile with measurements of `job` (the name of a job of the runtime), over
+    /// an input that was not empty, goes before a later one without them. `None` if the application has no
+    /// profile.
     ///
     /// # Errors
     /// When the store fails, or a row is not a profile.
@@ -395,7 +397,7 @@ impl History {
         Ok(self.jobs.put(row.id(), row.json())?)
     }
 
-    /// Writes a record, also on a full disk, by the space that the store reserves for such writes.
+    /// Writes a record. This works on a full disk, too, in the space that the store reserves for such writes.
     fn put_freeing(&self, job: &JobRecord) -> Result<()> {
         let mut batch = WriteBatch::new();
         self.put_in(job, &mut batch);
@@ -409,7 +411,8 @@ impl History {
     }
 }
 
-/// Checks the version in the table `format` of a history; `None` if the table has no version yet.
+/// Checks that the version in the table `format` of a history is that of this build; an error if it is
+/// another one. Returns `None` if the table has no version yet.
 fn check_version(format: &Table) -> Result<Option<()>> {
     match format.get(b"version")? {
         None => Ok(None),
@@ -430,7 +433,7 @@ fn read_row<T: DeserializeOwned>(table: &'static str, key: &[u8], value: &[u8]) 
     })
 }
 
-/// Returns the current time in milliseconds since 1970.
+/// Returns the current time in milliseconds since 1970; 0 if the clock is before 1970.
 pub fn now_unix_ms() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.map_or(0, |since| since.as_millis() as u64)

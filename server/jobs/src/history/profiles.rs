@@ -13,7 +13,8 @@ use super::{Result, read_row};
 /// The largest number of profiles per application. Those of the latest jobs are kept.
 const PROFILES_MAX: usize = 100;
 
-/// The largest number of estimation errors that a profile keeps, one for each of the latest executions.
+/// The largest number of ratios in [`ProfileRecord::took_over_estimate`]. Those of the latest executions are
+/// kept.
 const ESTIMATES_MAX: usize = 20;
 
 /// The largest number of jobs in a recorded profile of a chain: those after the first 100 are left out.
@@ -31,7 +32,8 @@ pub struct ProfileRecord {
     pub job: String,
     /// The time of the record, in milliseconds since 1970.
     pub recorded_unix_ms: u64,
-    /// The name and the profile of each job of the runtime: of the only one, or of all jobs of a chain.
+    /// The name and the profile of each job of the runtime: of the only one, or of the first 100 jobs of a
+    /// chain.
     pub measured: Vec<(String, MeasuredProfile)>,
     /// The ratio of the time of a run to its estimate, for the latest runs of the same work that
     /// had an estimate.
@@ -60,7 +62,8 @@ pub(super) struct ProfileTable {
 }
 
 impl ProfileTable {
-    /// Records a profile for `work`, which identifies the computation and its input.
+    /// Replaces the profile of `work`, which identifies the computation and its input. Adds the ratios of the
+    /// replaced profile to the new one. Deletes the oldest profiles of the application beyond `PROFILES_MAX`.
     pub(super) fn record(&self, work: &Value, mut profile: ProfileRecord) -> Result<()> {
         let application = profile.application.clone();
         profile.measured.truncate(CHAIN_JOBS_MAX);

@@ -12,7 +12,8 @@ use crate::request::{JobRequest, RequestError};
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum RecordState {
-    /// Started and not ended: the job runs, is parked, or its process ended before the job did.
+    /// Started and not ended: the job runs, is parked for a later start, or its process ended before the job
+    /// did.
     Started,
     /// The job succeeded, and its output is in place.
     Succeeded,
@@ -38,7 +39,7 @@ impl RecordState {
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct OwnSnapshot {
-    /// The position of the input that reads the snapshot among the inputs of the job, from 0.
+    /// The position of the input that reads the snapshot, from 0, in the list of the job's inputs.
     pub input: u32,
     /// The keyspace of the input's table.
     pub keyspace: String,
@@ -89,8 +90,8 @@ pub struct JobRecord {
     pub id: String,
     /// The name of the application.
     pub application: String,
-    /// The request, as [`JobRequest::to_json`] wrote it. It is kept as JSON, so that a job is listed even
-    /// if this build cannot read its request.
+    /// The request as JSON: a [`JobRequest`], or the request of a backup or a verification. It is stored as
+    /// JSON, so that a job is listed even if this build cannot read its request.
     pub request: Value,
     /// The snapshots that were made for the job.
     pub own_snapshots: Vec<OwnSnapshot>,
@@ -104,16 +105,16 @@ pub struct JobRecord {
     pub restarted_unix_ms: Option<u64>,
     /// The number of starts, from 1.
     pub starts: u32,
-    /// The number of times that the job was parked: its process shut down, or could not accept a job, and
-    /// left it for the next process to start again.
+    /// The number of times that a process parked the job for a later start: see
+    /// [`History::park`](super::History::park).
     #[serde(default, skip_serializing_if = "is_zero")]
     pub parks: u32,
     /// True if the job, since its latest start, has recorded that it is about to put its output in
     /// place. If the record then has no end but the output exists, the job wrote that output and has
     /// succeeded.
     pub commits: bool,
-    /// The timestamp of the rows that the last start was about to put into a table of CQL, in microseconds
-    /// since 1970.
+    /// The timestamp of the rows that the latest start was about to put into a CQL table, in microseconds
+    /// since 1970; `None` before that, and for any other output.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub written_us: Option<i64>,
     /// The time of the end, in milliseconds since 1970; `None` before the end.
@@ -200,7 +201,8 @@ impl JobRecord {
     /// Returns the request of the job.
     ///
     /// # Errors
-    /// When this build does not support the version of the request, or one of its fields.
+    /// When this build does not support the version of the request or one of its fields, or when the job is a
+    /// backup or a verification, which no job request starts.
     pub fn request(&self) -> Result<JobRequest, RequestError> {
         JobRequest::from_json(self.request.clone())
     }

@@ -20,8 +20,8 @@ use super::{History, HistoryError, JobRecord};
 /// The largest number of attempts that one commit writes to the history.
 const BATCH_MAX: usize = 256;
 
-/// The largest length of a recorded cause of a failed attempt, in bytes: a cause may
-/// contain a whole record.
+/// The largest length of a recorded cause of a failed attempt, in bytes, without the "..." at the end of a
+/// cause that was cut: a cause may contain a whole record.
 const CAUSE_BYTES_MAX: usize = 1000;
 
 /// The recorder of the attempts of one recorded job, which may consist of several jobs of the
@@ -124,7 +124,7 @@ impl Drop for Recorder {
     }
 }
 
-/// Returns the attempt with its cause cut to [`CAUSE_BYTES_MAX`].
+/// Returns the attempt. A cause longer than [`CAUSE_BYTES_MAX`] is cut and ends with "...".
 fn bounded(mut attempt: AttemptRecord) -> AttemptRecord {
     if let AttemptOutcome::Failed { cause } = &mut attempt.outcome
         && cause.len() > CAUSE_BYTES_MAX

@@ -13,7 +13,6 @@ pub struct JobRow {
 }
 
 impl JobRow {
-    /// Creates the row of a record.
     pub fn of(record: &JobRecord) -> Self {
         let json = serde_json::to_vec(record).expect("a record has text keys only");
         Self {
@@ -28,7 +27,6 @@ impl JobRow {
         Self { id, json }
     }
 
-    /// Returns the id of the job.
     pub fn id(&self) -> &[u8] {
         &self.id
     }

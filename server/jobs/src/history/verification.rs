@@ -20,7 +20,8 @@ pub struct VerificationReport {
 }
 
 impl VerificationReport {
-    /// Returns the report of a verification that has read every file.
+    /// Returns the report of a verification that has read every file. The outcome is "succeeded",
+    /// even if files are damaged.
     pub fn finished(verified: VerifyReport) -> Self {
         Self {
             outcome: Outcome::Succeeded,
@@ -63,7 +64,7 @@ impl History {
     /// Records a verification that started at `started_unix_ms`.
     ///
     /// # Errors
-    /// When the store fails.
+    /// When the store fails, or a row is not a job.
     pub fn begin_verification(
         &self,
         options: &MaintenanceOptions,

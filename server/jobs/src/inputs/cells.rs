@@ -62,7 +62,7 @@ struct Table {
     cql: Option<CqlCells>,
 }
 
-/// The columns of a CQL table.
+/// The columns of a CQL table that are published.
 #[derive(Debug)]
 struct CqlCells {
     schema: Arc<TableSchema>,
@@ -100,8 +100,9 @@ impl CellsInput {
     }
 
     /// Adds a CQL table, to be read in at most `splits` splits. The published table with the number `rows_to`
-    /// receives its rows, and the one with the number `statics_to` its static columns. With an `older`
-    /// snapshot of the table, at which it had the same columns, only the rows that differ are read.
+    /// receives its rows, and the one with the number `statics_to` its static columns, which are not read if
+    /// this is `None`. With an `older` snapshot of the table, at which it had the same columns, only the rows
+    /// that differ are read.
     pub(crate) fn add_cql(
         &mut self,
         table: SnapshotTable,
@@ -128,14 +129,14 @@ impl CellsInput {
 }
 
 impl CellsInput {
-    /// Returns the index of the table that a split belongs to, in the order in which the tables were
-    /// added; `None` for a split of another input.
+    /// Returns the index of the table that a split belongs to, in the order in which the tables were added;
+    /// `None` if the split's payload is too short to contain it.
     pub(crate) fn table_of(split: &Split) -> Option<usize> {
         Some(take_number(split)?.0)
     }
 
-    /// Returns the first key of a split, and the exclusive end of its keys, if it has one; `None` for
-    /// a split of another input.
+    /// Returns the first key of a split, and the exclusive end of its keys, if it has one; `None` if the
+    /// split's payload contains no range of keys.
     pub(crate) fn range_of(split: &Split) -> Option<(Bytes, Option<Bytes>)> {
         let (_, payload) = take_number(split)?;
         let Piece { lower, upper } = Piece::decode(payload)?;
@@ -185,8 +186,8 @@ impl CellsInput {
     }
 }
 
-/// Returns the index of the table that a split belongs to, and the payload of the split within that
-/// table.
+/// Returns the index of the table that a split belongs to, and the payload of the split within that table;
+/// `None` if the payload is too short to contain an index.
 fn take_number(split: &Split) -> Option<(usize, &[u8])> {
     let (number, payload) = split.payload.split_first_chunk::<4>()?;
     Some((u32::from_le_bytes(*number) as usize, payload))
@@ -227,7 +228,8 @@ impl CellColumns {
     }
 }
 
-/// Splits of one of the tables. The payload has the number of the table first:
+/// The input of a publication. Each split belongs to one of the tables. Its payload begins with the index of
+/// the table:
 ///
 /// ```text
 ///   table, u32 LE | payload of the table's split

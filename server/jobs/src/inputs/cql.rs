@@ -37,7 +37,8 @@ pub struct CqlInput {
 }
 
 impl CqlInput {
-    /// Creates an input of all rows of `table`, as `text` writes them.
+    /// Creates an input of all rows of the CQL table `table`, as key and value in the form that
+    /// `text` writes.
     pub fn new(table: SnapshotInput, text: CqlText) -> Self {
         // The schema and the entries of indexes come before the partitions.
         Self {

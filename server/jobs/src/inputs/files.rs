@@ -85,16 +85,17 @@ impl FileKind {
     }
 }
 
-/// The records of some files. The value of a record is its text without the line end; the key is
-/// the name of the file and the byte offset of the record: `logs/web.csv:000000004711`.
+/// The records of some files. The value of a record is its text without the line end (of a CSV
+/// record, with commas and well-formed quotes, whatever the file has). The key is the name of the
+/// file and the byte offset of the record: `logs/web.csv:000000004711`.
 ///
-/// The files are cut into at most the given number of splits of about equal size; a split
-/// may hold parts of several files. The borders lie between records. A file that is
-/// compressed by gzip (detected by its first bytes) is read as its text, in one part. A
-/// file that changes while the job runs is an error.
+/// The files are cut into at most the given number of splits of about equal size; a split may hold
+/// parts of several files. The borders lie between records. A file that is compressed by gzip
+/// (detected by its first bytes) is read as its text, in one part. A file that changes while the
+/// job runs is an error.
 ///
-/// The reader is that of `ebb_text`, which loads use, too. The error of a malformed record
-/// names the file and the line.
+/// The reader is that of `ebb_text`, which loads use, too. The error of a malformed record names
+/// the file and the line.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct FilesInput {
     files: Vec<DataFile>,
@@ -175,7 +176,7 @@ impl FilesInput {
     }
 
     /// Returns the format of the rows. `names` are the names of the columns of CSV files without a
-    /// header; if it is empty, the columns have numbers.
+    /// header; if it is empty, the columns have numbers. Files of other kinds ignore `names`.
     ///
     /// # Errors
     /// When there are more or fewer names than columns, or two names are the same.
@@ -508,8 +509,11 @@ impl Input for FilesInput {
     }
 }
 
-/// Finds the files in `paths`, each a path and its name in keys. Files that are not text
-/// are errors.
+/// Finds the files in `paths`, each a path and its name in keys. A file that is not text or cannot
+/// be read is a [`BadFile`] in the list.
+///
+/// # Errors
+/// When a path does not exist, a directory cannot be read, or there are no files.
 fn find_all(paths: &[(PathBuf, &Path)]) -> Result<Vec<Result<DataFile, BadFile>>, TaskError> {
     let mut files = Vec::new();
     for (path, name) in paths {
@@ -580,7 +584,7 @@ impl Part {
         payload
     }
 
-    /// Decodes the payload of a split.
+    /// Decodes one part from its bytes in the payload of a split.
     ///
     /// # Panics
     /// For bytes that [`Part::encode`] did not write.

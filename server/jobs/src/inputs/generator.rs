@@ -64,8 +64,8 @@ fn zipf(random: u64) -> u64 {
     (((WORDS + 1) as f64).powf(even) as u64 - 1).min(WORDS - 1)
 }
 
-/// Appends the word with the number `number`: a syllable for each digit, the least significant
-/// first.
+/// Appends the word with the number `number`: a syllable for each digit in base 60, the least
+/// significant first.
 fn push_word(mut number: u64, value: &mut Vec<u8>) {
     const CONSONANTS: &[u8] = b"bdfgklmnprst";
     const VOWELS: &[u8] = b"aeiou";

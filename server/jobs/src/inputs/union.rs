@@ -50,7 +50,8 @@ impl Union {
     }
 }
 
-/// Splits of both inputs. The payload has the side and the original split:
+/// The splits are those of both inputs. The payload of a split has its side, and its index and
+/// payload in the input of that side:
 ///
 /// ```text
 ///   side, 1 byte | index in its input, u32 LE | payload of its input

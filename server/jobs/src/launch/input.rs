@@ -77,8 +77,9 @@ impl OpenInput {
     }
 }
 
-/// Opens the inputs of `request`, with the files at `paths`, and cuts each input into at
-/// most `splits` splits.
+/// Opens the inputs of `request`, with the files at `paths`, and cuts each input into at most `splits`
+/// splits. A table is read at the snapshot that the request names, else at its snapshot in `own`, which an
+/// earlier start of the job made, else at a new one.
 pub(super) fn open(
     request: &JobRequest,
     paths: &Paths,

@@ -194,8 +194,8 @@ impl Place {
     }
 }
 
-/// Returns the file, the folder or the terminal that the rows are written to; `None` if they go into a
-/// table.
+/// Returns the file, the folder or the terminal that the rows are written to; `None` if they go into a table
+/// of the database or into Iceberg tables.
 fn files_target(request: &JobRequest, paths: &Paths) -> Option<FilesTarget> {
     match (&request.output.to, paths.output.clone()) {
         (OutputPlace::File(_) | OutputPlace::Spool(_), path) => path.map(FilesTarget::File),

@@ -19,7 +19,8 @@ pub fn serve_tasks_if_worker() -> Option<ExitCode> {
     processes::serve_tasks(described_job)
 }
 
-/// Makes the job from its description, as far as its tasks need it.
+/// Makes the job from its description. Its output is only a placeholder: the process that started
+/// this one writes the rows.
 fn described_job(description_json: &[u8]) -> Result<JobSpec, JobError> {
     let description = serde_json::from_slice(description_json).map_err(RequestError::Malformed)?;
     let JobDescription {

@@ -169,8 +169,9 @@ pub fn delete_left_snapshots(db: &Db, history: &History) -> Result<(), HistoryEr
     Ok(())
 }
 
-/// Deletes the snapshots that were made for a job that does not start again. Skips those that are
-/// missing, and those whose name another snapshot has now.
+/// Deletes the snapshots that were made for a job that does not start again. Skips those that are missing,
+/// and those whose name another snapshot has now. But a snapshot without the number of its commit, from the
+/// record of an earlier build, is deleted by its name alone.
 pub fn delete_own_snapshots(db: &Db, own: &[OwnSnapshot]) {
     for snapshot in own {
         if let Ok(keyspace) = db.existing_keyspace(&snapshot.keyspace) {

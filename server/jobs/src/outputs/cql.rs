@@ -161,8 +161,8 @@ impl CqlOutput {
     }
 }
 
-/// Returns whether a table still has rows that a job wrote at the timestamp `written_us`, in
-/// microseconds since 1970: false once all of them have been overwritten.
+/// Returns whether a table still has rows or static columns that a job wrote at the timestamp `written_us`,
+/// in microseconds since 1970: false once later writes have replaced all of them.
 ///
 /// # Errors
 /// When the store fails, or an operand is damaged.
@@ -217,7 +217,7 @@ fn has_statics_written_at(header: &[u8], written_us: i64) -> Result<bool, RowErr
     Ok(false)
 }
 
-/// Returns whether the table has a row that is visible to `reader`.
+/// Returns whether the table has a row or a static value that is visible to `reader`.
 fn has_rows(reader: &dyn TableReader, schema: &TableSchema) -> Result<bool, TableError> {
     let read_time_s = i64::try_from(reader.read_time_ms() / 1000).unwrap_or(i64::MAX);
     let mut scan = scan(reader, schema)?;

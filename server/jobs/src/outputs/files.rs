@@ -237,7 +237,7 @@ impl FilesOutput {
     }
 }
 
-/// Renames `from` to `to` unless `to` exists.
+/// Renames `from` to `to`; an error if `to` exists.
 fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
     match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
         // Some file systems lack this rename. There, a rename of a folder never replaces a

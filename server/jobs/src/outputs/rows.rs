@@ -16,8 +16,8 @@ use crate::records::{Column, ColumnKind, Fields, InvalidRow, RecordFormat, RowDe
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum RowFormat {
-    /// `KEY<TAB>VALUE`, both unchanged; only one of them if the other is not written. A tab or
-    /// newline inside is not escaped.
+    /// `KEY<TAB>VALUE`, both unchanged; only one of them if the format of the rows writes only that
+    /// one. A tab or newline inside is not escaped.
     #[cfg_attr(
         feature = "args",
         value(help = "`KEY<TAB>VALUE`; a tab or newline inside is not escaped")
@@ -92,8 +92,8 @@ impl RowWriter {
         self.format
     }
 
-    /// Returns the first line of a file, with the columns' names; empty if the file has no such
-    /// line.
+    /// Returns the first line of a file, with the columns' names and the line end; empty if the
+    /// file has no such line.
     pub fn header(&self) -> Vec<u8> {
         let mut header = match self.format {
             RowFormat::Csv => record(self.columns.iter().map(|column| &column.name)),
@@ -174,7 +174,8 @@ fn push_json(line: &mut Vec<u8>, json: &[u8]) -> serde_json::Result<()> {
 }
 
 /// Appends a member of a JSON object, `"name":field`. A field that is not UTF-8 becomes
-/// `"name_hex":"..."`, so that no byte is lost; an empty number becomes `null`.
+/// `"name_hex":"..."`, so that no byte is lost; an empty number or an empty field of JSON becomes
+/// `null`.
 fn push_member(line: &mut Vec<u8>, column: &Column, field: &[u8]) -> serde_json::Result<()> {
     let Ok(text) = std::str::from_utf8(field) else {
         let digits: String = field.iter().map(|byte| format!("{byte:02x}")).collect();

@@ -58,8 +58,8 @@ impl StagingWriter {
         Ok(Self::on(file, None, buffer_bytes_max))
     }
 
-    /// Creates a file with a name, so that other processes can open it by the result of
-    /// [`StagedRows::description`].
+    /// Creates a file as [`create`](Self::create) does, but with a name, so that other processes
+    /// can open it by the result of [`StagedRows::description`].
     pub(super) fn create_named(directory: &Path, buffer_bytes_max: usize) -> io::Result<Self> {
         let (file, name) = NamedTempFile::with_prefix_in("rows-", directory)?.into_parts();
         Ok(Self::on(file, Some(name), buffer_bytes_max))
@@ -216,7 +216,8 @@ impl StagedRows {
 }
 
 /// Passes the rows of several writers to `row`, ascending by key. If rows have the same key, only
-/// the last one is passed: that of the later writer, or the one that a writer wrote later.
+/// the last one is passed: that of the writer that comes later in `staged`. If one writer wrote
+/// them, it is the row that was written later.
 pub(super) fn merge(
     staged: impl IntoIterator<Item = StagedRows>,
     row: impl FnMut(&[u8], &[u8]) -> Result<(), TaskError>,

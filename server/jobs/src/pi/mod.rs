@@ -38,7 +38,8 @@ pub struct PiRequest {
     /// Seed of the points.
     #[cfg_attr(feature = "args", arg(long, value_name = "N", default_value_t = 1))]
     pub seed: u64,
-    /// Implementation; both draw the same points.
+    /// Implementation that draws the points: plain (one after the other) or simd (eight at once).
+    /// Both draw the same points.
     #[cfg_attr(
         feature = "args",
         arg(long, value_name = "VARIANT", default_value = "plain")
@@ -62,7 +63,7 @@ pub fn rows() -> RecordFormat {
     RecordFormat::rows(vec![Column::text("measure")], vec![Column::number("value")])
 }
 
-/// The implementation that draws the points. Both draw the same points.
+/// The implementation that draws the points. All implementations draw the same points.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "args", derive(clap::ValueEnum))]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
@@ -74,8 +75,8 @@ pub enum Variant {
     Simd,
 }
 
-/// Returns a job that draws at least `points` points, from `seed`, in `tasks` map tasks, at least
-/// one. The rows of the result: `inside`, the number of points in the quarter circle; `pi`, four
+/// Returns a job that draws at least `points` points, from `seed`, in `tasks` map tasks (at least
+/// one). The rows of the result: `inside`, the number of points in the quarter circle; `pi`, four
 /// times the fraction of points that are inside; `points`, the number of points.
 pub fn spec(
     name: impl Into<String>,

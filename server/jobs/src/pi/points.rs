@@ -10,9 +10,10 @@ pub(super) const POINTS_PER_BLOCK: u64 = 1 << 20;
 /// The number of points that the vectorised version draws at once.
 const LANES: u32 = 8;
 
-/// The logarithm of the number of cells per side of the square. A point is the middle of a
-/// cell. The squares of its coordinates, in halves of a cell, add up to less than 2^31. The
-/// error from the grid is less than the error of a billion random points.
+/// The base-2 logarithm of the number of grid cells along each side of the unit square. A point is
+/// the middle of a cell. With 14, the squares of its coordinates, in half cells, add up to less
+/// than 2^31, so they fit a u32. The error from the grid is less than the error of a billion random
+/// points.
 const CELLS_LOG2: u32 = 14;
 
 /// The square of the radius of the circle, in half cells of the grid.

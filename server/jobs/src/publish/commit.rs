@@ -71,10 +71,10 @@ impl PublicationJob {
         Ok(())
     }
 
-    /// Checks that the store still keeps the earlier snapshots with which tasks compared rows. The
-    /// store releases such a snapshot before it gives up damaged data of the table. So if the
-    /// snapshot is released, a comparison may have missed changes. If another publisher of this
-    /// snapshot has committed the table, the earlier snapshot is not needed any more.
+    /// Checks that the store still keeps the earlier snapshots with which tasks compared rows. The store
+    /// releases such a snapshot before it drops data of the table that it cannot read. So if the snapshot
+    /// is released, a comparison may have missed changes. If another publisher of this snapshot has
+    /// committed the table, the earlier snapshot is not needed any more.
     fn check_pins(&self) -> Result<(), TaskError> {
         for (name, numbers) in &self.stored {
             let tables = self.of_numbers(numbers).iter();
@@ -102,7 +102,8 @@ impl PublicationJob {
     /// has committed it meanwhile.
     ///
     /// # Errors
-    /// If a publisher of another snapshot has committed the table.
+    /// If a publisher of another snapshot has committed the table, if the snapshot must not be published
+    /// into the table, or if a request to the target fails.
     fn is_left(&self, table: &TablePlan) -> Result<bool, CommitFailure> {
         let found = PublishedTable::open(&self.target, &table.name)?;
         if self.is_published(&found, table)? {
@@ -185,10 +186,10 @@ impl PublicationJob {
         Ok(())
     }
 
-    /// Combines the delete files of each data file that has too many of them into one new delete file. If
-    /// this publication has written a delete file for the data file, the new file replaces it, and it is
-    /// removed from `deletes`. Returns the paths of the files of the newest publication that the table no
-    /// longer needs.
+    /// Combines the delete files of each data file that has too many, as the plan decided, into one new
+    /// delete file. If this publication has written a delete file for the data file, the new file contains
+    /// its deletes too, and replaces it in `deletes`. Returns the paths of the files of the previous
+    /// publication that the table no longer needs.
     fn merge_deletes(
         &self,
         table: &TablePlan,
@@ -223,8 +224,8 @@ impl PublicationJob {
     }
 
     /// Returns the completion record of the publication. It includes the tables of `before`, the earlier
-    /// record of the same snapshot. Also returns for each table whether readers that name no tag see
-    /// this publication.
+    /// record of the same snapshot. Also returns, for each Iceberg table, whether this publication is the
+    /// newest one, which readers see if they name no tag.
     fn whole(
         &self,
         origin: &Origin,
@@ -259,7 +260,8 @@ impl PublicationJob {
         Ok((whole, newest))
     }
 
-    /// Returns the numbers of rows that all tasks have written for the table with the number `number`.
+    /// Returns how many rows all tasks together have added, replaced, rewritten and removed in the table
+    /// with the number `number`.
     fn counts(&self, number: u32) -> RowCounts {
         let mut all = RowCounts::default();
         for task in lock(&self.done).values() {
@@ -288,8 +290,8 @@ impl PublicationJob {
     /// Replaces the pins of the tables (the snapshots that are kept for the next publication) by pins of
     /// the published snapshot, so that the next publication can compare with it. A failure does not fail
     /// this publication: the next one then writes all rows, which takes longer. `newest` has for each
-    /// table whether readers see this publication. `is_new` is false if all tables were committed before
-    /// this run: then a pin that is gone is not reported.
+    /// Iceberg table whether this publication is the newest one; if not, the pin stays as it is. `is_new`
+    /// is false if all tables were committed before this run: then a pin that is gone is not reported.
     fn renew_pins(&self, newest: &[bool], is_new: bool) {
         for (name, numbers) in &self.stored {
             let published = &self.tables[numbers.start as usize].origin;

@@ -49,15 +49,16 @@ impl fmt::Display for WhyWhole {
 pub(super) struct Facts<'f> {
     /// True if the user requested that all rows are written.
     pub(super) is_whole_demanded: bool,
-    /// The snapshot that is published.
+    /// The snapshot that is to be published.
     pub(super) origin: &'f Origin,
     /// The snapshot of the newest publication; `None` if there is none.
     pub(super) newest: Option<&'f Origin>,
-    /// True if the newest publication has the same columns.
+    /// True if the newest publication has the same columns as this one.
     pub(super) has_same_columns: bool,
-    /// True if the newest publication was made with the same options, as far as rows depend on them.
+    /// True if the newest publication was made with the same options as this one. Only options that
+    /// affect the cells of rows count.
     pub(super) has_same_options: bool,
-    /// True if the key of a row in the store can be made from the row's cells in a data file.
+    /// True if the key of a row in the store can always be made from the row's cells in a data file.
     pub(super) has_exact_keys: bool,
     /// The snapshot that is pinned (kept) for the next publication to the target: its sequence
     /// number, and its read time in seconds since 1970. `None` if no snapshot is pinned.

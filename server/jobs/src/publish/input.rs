@@ -1,5 +1,5 @@
-//! The input of a publication job: the rows of those splits that an earlier start of the job has
-//! not finished.
+//! The input of a publication job: the rows of those splits that no earlier start of the job has
+//! finished.
 
 use std::sync::Arc;
 
@@ -9,15 +9,16 @@ use super::job::PublicationJob;
 use super::previous::RewrittenRows;
 use crate::inputs::{CellsInput, Change, RowKey};
 
-/// The input of a publication job: the splits of the tasks that no earlier start has finished.
+/// The input of a publication job: the splits that no earlier start of the job has finished. Splits
+/// of tables that are already published are left out.
 pub(super) struct PendingInput {
     pub(super) cells: CellsInput,
     pub(super) job: Arc<PublicationJob>,
 }
 
 impl PendingInput {
-    /// Opens those published rows, in the key range of a split, that are written again because
-    /// their data files are removed.
+    /// Opens the rows of the newest publication that lie in the key range of `split`, and in data
+    /// files that this publication removes. These rows are written again.
     fn rewritten(&self, split: &Split) -> Result<RewrittenRows, TaskError> {
         let mut rows = RewrittenRows::default();
         let (Some(number), Some((lower, upper))) =

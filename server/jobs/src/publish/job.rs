@@ -83,15 +83,16 @@ pub(super) struct PublicationJob {
     pub(super) tables: Vec<TablePlan>,
     /// The newest publication of each Iceberg table, shared by the tasks.
     pub(super) previous: Vec<Previous>,
-    /// The tables of the store, each with the range of the numbers of the Iceberg tables that receive its
-    /// rows.
+    /// The tables of the store. The rows of each go to the Iceberg tables with the numbers in the range.
     pub(super) stored: Vec<(TableName, Range<u32>)>,
-    /// The tasks that are not finished: for each its number in the plan, ascending.
+    /// The numbers, in the plan, of the tasks that this start runs, ascending. Finished tasks, and tasks of
+    /// tables that are already published, are not among them.
     pub(super) pending: Vec<u32>,
     pub(super) on_empty: OnEmpty,
-    /// The memory for a row group, in bytes: half of a task's memory, within bounds. The other half is for a batch
-    /// of rows that are not encoded yet, for dictionaries, and for the positions of deleted rows. A task has one
-    /// row group for each table that it writes, and mostly it writes one table.
+    /// The memory for a row group, in bytes: half of a task's memory, but at least [`ROW_GROUP_BYTES_MIN`]
+    /// and at most [`ROW_GROUP_BYTES_MAX`]. The other half is for a batch of rows that are not encoded yet,
+    /// for dictionaries, and for the positions of deleted rows. A task has one row group for each table that
+    /// it writes, and mostly it writes one table.
     pub(super) row_group_bytes: usize,
     /// True if a tag that has the snapshot's name, but names another Iceberg snapshot, is moved to the new
     /// one. If false, such a tag is an error.
@@ -119,7 +120,7 @@ fn unique_id() -> String {
 }
 
 impl PublicationJob {
-    /// Plans the publication. Writes nothing.
+    /// Plans the publication, and returns the job and the cells that its tasks read. Writes nothing.
     fn open(
         target: Target,
         options: &PublishRequest,
@@ -303,9 +304,9 @@ impl PublicationJob {
         &self.tables[numbers.start as usize..numbers.end as usize]
     }
 
-    /// Prepares the target before the first task: checks that the target lets only one of two publishers
-    /// commit, removes the files of publishers that can no longer commit, and, if the plan is new, pins
-    /// its snapshot and then stores the plan.
+    /// Prepares the target before the first task; later calls do nothing. Checks that the target lets only
+    /// one of two publishers commit, and removes the files of publishers that can no longer commit. If the
+    /// plan is new, also pins its snapshot, and then stores the plan.
     pub(super) fn begin(&self) -> Result<(), TaskError> {
         let target = &self.target;
         let mut has_begun = lock(&self.has_begun);
@@ -389,7 +390,8 @@ fn open_target(target: &PublishTarget, catalog: Option<&CatalogUrl>) -> Result<T
     opened.map_err(JobError::senseless)
 }
 
-/// Returns the records of the tasks that an earlier start has finished and whose data files still exist.
+/// Returns the records of the tasks that an earlier start has finished. A task is left out if a file that it
+/// wrote is missing, unless the file's table is already published.
 fn done_tasks(
     target: &Target,
     records: &Records,

@@ -74,8 +74,8 @@ use super::application::{Application, Materials};
 use super::chain::Work;
 use super::error::JobError;
 
-/// The name that the job of the runtime has if it writes only changed rows. Its profile is separate from that of a
-/// publication of all rows, which takes far longer for the same tables.
+/// The name of the job in the runtime if the job writes only changed rows. Under this name it has a profile
+/// (measured task times) of its own: a publication of all rows takes far longer for the same tables.
 #[cfg(any(test, feature = "publish"))]
 pub(crate) const CHANGES_JOB: &str = "publish changes";
 
@@ -103,7 +103,7 @@ pub struct PublishRequest {
     #[serde(default)]
     #[cfg_attr(feature = "args", arg(long))]
     pub text: bool,
-    /// If a table has a tag of this name from another snapshot, move the tag to the published one;
+    /// If the tag with the snapshot's name names another snapshot in a table, move it to the published one;
     /// otherwise the job fails.
     #[serde(default)]
     #[cfg_attr(feature = "args", arg(long))]

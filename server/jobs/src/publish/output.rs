@@ -63,8 +63,8 @@ struct OpenTable {
     file: Option<OpenFile>,
     /// The finished files: data files that are full, and delete files that are complete.
     written: Written,
-    /// The search for those rows of the newest publication, by their keys, that the task deletes; `None`
-    /// before the first deleted row.
+    /// A lookup, by key, of where the files of the newest publication have the rows that the task
+    /// deletes; `None` before the first deleted row.
     positions: Option<Positions>,
     deletes: PositionalDeletes,
     counts: RowCounts,
@@ -78,7 +78,8 @@ struct Written {
     empty_values: u64,
 }
 
-/// A data file that is being written. If it is dropped, the target has no trace of it.
+/// A data file that is being written. If it is dropped, its upload is aborted, and the target has no
+/// trace of it, unless requests to the target stall.
 struct OpenFile {
     writer: DataFileWriter<Upload>,
     url: String,
@@ -111,9 +112,12 @@ impl RowCounts {
 }
 
 impl OpenTable {
-    /// Deletes the row with the key `key` from the newest publication. No delete is written if the
-    /// data file of the row is removed from the table as a whole. `unique` becomes part of the
-    /// names of delete files.
+    /// Deletes the row with the key `key` from the newest publication. No delete is written if this
+    /// publication removes the whole data file of the row. `unique` becomes part of the names of delete
+    /// files.
+    ///
+    /// # Errors
+    /// If no file of the newest publication has the row, or if a request to the target fails.
     fn delete(
         &mut self,
         job: &PublicationJob,

@@ -31,7 +31,7 @@ impl Default for PinMax {
 
 #[cfg(feature = "publish")]
 impl PinMax {
-    /// Returns the longest time that a published snapshot is kept; `None` without a limit on the
+    /// Returns the longest time that a published snapshot is kept; `None` if this setting is not a
     /// time.
     pub(super) fn age(self) -> Option<Duration> {
         match self {
@@ -41,7 +41,7 @@ impl PinMax {
     }
 
     /// Returns the largest percentage of the database's size that may be kept on disk only because
-    /// of one pin; `None` if this setting has no percentage.
+    /// of one pin; `None` if this setting is not a percentage.
     pub(super) fn percent(self) -> Option<u8> {
         match self {
             Self::Percent(percent) => Some(percent),

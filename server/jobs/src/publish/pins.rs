@@ -3,8 +3,8 @@
 //! After a publication, a pin keeps the published snapshot of each table readable. The next publication to
 //! the same target compares with this snapshot, and writes only changed rows. Without the pin it writes all
 //! rows, so a pin may be released at any time: because of its age, because of the disk space that it takes,
-//! and when space gets short. The store also releases the pin before it gives up rows of the table that
-//! cannot be read. Both snapshots then lack such rows, so a comparison would not find them. For the same
+//! and when space gets short. The store also releases the pin before it drops rows of the table that it
+//! cannot read. Both snapshots then lack such rows, so a comparison would not find them. For the same
 //! reason each publication has a pin of its own from its beginning on. Only if this pin still exists at the
 //! end, it becomes the pin of the target.
 
@@ -19,8 +19,8 @@ use serde::{Deserialize, Serialize};
 #[cfg(feature = "publish")]
 pub(super) use self::target_pins::TargetPins;
 
-/// The text that is stored with a pin: a hold (a snapshot that the store keeps) for the next publication to
-/// a target. A hold with any other text is not a pin.
+/// The text that the store keeps with a pin. A pin is a hold (a snapshot that the store keeps) for the next
+/// publication to a target. A hold with any other text is not a pin.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Note {
@@ -69,8 +69,8 @@ pub struct ReleasedPin {
 }
 
 /// Releases each pin (a published snapshot that is kept readable) that takes a larger percentage of the
-/// database's size than its publication allows. A pin may take more once another snapshot is deleted, so
-/// callers repeat this from time to time.
+/// database's size than its publication allows, and returns the released ones. A pin may take more once
+/// another snapshot is deleted, so callers repeat this from time to time.
 ///
 /// # Errors
 /// The errors of the store.

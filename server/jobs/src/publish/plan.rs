@@ -57,10 +57,11 @@ pub(super) struct TablePlan {
     pub(super) keys: KeyForm,
     /// The choice of rows to write: all rows, or only the changed ones.
     pub(super) extent: Extent,
-    /// The data files of the newest publication, if only changed rows are written; otherwise empty.
+    /// The data files of the newest publication, if only changed rows are still to be written; otherwise
+    /// empty.
     pub(super) live: Vec<LiveFile>,
-    /// The files of `live` that are replaced: data files whose rows are copied into new files, and data files whose
-    /// delete files are combined.
+    /// The data files of `live` whose rows are copied into new files, and those whose delete files are
+    /// combined.
     pub(super) rewrites: Rewrites,
     /// The version of the metadata that the publication builds on; 0 if the table has none.
     pub(super) version: u64,
@@ -187,7 +188,8 @@ impl PreviousColumns {
 }
 
 impl TablePlan {
-    /// Decides on the columns of an Iceberg table. A column that is also in `previous` keeps its field id.
+    /// Decides on the columns of an Iceberg table, and returns a plan that writes all rows to a new table:
+    /// the planner sets the other fields. A column that is also in `previous` keeps its field id.
     ///
     /// # Errors
     /// When readers would confuse the names of fields, see [`check_fields`].

@@ -82,9 +82,10 @@ impl Planner<'_> {
     }
 }
 
-/// Decides whether only changes are written to the Iceberg tables of one stored table. The decision is the
-/// same for all of them that are still to be published, because the stored rows are read once for all.
-/// Returns the snapshot to compare with; `None` if all rows are written, or if nothing is left to publish.
+/// Decides whether only changes are written to the Iceberg tables of one stored table; if not, changes
+/// their plans so that all rows are written. The decision is the same for all of them that are still to be
+/// published, because the stored rows are read once for all. Returns the snapshot to compare with; `None`
+/// if all rows are written, or if nothing is left to publish.
 pub(super) fn agree(
     table: &SnapshotTable,
     pinned: Option<SnapshotTable>,

@@ -15,8 +15,9 @@ use super::plan::TablePlan;
 use super::row_keys::KeyForm;
 use crate::inputs::{RewrittenRow, cells_of};
 
-/// The state of a table's newest publication that the tasks of a job share. The first task that needs a
-/// part reads it.
+/// The state of a table's newest publication that the tasks of a job share: its data files, opened for
+/// lookups of rows, and the list of those that this publication removes. The first task that needs one
+/// of the two reads it.
 #[derive(Default)]
 pub(super) struct Previous {
     files: Mutex<Option<Arc<RowFiles>>>,
@@ -29,7 +30,8 @@ struct LeavingFile {
     place: usize,
     /// The key of the first row that is not deleted in the file.
     first_key: Vec<u8>,
-    /// A key above the keys of all rows of the file, if one is known.
+    /// The first key of the next removed file that the same publication added. It is above all keys of
+    /// this file. `None` for the last of these files.
     end: Option<Vec<u8>>,
 }
 
@@ -74,8 +76,9 @@ impl Previous {
         Ok(Positions::new(shared(&self.files, open)?))
     }
 
-    /// Opens a reader of those rows, in data files that the publication removes, whose keys lie
-    /// from `lower` to before `upper`. These rows have to be written again.
+    /// Opens a reader of those rows, in data files that the publication removes, whose keys lie from
+    /// `lower` to before `upper` (without an upper bound if `None`). These rows have to be written
+    /// again.
     pub(super) fn rewritten(
         &self,
         target: &Target,
@@ -117,8 +120,9 @@ impl Previous {
     }
 }
 
-/// Returns the data files that are removed, with their first keys. The data files of one publication
-/// were written by tasks with separate ranges of keys, so each file ends before the next one begins.
+/// Returns the data files that are removed, with their first keys; without those whose rows are all
+/// deleted. The data files of one publication were written by tasks with separate ranges of keys, so
+/// each file ends before the next one begins.
 fn leaving(target: &Target, table: &TablePlan) -> Result<Arc<[LeavingFile]>, TaskError> {
     let keys = &table.columns[..table.key_columns];
     let mut found = Vec::new();

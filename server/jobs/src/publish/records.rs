@@ -125,7 +125,8 @@ impl Records {
         Ok(stored.and_then(|stored| serde_json::from_slice(&stored).ok()))
     }
 
-    /// Stores a plan in place of an earlier one. The records of the earlier plan's tasks are removed.
+    /// Stores a plan in place of an earlier one. All records of the earlier plan are removed, except
+    /// for a completion record.
     pub(super) fn begin(&self, target: &Target, plan: &StoredPlan) -> Result<()> {
         self.clear(target)?;
         target.replace(&self.plan_name(), json!(plan).to_string().into())
@@ -191,8 +192,8 @@ impl Records {
         Ok(stored.and_then(|stored| serde_json::from_slice(&stored).ok()))
     }
 
-    /// Writes the completion record of the publication, and removes the plan and the records of its
-    /// tasks.
+    /// Writes the completion record of the publication, and removes all other records: the plan,
+    /// those of its tasks, and that of a refused row.
     pub(super) fn end(&self, target: &Target, whole: &WholeRecord) -> Result<()> {
         target.replace(&self.whole_name(), format!("{:#}\n", json!(whole)).into())?;
         self.clear(target)

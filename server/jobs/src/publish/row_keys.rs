@@ -14,7 +14,7 @@ pub(super) enum KeyForm {
     /// The rows of a CQL table.
     Rows(Arc<TableSchema>),
     /// The static columns of the partitions of a CQL table. The key of such a row is the key of the
-    /// partition's header, the stored entry with its static columns.
+    /// partition's header, the stored entry that holds the partition's static columns.
     Statics(Arc<TableSchema>),
 }
 

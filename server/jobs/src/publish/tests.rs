@@ -203,7 +203,8 @@ impl Store {
         names
     }
 
-    /// Checks that every data file in the folder of the table belongs to one of its Iceberg snapshots.
+    /// Checks that a sweep of the table finds nothing to remove, such as a data file that belongs to no
+    /// Iceberg snapshot.
     fn check_swept(&self, table: &str) {
         let swept = ebb_publish::commit::sweep(&self.target(), &format!("app/{table}"));
         assert_eq!(swept.unwrap(), 0);
@@ -282,7 +283,7 @@ fn newest_metadata(target: &Target, table: &str) -> Option<TableMetadata> {
     Some(TableMetadata::decode(&root.unwrap()?).unwrap())
 }
 
-/// Returns the write times at the second `s` of a test: one timestamp for all values of a write.
+/// Returns the write times at `s` seconds after [`NOW_S`]: one timestamp for all values of a write.
 fn at(s: i64) -> WriteTimes {
     WriteTimes::at((NOW_S + s) * 1_000_000)
 }
@@ -332,7 +333,7 @@ impl Emit for ToCancelled<'_> {
 }
 
 /// Regression: a task published all numbers of a row before it noticed that it was cancelled. A collection
-/// may have thousands of long ones.
+/// may have thousands of long numbers.
 #[test]
 fn a_cancelled_task_ends_before_it_publishes_a_long_number() {
     let store = Store::new();

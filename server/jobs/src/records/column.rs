@@ -9,8 +9,8 @@ pub struct Column {
     pub name: String,
     /// The kind of the fields.
     pub kind: ColumnKind,
-    /// The CQL type, if the column comes from a column of CQL, or if only one type is
-    /// possible.
+    /// The CQL type, if one is known: that of the CQL column that the fields come from, or the type
+    /// of a computed number, such as `bigint` for a count.
     #[serde(default)]
     pub ty: Option<String>,
 }

@@ -49,8 +49,9 @@ impl Columns {
         })
     }
 
-    /// Chooses columns of rows that are JSON. Also returns the columns with their kinds; their
-    /// fields are the members in their original form. Returns `None` for rows that are not JSON.
+    /// Chooses columns of rows whose values are JSON objects. Fields that are members keep their
+    /// form as JSON: strings keep their quotes. Also returns the columns with their kinds. Returns
+    /// `None` if the values are not JSON objects.
     pub fn as_json<S: AsRef<str>>(
         schema: &RecordFormat,
         names: &[S],
@@ -65,7 +66,7 @@ impl Columns {
         Some((columns, these))
     }
 
-    /// Chooses all columns that the format `schema` has for writing rows.
+    /// Chooses all columns with which rows of the format `schema` are written.
     pub fn all(schema: &RecordFormat) -> Self {
         let columns = schema.columns();
         Self {
@@ -75,13 +76,13 @@ impl Columns {
         }
     }
 
-    /// Returns the chosen columns in the form for rows of a result: with their declared type if
-    /// they have one, else as text.
+    /// Returns the chosen columns in their order, with names and kinds. After [`new`](Self::new), a
+    /// column without a declared CQL type is text.
     pub fn columns(&self) -> &[Column] {
         &self.columns
     }
 
-    /// Returns the names of the columns, as they were passed to [`new`](Self::new).
+    /// Returns the names of the chosen columns, in their order.
     pub fn names(&self) -> &[String] {
         &self.names
     }

@@ -8,10 +8,10 @@ use super::csv::record;
 use super::{Column, CsvProblem, Fields, InvalidInput, UnknownColumn};
 use super::{double_name, json};
 
-/// The name of the key of a row, unless its columns have other names.
+/// The name of the column that is the key of a row, if the format gives it no other name.
 pub const KEY: &str = "key";
 
-/// The name of the whole value of a row.
+/// The name of the column that is the whole value of a row.
 pub const VALUE: &str = "value";
 
 /// The format of the keys and values of rows. Each input and each output has one, and the next job
@@ -286,8 +286,8 @@ impl RecordFormat {
     }
 
     /// Returns a decoder of the columns with these names, and the columns with their kinds; `None`
-    /// if the rows are not JSON objects, or lack a column. Members of the objects are decoded as
-    /// they are written, so that a number stays a number.
+    /// if the values are not JSON objects. Members of the objects are decoded as they are written,
+    /// strings with their quotes.
     pub(super) fn json_decoder(&self, names: &[&str]) -> Option<(Vec<Column>, RowDecoder)> {
         if self.value != ValueFormat::Json {
             return None;
@@ -327,8 +327,8 @@ impl RecordFormat {
         self.sources().iter().position(|source| *source == found)
     }
 
-    /// Checks that the value of a row has this format, with `fields` as a buffer. The error is the
-    /// problem.
+    /// Checks that the value of a row has this format, with `fields` as a buffer. The error
+    /// describes the fault of the value.
     pub(super) fn check(&self, value: &[u8], fields: &mut Fields) -> Result<(), String> {
         match &self.value {
             ValueFormat::Csv(_) | ValueFormat::UnnamedCsv => {
@@ -409,8 +409,9 @@ pub(crate) struct RowDecoder {
 }
 
 impl RowDecoder {
-    /// Decodes a row into `fields`, in the order of the columns: strings without quotes, numbers as
-    /// digits, other JSON in its original form. The error is the problem of the row.
+    /// Decodes a row into `fields`, in the order of the columns. A member that is a JSON string
+    /// becomes its text, unless the decoder keeps members as they are written; other JSON keeps its
+    /// original form. The error describes the fault of the row.
     pub(crate) fn decode(
         &self,
         key: &[u8],

@@ -9,12 +9,13 @@ use serde_json::value::RawValue;
 
 use super::Fields;
 
-/// Sets the fields with the indexes `places` to the members of `object` at `paths`. The field of a
-/// string is its text; other JSON keeps its original form, so that no digit of a number is lost. A
-/// path is the name of a member, or the names of nested members with dots between them. A member
-/// whose name is the whole path comes before a nested one, because jobs write such names:
-/// `x_p99.9`, and `user.id` for a column `--by user.id`. A field is missing if there is no such
-/// member or it is null. If several members have the same name, the last one is used.
+/// Sets the fields with the indexes `places` to the members of `object` at `paths`, one path for
+/// each index. The field of a string is its text; other JSON keeps its original form, so that no
+/// digit of a number is lost. A path is the name of a member, or the names of nested members with
+/// dots between them. A member whose name is the whole path takes precedence over a nested one,
+/// because jobs write such names: `x_p99.9`, and `user.id` for a column `--by user.id`. A field is
+/// missing if there is no such member, and null if the member is null. If several members have the
+/// same name, the last one is used.
 ///
 /// # Errors
 /// When `object` is not a JSON object; the error is the reason.

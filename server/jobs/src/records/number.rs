@@ -67,8 +67,8 @@ impl Number {
         text::parse(text)
     }
 
-    /// Returns this number divided by `parts`, rounded to [`MEAN_DIGITS`] digits, halves to
-    /// the even neighbour; zero if `parts` is 0.
+    /// Returns this number divided by `parts`, rounded to [`MEAN_DIGITS`] significant digits (a tie
+    /// to the even digit); zero if `parts` is 0.
     #[must_use]
     pub fn mean(&self, parts: u64) -> Self {
         if parts == 0 {
@@ -138,8 +138,8 @@ impl From<u64> for Number {
     }
 }
 
-/// Returns the mantissas of two numbers (each a mantissa and a scale) for the larger of their
-/// scales, and this scale; `None` if a mantissa would not fit.
+/// Scales two numbers (each a mantissa and a scale) to the larger of their scales. Returns their
+/// new mantissas, and this scale; `None` if a new mantissa does not fit into 128 bits.
 fn aligned((a, at): (i128, u8), (b, bt): (i128, u8)) -> Option<(i128, i128, u8)> {
     let up = |mantissa: i128, by: u8| mantissa.checked_mul(10_i128.checked_pow(by.into())?);
     match at.cmp(&bt) {

@@ -18,7 +18,8 @@ impl From<InvalidInput> for TaskError {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the row {key:?}: {problem}")]
 pub struct InvalidRow {
-    /// The key of the row. Errors of files name the line instead.
+    /// The key of the row. For rows of a file, which users know by their lines, the input replaces
+    /// this error by one that names the line.
     pub key: String,
     /// The problem, as the part of the message that follows the key.
     pub problem: String,

@@ -68,7 +68,7 @@ macro_rules! applications {
                 match self { $(Self::$variant(_) => $options::INPUTS,)* }
             }
 
-            /// Returns whether the application takes further inputs.
+            /// Returns whether the application takes more inputs than [`inputs`](Self::inputs).
             pub(super) fn takes_more_inputs(&self) -> bool {
                 match self { $(Self::$variant(_) => $options::TAKES_MORE_INPUTS,)* }
             }

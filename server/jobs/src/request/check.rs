@@ -15,10 +15,11 @@ pub const GOAL_S_MAX: f64 = 315_360_000.0;
 const GENERATED_RECORDS_MAX: u64 = 1_000_000_000_000_000;
 
 impl JobRequest {
-    /// Checks that the request makes sense.
+    /// Checks that the request makes sense, as far as this can be decided before anything is
+    /// opened.
     ///
     /// # Errors
-    /// When a field is invalid; the error names the field and the allowed values.
+    /// When a field is invalid, or does not fit the other fields; the error describes the fault.
     pub fn check(&self) -> Result<(), RequestError> {
         let (wanted, found) = (self.application.inputs(), self.inputs.len());
         let takes_more = self.application.takes_more_inputs();

@@ -32,7 +32,7 @@ pub struct TableInput {
     #[cfg_attr(feature = "schema", schema(value_type = String))]
     pub table: TableName,
     /// The name of the snapshot. `None` stands for a new snapshot, which is created for the job and
-    /// deleted with it.
+    /// deleted when the job has ended.
     #[serde(default)]
     pub snapshot: Option<String>,
     /// The keys to read.

@@ -64,7 +64,7 @@ pub struct JobRequest {
     pub version: RequestVersion,
     /// The application and its options.
     pub application: ApplicationRequest,
-    /// The inputs, as many as the application takes, see [`ApplicationRequest::inputs`].
+    /// The inputs: [`ApplicationRequest::inputs`] of them, or more if the application takes more.
     #[serde(default)]
     pub inputs: Vec<InputRequest>,
     /// The destination of the rows.
@@ -75,7 +75,7 @@ pub struct JobRequest {
     /// Completion time goal in seconds after the submission, positive; `None` without a goal.
     #[serde(default)]
     pub goal_s: Option<f64>,
-    /// The largest number of map tasks, 1 to 10,000; `None` for four per core.
+    /// The largest number of map tasks for each input, 1 to 10,000; `None` for four per core.
     #[serde(default)]
     pub splits: Option<u32>,
     /// The largest number of cores that the job may use, 1 to 1024; `None` for all cores of its node.
@@ -126,8 +126,8 @@ impl TryFrom<u32> for RequestVersion {
 }
 
 impl JobRequest {
-    /// Returns whether the job reads files of the machine that it runs on, as inputs or as the application's further
-    /// file.
+    /// Returns whether the job reads files of the machine that it runs on: its inputs, or the file that the
+    /// application reads in addition to them.
     #[must_use]
     pub fn reads_files(&self) -> bool {
         let is_of_files = |input: &InputRequest| match input {

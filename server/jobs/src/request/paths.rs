@@ -20,10 +20,8 @@ pub(crate) struct Paths {
 }
 
 impl Paths {
-    /// Calls `check` for each input file and folder.
-    ///
-    /// # Errors
-    /// The first error of `check`.
+    /// Calls `check` for each path that the job reads: the files and folders of its inputs, and the
+    /// file that the application reads in addition.
     pub(crate) fn check_read(
         &self,
         check: impl FnMut(&Path) -> Result<(), FileError>,

@@ -47,8 +47,7 @@ enum Operator {
     Contains,
 }
 
-/// The operators and their signs. Signs of two characters come first, because `<` is the start of
-/// `<=`.
+/// The signs of the operators in conditions.
 const OPERATORS: [(&str, Operator); 7] = [
     ("!=", Operator::NotEqual),
     ("<=", Operator::AtMost),

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use super::permission::{Permission, PermissionSet};
 
-/// An object that permissions apply to. An arrow points to the resource that contains another one.
+/// An object that permissions apply to. An arrow points from a resource to the one that contains
+/// it.
 ///
 /// ```text
 /// table ─► all tables of its keyspace ─► keyspace ─► all keyspaces

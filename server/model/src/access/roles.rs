@@ -83,8 +83,8 @@ impl Roles {
         self.0.iter()
     }
 
-    /// Returns the names of a role and of the roles granted to it: all of them, or with `directly`
-    /// only those granted to the role itself. Names that are not roles are left out.
+    /// Returns the name of a role, and the names of the roles granted to it: directly or through
+    /// other roles, or only directly if `directly` is true. Names that are not roles are left out.
     pub fn of<'a>(&'a self, name: &'a str, directly: bool) -> BTreeSet<&'a str> {
         let mut found = BTreeSet::new();
         let mut open = vec![(name, 0)];
@@ -245,8 +245,8 @@ impl Roles {
         })
     }
 
-    /// Grants the permissions `set` on `on` to the role `name`. Returns all roles as they are then,
-    /// and the permissions that are new to the role: those in `set` that it did not have.
+    /// Returns the roles with the permissions `set` on `on` granted to the role `name`, and the
+    /// permissions in `set` that this role did not have before.
     ///
     /// # Errors
     /// If there is no such role.
@@ -268,8 +268,8 @@ impl Roles {
         Ok((next, new))
     }
 
-    /// Takes the permissions `set` on `on` from the role `name`. Returns all roles as they are
-    /// then, and the permissions that the role has lost: those in `set` that it had.
+    /// Returns the roles with the permissions `set` on `on` taken from the role `name`, and the
+    /// permissions in `set` that this role had before.
     ///
     /// # Errors
     /// If there is no such role.
@@ -295,8 +295,8 @@ impl Roles {
         Ok((next, gone))
     }
 
-    /// Returns the roles without permissions on resources that do not exist; `None` if all resources
-    /// exist.
+    /// Returns the roles without permissions on resources that do not exist, as `is_there` reports;
+    /// `None` if all resources exist.
     pub fn retained(&self, is_there: impl Fn(&Resource) -> bool) -> Option<Self> {
         let all_there = |role: &Role| role.permissions.keys().all(&is_there);
         if self.0.values().all(|role| all_there(role)) {

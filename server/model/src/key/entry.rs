@@ -18,13 +18,14 @@ use super::{ByteRange, KeyError, Token};
 /// below the engine's limit of 256 KiB, even with the longest key of a row in it.
 pub const FORM_LEN_MAX: usize = 64;
 
-/// The value of the length byte in front of an indexed value's ordered form if the key contains the
-/// hash of the form instead.
+/// The length byte of an entry's key that contains the hash of the value's ordered form instead of
+/// the form.
 const HASHED: u8 = 0xff;
 
 const HEAD_LEN: usize = 8 + 4;
 
-/// The least key of a partition. Only the schema and entries of indexes have lesser keys.
+/// The start of the range of all keys of partitions: the encoding of the least token that a
+/// partition can have. Only the schema and entries of indexes have lesser keys.
 pub const PARTITIONS_START: &[u8] = &[0, 0, 0, 0, 0, 0, 0, 1];
 
 /// Returns whether a key belongs to an index entry.
@@ -69,7 +70,8 @@ fn head(index: u32) -> Vec<u8> {
 pub struct EntryKey<'a> {
     /// The id of the index.
     pub index: u32,
-    /// The prefix that the keys of all entries for the value share: see [`entry_prefix`].
+    /// The prefix that the keys of all entries for the same indexed value share: see
+    /// [`entry_prefix`].
     pub prefix: &'a [u8],
     /// The key of the row that has or had the value; for a static column, the key of the
     /// partition's header, which contains the static columns.

@@ -65,7 +65,7 @@ pub struct KeyLayout {
     clustering: Vec<ClusteringColumn>,
 }
 
-/// The parts of a key in the engine.
+/// The parts of a stored key of a partition: of its header or of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DecodedKey<'a> {
     /// The prefix of all keys of the partition.
@@ -163,7 +163,8 @@ impl KeyLayout {
         })
     }
 
-    /// Appends the ordered forms of the values of all clustering columns, or of the first few.
+    /// Appends the ordered forms of the values of all clustering columns, or of only the first ones.
+    /// The bytes of a descending column are inverted.
     ///
     /// # Errors
     /// [`KeyError::ClusteringTooLong`]; [`KeyError::Value`] for a value that is invalid for its type,

@@ -103,9 +103,9 @@ pub fn encode(ty: &CqlType, value: &[u8], out: &mut Vec<u8>) -> Result<(), TypeE
     }
 }
 
-/// Appends the ordered form like [`encode`], for values of any size. Reports the work to `charge`
-/// before each part of a collection or tuple and before the digits of each decimal, and ends with the
-/// first error that `charge` returns. After an error, `out` ends with an incomplete form.
+/// Appends the ordered form like [`encode`], but can be stopped: reports the work to `charge` before
+/// each part of a collection or tuple and before the digits of each decimal, and ends with the first
+/// error that `charge` returns. After an error, `out` ends with an incomplete form.
 ///
 /// # Errors
 /// The errors of [`encode`] and of `charge`.
@@ -198,16 +198,16 @@ pub fn try_encode<E>(
 /// True for all text, blobs, integers of fixed length, dates, times, durations, uuids and addresses.
 /// False for a `boolean` that is neither 0 nor 1, a NaN of unusual bits, a `varint` with redundant
 /// sign bytes, a `decimal` that ends in zeros (1.00 decodes to 1), a tuple whose last components are
-/// missing, and every value that contains one of these.
+/// missing, a tuple with a null of another length than -1, and every value that contains one of
+/// these.
 pub fn is_reconstructible(ty: &CqlType, value: &[u8]) -> bool {
     let Ok(is_so) = try_is_reconstructible(ty, value, &mut |_| Ok::<_, Infallible>(()));
     is_so
 }
 
-/// Returns the same as [`is_reconstructible`], for values of any size: reports the work to `charge`
-/// before each part of a collection or tuple, and ends with the first error that `charge` returns.
-/// It computes neither the ordered forms of values nor the digits of decimals, which would take
-/// longer.
+/// Returns the same as [`is_reconstructible`], but can be stopped: reports the work to `charge`
+/// before each part of a collection or tuple, and ends with the first error that `charge` returns. It
+/// computes neither the ordered forms of values nor the digits of decimals, which would take longer.
 ///
 /// # Errors
 /// The error of `charge`.
@@ -487,7 +487,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Reads the first byte of a form, which is 0 for an empty value and 1 otherwise.
+    /// Reads a byte that is 1 before a value or a part of a collection, and 0 for an empty value or
+    /// the end of a collection. Returns true for 1.
     fn present(&mut self) -> Result<bool, Malformed> {
         match self.byte()? {
             EMPTY => Ok(false),

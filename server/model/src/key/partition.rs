@@ -15,7 +15,8 @@ impl Token {
     pub const MAX: Self = Self(i64::MAX);
 
     /// Returns the token of a partition key. The least hash maps to the greatest token, because the
-    /// least token means "before all".
+    /// least token means "before all". An empty key, which no partition has, maps to the least
+    /// token.
     pub fn of(partition_key: &[u8]) -> Self {
         if partition_key.is_empty() {
             return Self::MIN;

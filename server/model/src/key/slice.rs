@@ -216,7 +216,7 @@ impl KeyLayout {
     }
 }
 
-/// Appends a range to `out`, or extends the last range there if both touch.
+/// Appends a range to `out`, or extends the last range there if both touch. Leaves out an empty range.
 fn push(range: ByteRange, out: &mut Vec<ByteRange>) {
     if range.is_empty() {
         return;

@@ -31,7 +31,7 @@ pub struct RowBuilder<'o> {
     /// The offset of the operand in `out`.
     start: usize,
     base: i64,
-    /// The greatest timestamp written so far.
+    /// The greatest timestamp written so far; [`i64::MIN`] before the first one.
     greatest: i64,
     recent: Recent,
     /// The least column id that may be written next, because ids ascend.
@@ -48,7 +48,8 @@ struct OpenCollection {
     /// The builder's `next_id` (the least column id that may follow) from before the collection. It
     /// is restored if the collection stays empty and is removed.
     next_id: u64,
-    /// The offset of the section with the collection's elements.
+    /// The offset in `out` where the content of the collection's section begins: its deletion, then
+    /// its elements.
     section: usize,
     recent: Recent,
     /// The range in `out` of the path (the sort key) of the last element; `None` before the first
@@ -58,8 +59,9 @@ struct OpenCollection {
 
 impl<'o> RowBuilder<'o> {
     /// Begins an operand (an encoded write of a row) at the end of `out`. No timestamp in it may
-    /// exceed `greatest_timestamp`. Timestamps are stored as distances below it, and one that
-    /// equals it, as usually all of one write do, takes no space.
+    /// exceed `greatest_timestamp`. Timestamps are stored as distances below `greatest_timestamp`.
+    /// A cell or element whose timestamp equals it, as is usual in one write, stores no timestamp
+    /// at all.
     pub fn new(out: &'o mut Vec<u8>, greatest_timestamp: i64) -> Self {
         let start = out.len();
         out.extend([ROW_FORMAT, 0]);
@@ -111,8 +113,9 @@ impl<'o> RowBuilder<'o> {
         self.recent = recent;
     }
 
-    /// Begins a collection that is not frozen, with the deletion of its older elements. An
-    /// assignment of a whole collection deletes at the write's timestamp less one.
+    /// Begins a collection that is not frozen. `deletion` deletes its older elements: an assignment
+    /// of a whole collection passes a deletion with the write's timestamp less one. `None` leaves
+    /// the older elements in place.
     pub fn begin_collection(&mut self, column: u32, deletion: Option<Deletion>) {
         let next_id = self.next_id;
         let tag_at = self.begin_column(column);
@@ -172,9 +175,9 @@ impl<'o> RowBuilder<'o> {
     /// Ends the operand (the encoded write of a row).
     ///
     /// # Errors
-    /// For calls out of order, for a timestamp of [`i64::MIN`] or above the greatest one that
-    /// [`new`](Self::new) was given, and for a time to live of 0. The bytes written are then
-    /// removed from the output.
+    /// For calls out of order, a timestamp of [`i64::MIN`] or above the greatest one that
+    /// [`new`](Self::new) was given, a time to live of 0, a tombstone with a value, and a
+    /// collection of 4 GiB or more. The bytes written are then removed from the output.
     pub fn finish(mut self) -> Result<(), RowError> {
         if self.collection.is_some() {
             self.fail("a collection without an end");
@@ -282,7 +285,7 @@ impl<'o> RowBuilder<'o> {
         put_signed(self.out, expiry.expiry_s);
     }
 
-    /// Writes a timestamp as its distance below the greatest timestamp that was announced.
+    /// Writes a timestamp as its distance below the greatest one that [`new`](Self::new) was given.
     fn timestamp(&mut self, timestamp: i64) {
         if timestamp == i64::MIN || timestamp > self.base {
             self.fail("a timestamp out of bounds");

@@ -20,7 +20,7 @@ pub(super) fn put_signed(out: &mut Vec<u8>, value: i64) {
     put_varint(out, ((value << 1) ^ (value >> 63)) as u64);
 }
 
-/// Appends a byte string after its length.
+/// Appends the length of a byte string as a varint, and then its bytes.
 #[inline]
 pub(super) fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     put_varint(out, bytes.len() as u64);
@@ -55,7 +55,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Reads the first byte of an operand, its kind and version, and checks that it is `expected`.
+    /// Reads the first byte of an operand, which encodes the operand's kind and version. Returns an
+    /// error if the byte is not `expected`.
     pub(super) fn format(&mut self, expected: u8) -> Result<(), RowError> {
         match self.bytes.get(self.at) {
             Some(&found) if found == expected => {
@@ -112,15 +113,16 @@ impl<'a> Reader<'a> {
         Ok((value >> 1) as i64 ^ -((value & 1) as i64))
     }
 
-    /// Reads a byte string after its length.
+    /// Reads a byte string that follows its length, a varint.
     #[inline]
     pub(super) fn bytes(&mut self) -> Result<&'a [u8], RowError> {
         let len = self.varint()?;
         self.take(len)
     }
 
-    /// Reads a section after its length, four bytes in little endian. The fixed width lets the
-    /// writer fill in the length at the end; a reader can skip the section.
+    /// Returns a reader of the section that begins here, and moves behind the section. A section is
+    /// a part that follows its length, four bytes in little endian: the fixed width lets the writer
+    /// fill in the length at the end.
     #[inline]
     pub(super) fn section(&mut self) -> Result<Reader<'a>, RowError> {
         let len = self.take(4)?;
@@ -149,14 +151,16 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Reserves the length of a section that begins here, and returns the offset of its content.
+/// Appends four bytes for the length of a section, to be filled in by [`end_section`]. Returns the
+/// offset after them, where the section's content begins.
 pub(super) fn begin_section(out: &mut Vec<u8>) -> usize {
     out.extend_from_slice(&[0; 4]);
     out.len()
 }
 
-/// Writes the length of a section that ends here: a part of an operand that a reader can skip. Its
-/// content begins at `start`, behind the four bytes that [`begin_section`] reserved.
+/// Fills in the length of a section, a part of an operand that a reader can skip. Its content
+/// reaches from `start`, the result of [`begin_section`], to the end of `out`. Fails if it has 4
+/// GiB or more.
 pub(super) fn end_section(out: &mut [u8], start: usize) -> Result<(), RowError> {
     let len = u32::try_from(out.len() - start)
         .map_err(|_| RowError::Build("a section of 4 GiB or more"))?;

@@ -25,13 +25,14 @@ pub struct Deletion {
 }
 
 impl Deletion {
-    /// Returns whether a write with this timestamp is deleted.
+    /// Returns whether the deletion hides a write with this timestamp. It hides one at its own
+    /// timestamp, too.
     pub fn deletes(self, timestamp: i64) -> bool {
         timestamp <= self.timestamp
     }
 }
 
-/// Returns whether a deletion, if there is one, deletes a write with this timestamp.
+/// Returns whether the deletion `by` hides a write with this timestamp; false if `by` is `None`.
 #[inline]
 pub(super) fn is_shadowed(timestamp: i64, by: Option<Deletion>) -> bool {
     by.is_some_and(|deletion| deletion.deletes(timestamp))
@@ -40,7 +41,7 @@ pub(super) fn is_shadowed(timestamp: i64, by: Option<Deletion>) -> bool {
 /// The time to live and the expiry of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Expiry {
-    /// The time to live from the write; never 0.
+    /// The time to live that the write set, in seconds; never 0.
     pub ttl_s: u32,
     /// The first second at which the value no longer exists, in seconds since the Unix epoch.
     pub expiry_s: i64,
@@ -76,14 +77,16 @@ pub enum Lifetime {
     },
 }
 
-/// A value of one column, or of one element of a collection.
+/// One write of a column with a single value, or of one element of a collection: a value, or a
+/// tombstone that deletes an older value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cell<'a> {
-    /// The client's timestamp.
+    /// The timestamp of the write, by convention in microseconds since the Unix epoch.
     pub timestamp: i64,
-    /// The lifetime of the cell.
+    /// Whether the cell is permanent, expires or is deleted.
     pub lifetime: Lifetime,
-    /// The value in the native serialization of its type; empty for a tombstone.
+    /// The value in the native serialization of its type; empty for a tombstone and for an element
+    /// of a set.
     pub value: &'a [u8],
 }
 
@@ -140,7 +143,8 @@ pub struct Element<'a> {
 }
 
 impl Element<'_> {
-    /// Compares two versions of one element; the greater one wins.
+    /// Compares two versions of one element; the greater one wins. Their cells decide first, then
+    /// the bytes of their originals; having an original is greater than having none.
     pub(super) fn reconcile(&self, other: &Self) -> Ordering {
         self.cell
             .reconcile(&other.cell)
@@ -151,7 +155,7 @@ impl Element<'_> {
 /// A marker that the row exists, independent of its cells: INSERT writes one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Marker {
-    /// The client's timestamp.
+    /// The timestamp of the write, by convention in microseconds since the Unix epoch.
     pub timestamp: i64,
     /// The expiry of the marker, from the TTL of the write; `None` if the write had no TTL.
     pub expiry: Option<Expiry>,
@@ -178,13 +182,14 @@ impl Marker {
     }
 }
 
-/// The clustering as it was written, if it cannot be decoded from the key: the decimals 1.0 and 1.00
-/// have the same key. The caller chooses the encoding. Of two versions, the newer one wins; if their
+/// The clustering as it was written, if it cannot be decoded from the key: the decimals 1.0 and
+/// 1.00 have the same key. Of two versions, the one with the greater timestamp wins; if their
 /// timestamps are equal, the one with the greater bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Original<'a> {
-    /// The client's timestamp.
+    /// The timestamp of the write, by convention in microseconds since the Unix epoch.
     pub timestamp: i64,
-    /// All clustering values, encoded.
+    /// All clustering values, in an encoding that the writer and the readers of the table agree on:
+    /// this module only compares the bytes.
     pub bytes: &'a [u8],
 }

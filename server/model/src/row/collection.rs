@@ -24,7 +24,7 @@ pub struct LiveCollection<'a> {
     read_time_s: i64,
 }
 
-/// A live element.
+/// An element of a collection, as a reader sees it at its read time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LiveElement<'a> {
     /// The path: the key, member, place in the list or field number, as bytes that sort in the
@@ -37,7 +37,9 @@ pub struct LiveElement<'a> {
 }
 
 impl LiveElement<'_> {
-    /// Appends the key or member in native serialization, after its length.
+    /// Appends the length of the key or member (four bytes, big endian), then the key or member in
+    /// native serialization: the stored original, or without one the result of `decode` for the
+    /// path.
     fn write_key<E: From<RowError>>(
         &self,
         out: &mut Vec<u8>,
@@ -94,12 +96,14 @@ impl<'a> LiveCollection<'a> {
         Ok(None)
     }
 
-    /// Appends a collection of the type `ty` in native serialization. Calls `charge` before it
-    /// decodes a decimal of a path, as [`ordered::decode`] does.
+    /// Appends the collection, whose type is `ty`, in native serialization; also a user-defined
+    /// type that is not frozen. Calls `charge` before it decodes a decimal in a path, as
+    /// [`ordered::decode`] does.
     ///
     /// # Errors
-    /// If the operand is damaged, a path is invalid for the type, or a value has 2 GiB or more; the
-    /// error of `charge`. `out` then ends with an incomplete collection.
+    /// If the operand is damaged, `ty` is no type of several cells, a path is invalid for the type,
+    /// or an element has 2 GiB or more; the error of `charge`. `out` then ends with an incomplete
+    /// collection.
     pub fn write_value<E>(
         &self,
         ty: &CqlType,
@@ -132,8 +136,8 @@ impl<'a> LiveCollection<'a> {
         self.write(out, |element, out| put_value(out, element.cell.value))
     }
 
-    /// Appends a set. `decode` decodes the path of an element, its stored sort key, and appends the
-    /// member.
+    /// Appends a set in native serialization. `decode` decodes the path of an element, its stored
+    /// sort key, and appends the member.
     pub(super) fn write_set<E: From<RowError>>(
         &self,
         out: &mut Vec<u8>,
@@ -142,8 +146,8 @@ impl<'a> LiveCollection<'a> {
         self.write(out, |element, out| element.write_key(out, &mut decode))
     }
 
-    /// Appends a map. `decode` decodes the path of an element, its stored sort key, and appends the
-    /// map's key.
+    /// Appends a map in native serialization. `decode` decodes the path of an element, its stored
+    /// sort key, and appends the map's key.
     pub(super) fn write_map<E: From<RowError>>(
         &self,
         out: &mut Vec<u8>,
@@ -156,9 +160,10 @@ impl<'a> LiveCollection<'a> {
         })
     }
 
-    /// Appends a user-defined type that is not frozen, with `fields` fields: the value
-    /// of each field in order, and null for a field without an element. The path of an element is
-    /// the position of its field as two bytes, big endian, so elements have the order of the fields.
+    /// Appends, in native serialization, a value of a user-defined type that is not frozen and has
+    /// `fields` fields: the value of each field in order, and null for a field without a live
+    /// element. The path of an element is the position of its field as two bytes, big endian, so
+    /// elements have the order of the fields.
     pub(super) fn write_fields(&self, fields: u16, out: &mut Vec<u8>) -> Result<(), RowError> {
         let mut elements = self.elements();
         let mut element = elements.next().transpose()?;
@@ -177,7 +182,8 @@ impl<'a> LiveCollection<'a> {
         Ok(())
     }
 
-    /// Appends the number of elements and each of them.
+    /// Appends the number of live elements (four bytes, big endian), and then each of them with
+    /// `put`.
     fn write<E: From<RowError>>(
         &self,
         out: &mut Vec<u8>,

@@ -10,11 +10,12 @@ use super::error::RowError;
 use super::view::RowView;
 
 impl RowView<'_> {
-    /// Returns whether the values of these columns (ascending ids) and the row's existence are
-    /// final: older writes that are not read yet, with timestamps up to `greatest_left`, cannot
-    /// change them, neither in the row nor by deletions in the partition's header. `needs_original`
-    /// is true if the reader uses the original clustering values, which may differ from those in
-    /// the key.
+    /// Returns whether the part of the row that is merged so far decides the result of a read: no
+    /// write in the sources that are not read yet, neither of the row nor of deletions in the
+    /// partition's header, can change the values of `columns` (ascending ids) or whether the row
+    /// exists. `greatest_left` is the greatest timestamp in these sources. `needs_original` is true
+    /// if the reader uses the original clustering values, which may differ from those in the key:
+    /// then these must be final, too.
     ///
     /// # Errors
     /// If the operand is damaged.
@@ -38,10 +39,11 @@ impl RowView<'_> {
         Ok(decided && exists)
     }
 
-    /// Returns whether the values of these columns (ascending ids) are final: older writes that are
-    /// not read yet, with timestamps up to `greatest_left`, cannot change them, neither in the row
-    /// nor by deletions in the partition's header. The row's existence may still change; this is
-    /// for static rows, whose existence no reader needs.
+    /// Returns whether the part of a static row that is merged so far decides the values of
+    /// `columns` (ascending ids): no write in the sources that are not read yet, neither of the row
+    /// nor of deletions in the partition's header, can change them. `greatest_left` is the greatest
+    /// timestamp in these sources. Unlike [`is_decided`](Self::is_decided), does not ask whether
+    /// the row exists, because no reader needs that of a static row.
     ///
     /// # Errors
     /// If the operand is damaged.

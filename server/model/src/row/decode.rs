@@ -28,24 +28,26 @@ pub(super) mod tag {
     pub(in super::super) const EXPIRING: u8 = 1;
     pub(in super::super) const TOMBSTONE: u8 = 2;
     pub(in super::super) const COLLECTION: u8 = 3;
-    /// For a cell: its timestamp follows, because it is not the operand's greatest one. For a
-    /// collection: the deletion of its older elements follows.
+    /// For a cell: its timestamp follows, because it differs from
+    /// [`RowRef::greatest_timestamp`](super::RowRef::greatest_timestamp). For a collection: the
+    /// deletion of its older elements follows.
     pub(in super::super) const TIMESTAMP: u8 = 4;
-    /// The times of the cell follow: time to live and expiry, or for a tombstone the server's time
-    /// of the deletion. Without the bit, they equal the preceding ones.
+    /// For an expiring cell: its time to live and expiry follow. For a tombstone: the server's time
+    /// of the deletion follows. Without the bit, they equal those of the preceding cell or deletion
+    /// that stored such times.
     pub(in super::super) const TIMES: u8 = 8;
     /// For elements only: the map key or set member as the client wrote it follows, because it
     /// cannot be decoded from the path, the ordered form under which elements are stored.
     pub(in super::super) const ORIGINAL: u8 = 16;
-    /// For columns only: the position of the first of the upper four bits. They contain the number
-    /// of column ids that are skipped between the column before and this one. If the number is 15 or
-    /// more, they contain [`ID_FOLLOWS`], which is 15, and the number less 15 follows.
+    /// For columns only: the shift of the upper four bits of the tag, which contain the number of
+    /// column ids that are skipped between the column before and this one. If the number is 15 or
+    /// more, they contain [`ID_FOLLOWS`], which is 15, and the number less 15 follows as a varint.
     pub(in super::super) const ID_SHIFT: u32 = 4;
     pub(in super::super) const ID_FOLLOWS: u8 = 15;
 }
 
 /// The expiry and the time of a deletion (by the server's clock) that were read or written last.
-/// Cells of one write mostly have the same ones, so they are stored only once.
+/// Cells of one write mostly have the same ones; a cell that has them does not store them again.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Recent {
     pub(super) expiry: Option<Expiry>,
@@ -85,7 +87,7 @@ impl<'a> RowRef<'a> {
     /// write of a row). Its columns, which follow, are decoded on iteration.
     ///
     /// # Errors
-    /// If the bytes do not begin as a row operand does.
+    /// If the first byte is not that of a row operand, or one of these parts is damaged.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, RowError> {
         Self::parse_at(Reader::new(bytes))
     }
@@ -140,8 +142,8 @@ impl<'a> RowRef<'a> {
         })
     }
 
-    /// Returns an upper bound of the timestamps in the operand. For a merged operand it is exact, and
-    /// [`i64::MIN`] if the operand is empty.
+    /// Returns an upper bound of the timestamps in the operand. If a merge wrote the operand, the
+    /// bound is the greatest timestamp itself, or [`i64::MIN`] if the operand is empty.
     pub fn greatest_timestamp(&self) -> i64 {
         self.base
     }
@@ -193,7 +195,8 @@ pub struct CollectionRef<'a> {
 }
 
 impl<'a> CollectionRef<'a> {
-    /// Returns the deletion of all older elements: an assignment of a whole collection writes one.
+    /// Returns the deletion of all older elements, which an assignment of a whole collection
+    /// writes; `None` if the older elements stay.
     pub fn deletion(&self) -> Option<Deletion> {
         self.deletion
     }

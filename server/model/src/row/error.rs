@@ -2,8 +2,8 @@
 
 use thiserror::Error;
 
-/// The reason why an operand (an encoded write of a row or of a partition's header) can be neither
-/// decoded nor built.
+/// The reason why operands (encoded writes of a row or of a partition's header) could not be
+/// decoded, merged, read or built.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum RowError {
     /// The operand has no bytes; every valid operand has some.
@@ -24,7 +24,9 @@ pub enum RowError {
     Damaged {
         /// The kind of damage.
         what: &'static str,
-        /// The offset of the damage, in bytes from the start of the operand.
+        /// The offset of the damage, in bytes from the start of the operand; for an element whose
+        /// path (its sort key) is malformed, from the start of the path. 0 if the offset is not
+        /// known.
         offset: usize,
     },
     /// One operand has a single cell where the other, or the reader, has a collection, and no deletion
@@ -34,7 +36,7 @@ pub enum RowError {
         /// The id of the column.
         column: u32,
     },
-    /// A builder was called against its rules; its output is not an operand.
+    /// A builder was called against its rules, or a part is too long to be encoded.
     #[error("operand built wrongly: {0}")]
     Build(&'static str),
 }

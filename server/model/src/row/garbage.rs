@@ -7,16 +7,17 @@ use super::cell::{Cell, Deletion, Lifetime, Marker};
 /// Two conditions must hold: gc_grace has passed, and no other source can contain anything that the
 /// tombstone could still hide. Other sources are all operands of the same key that are not folded
 /// into this one, newer or older: in memtables, in other runs, in other stripes of the same runs (a
-/// stripe is the versions between two snapshots). Later writes with old timestamps are such content,
-/// too, but only as long as gc_grace has not passed.
+/// stripe is the versions between two snapshots). A write that arrives later may have an old
+/// timestamp, too. It stays hidden only if it arrives before gc_grace has passed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Garbage {
     /// The time of the earliest reader less gc_grace, in seconds since the Unix epoch. For values
     /// that were deleted or expired before this time, gc_grace has passed.
     pub gc_before_s: i64,
     /// The least client timestamp that other sources (memtables, runs, or versions between other
-    /// snapshots) have for the key; for a partition's header, which has deletions of rows, for the
-    /// whole partition. [`i64::MAX`] if there is no other source, [`i64::MIN`] if it is not known.
+    /// snapshots) have for the row; for a partition's header, whose deletions cover rows, for the
+    /// whole partition. [`i64::MAX`] if there is no other source, [`i64::MIN`] if the timestamp is
+    /// not known.
     pub oldest_elsewhere: i64,
 }
 

@@ -133,7 +133,7 @@ impl<'a> Header<'a> {
         )
     }
 
-    /// Appends this header, and merges its static row with `other_row`. Leaves out garbage, and
+    /// Appends this header, with its static row merged with `other_row`. Leaves out `garbage`, and
     /// content that the header's own deletions shadow.
     fn write(
         &self,
@@ -162,8 +162,8 @@ impl<'a> Header<'a> {
         header.write_static_row(row, other_row, rules)
     }
 
-    /// Encodes the header of a partition in its canonical form, and leaves out garbage: tombstones
-    /// and expired values that no reader needs any more.
+    /// Encodes the header in its canonical form (equal content has equal bytes), without `garbage`:
+    /// tombstones and expired values that no reader needs any more.
     pub(super) fn without(&self, garbage: Garbage) -> Result<Vec<u8>, RowError> {
         let mut out = Vec::new();
         self.write(RowRef::EMPTY, Some(garbage), &mut out)?;
@@ -182,7 +182,9 @@ impl<'a> Header<'a> {
 /// The result does not depend on their order of commit.
 ///
 /// # Errors
-/// If one of them is not a header operand.
+/// If one of them is not a header operand; [`RowError::Mixed`] if the static row has a column as a
+/// single cell in one of them and as a collection in the other, and no deletion hides the single
+/// cell.
 pub fn merge_headers(older: &[u8], newer: &[u8]) -> Result<Vec<u8>, RowError> {
     let (one, two) = (Header::parse(older)?, Header::parse(newer)?);
     let both = Header {
@@ -221,7 +223,7 @@ pub struct HeaderBuilder<'o> {
 
 impl<'o> HeaderBuilder<'o> {
     /// Begins the encoded header of a partition at the end of `out`. After every call of the
-    /// builder, the bytes there are a valid header.
+    /// builder that succeeds, the bytes there are a valid header.
     pub fn new(out: &'o mut Vec<u8>) -> Self {
         let start = out.len();
         out.extend([HEADER_FORMAT, 0]);
@@ -235,11 +237,11 @@ impl<'o> HeaderBuilder<'o> {
         put_deletion(self.out, deletion);
     }
 
-    /// Writes deletions of ranges; at most once. They may overlap, in any order; empty ones are
-    /// left out.
+    /// Writes deletions of ranges; at most once. The ranges may overlap and come in any order;
+    /// empty ranges are left out.
     ///
     /// # Errors
-    /// If they take 4 GiB or more.
+    /// If the encoded ranges take 4 GiB or more.
     pub fn ranges(&mut self, ranges: &[RangeDeletion<'_>]) -> Result<(), RowError> {
         self.write_ranges(&ranges::union_all(ranges))
     }

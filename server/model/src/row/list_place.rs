@@ -26,8 +26,9 @@ pub enum ListEnd {
 
 /// Returns the place (the sort key) of the `element`th value that the `operation`th operation of a
 /// request adds to a list, both counted from 0. `came_us` is the timestamp of the request, in
-/// microseconds since 1970. The place contains a hash of `value`, so that different values of the same
-/// time have different places (unless their hashes collide).
+/// microseconds since 1970. The place contains a hash of `value`: two requests with the same
+/// timestamp that add different values get different places, and both values stay (unless their
+/// hashes collide).
 pub fn list_place(
     side: ListEnd,
     came_us: i64,

@@ -14,7 +14,8 @@ pub struct LiveCell<'a> {
     pub ttl_s: Option<i64>,
 }
 
-/// Returns the cell's value if it is live.
+/// Returns the cell's value; `None` if `deletion` hides the cell, or if it is a tombstone or has
+/// expired at `read_time_s`.
 #[inline]
 pub(super) fn live_cell<'a>(
     cell: Cell<'a>,

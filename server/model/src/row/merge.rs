@@ -18,7 +18,8 @@ use super::garbage::Garbage;
 /// commit.
 ///
 /// # Errors
-/// If one of them is not a row operand.
+/// If one of them is not a row operand; [`RowError::Mixed`] if a column is a single cell in one of
+/// them and a collection in the other, and no deletion hides the single cell.
 pub fn merge_rows(older: &[u8], newer: &[u8]) -> Result<Vec<u8>, RowError> {
     let mut merged = Vec::with_capacity(older.len() + newer.len());
     let (older, newer) = (RowRef::parse(older)?, RowRef::parse(newer)?);
@@ -39,7 +40,8 @@ pub(super) struct Rules {
 }
 
 impl Rules {
-    /// Appends the canonical encoding of the merged row; returns false if the row is empty.
+    /// Appends the canonical encoding of the merged row (equal content has equal bytes). Returns
+    /// false if the row is empty; its encoding is appended even then.
     pub(super) fn write_exact(
         self,
         left: RowRef<'_>,

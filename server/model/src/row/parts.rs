@@ -20,12 +20,15 @@ pub struct Part<'v> {
 pub type Parts<'p, 'v, E> = Box<dyn Iterator<Item = Result<Part<'v>, E>> + 'p>;
 
 /// Returns the parts of a valid value of `ty` in the order of the value: the elements of a
-/// collection, or the fields of a user-defined type. They ascend by path (the stored sort key of a
-/// part) if sets and maps have their [normal form](CqlType::normalize). `list_place` returns the
-/// path of a list's element, from its index and its value. A type of one cell has no parts.
+/// collection, or the fields of a user-defined type that are not null. They ascend by path (the
+/// stored sort key of a part) if sets and maps have their [normal form](CqlType::normalize).
+/// `list_place` returns the path of a list's element, from its index and its value. A value of a
+/// type that is stored as one cell has no parts.
 ///
 /// # Errors
-/// If the value is invalid for the type, or a collection contains a null.
+/// If the value is invalid for the type, a collection contains a null, or a key or member is or
+/// contains a decimal that is too long for an ordered form. Most errors are found during the
+/// iteration: the iterator then returns the error in place of the part.
 pub fn parts<'p, 'v: 'p>(
     ty: &'p CqlType,
     value: &'v [u8],
@@ -46,7 +49,7 @@ pub fn parts<'p, 'v: 'p>(
 /// [`ordered::try_encode`] does. It returns an error of `charge` in place of the part.
 ///
 /// # Errors
-/// The errors of [`parts`].
+/// The errors of [`parts`], also from the iterator.
 pub fn try_parts<'p, 'v: 'p, E: 'p>(
     ty: &'p CqlType,
     value: &'v [u8],
@@ -100,8 +103,8 @@ pub fn try_parts<'p, 'v: 'p, E: 'p>(
 /// A decoded element; `None` is null.
 type Element<'v> = Result<Option<&'v [u8]>, TypeError>;
 
-/// Returns the part of a set or map for one valid member or key. It calls `charge` as
-/// [`ordered::try_encode`] does.
+/// Returns the part of a set or map for one valid member or key; `value` is the map's value, and
+/// empty for a set. Calls `charge` as [`ordered::try_encode`] does.
 ///
 /// # Errors
 /// If the member or key has no ordered form; the error of `charge`.

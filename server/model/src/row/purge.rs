@@ -96,8 +96,8 @@ pub fn purge_header(header: &[u8], garbage: Garbage) -> Result<Purged, RowError>
     })
 }
 
-/// Returns whether a merge with `rules` would drop anything from a row. Most operands have no
-/// garbage, and are then not rewritten.
+/// Returns whether [`purge_row`] would drop anything from a row: what a merge with `rules` drops,
+/// or a useless original clustering. Most operands have no garbage, and are then not rewritten.
 fn drops_any(row: RowRef<'_>, rules: Rules, garbage: Garbage) -> Result<bool, RowError> {
     let drops_cell =
         |cell: &Cell<'_>| is_shadowed(cell.timestamp, rules.above) || garbage.has_cell(cell);

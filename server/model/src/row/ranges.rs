@@ -14,13 +14,14 @@ use super::cell::Deletion;
 
 /// A deletion of all rows whose encoded clustering lies in an interval of bytes.
 ///
-/// A bound in CQL names a prefix of values, which becomes bytes: the clusterings that begin with
-/// these values are the byte strings from the encoded prefix to before the end of the prefix.
+/// In CQL, a bound is a prefix of clustering values. The clusterings that begin with these values
+/// are the byte strings from the encoded prefix to before the end of the prefix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RangeDeletion<'a> {
-    /// The first clustering; empty for the start of the partition.
+    /// The first encoded clustering that the interval can contain; empty for the start of the
+    /// partition.
     pub start: &'a [u8],
-    /// The first clustering after the range; `None` for the end of the partition.
+    /// The first encoded clustering after the interval; `None` for the end of the partition.
     pub end: Option<&'a [u8]>,
     /// The deletion that applies to the rows in the interval.
     pub deletion: Deletion,
@@ -46,8 +47,8 @@ pub(super) fn deletion_at(ranges: &[RangeDeletion<'_>], clustering: &[u8]) -> Op
     (!range.ends_by(clustering)).then_some(range.deletion)
 }
 
-/// Returns the union of deletions of ranges, which may overlap and come in any order, as disjoint
-/// ascending ones.
+/// Returns the union of range deletions, which may overlap and come in any order, as disjoint
+/// ascending ones. Where deletions overlap, the greatest one applies.
 pub(super) fn union_all<'a>(ranges: &[RangeDeletion<'a>]) -> Vec<RangeDeletion<'a>> {
     match ranges {
         [] => Vec::new(),
@@ -60,7 +61,8 @@ pub(super) fn union_all<'a>(ranges: &[RangeDeletion<'a>]) -> Vec<RangeDeletion<'
     }
 }
 
-/// Returns the union of two lists of deletions of ranges, each disjoint and ascending.
+/// Returns the union of two lists of range deletions, each disjoint and ascending; so is the
+/// result. Where deletions overlap, the greater one applies.
 pub(super) fn union<'a>(
     left: &[RangeDeletion<'a>],
     right: &[RangeDeletion<'a>],

@@ -61,15 +61,15 @@ impl<'a> RowView<'a> {
         }
     }
 
-    /// Hides cells of dropped columns, given in the order of columns: see
+    /// Hides the cells of dropped columns, which `dropped` lists by ascending column id: see
     /// [`TableSchema::dropped_cells`](crate::schema::TableSchema::dropped_cells).
     pub fn without(self, dropped: &'a [DroppedCells]) -> Self {
         Self { dropped, ..self }
     }
 
     /// Returns whether the row exists: whether it has a live marker or a live cell. If columns were
-    /// dropped, `known` contains the ids of the table's columns, ascending, and only cells of these
-    /// columns let the row exist. See
+    /// dropped, `known` contains the ids of the table's columns, ascending: only cells of these
+    /// columns let the row exist. If `known` is `None`, cells of all columns do. See
     /// [`TableSchema::ids_beside_dropped`](crate::schema::TableSchema::ids_beside_dropped).
     ///
     /// # Errors
@@ -136,7 +136,7 @@ impl<'a> RowView<'a> {
         }
     }
 
-    /// Returns the live content of one column.
+    /// Returns the live content of one column; `None` if the column is null.
     ///
     /// # Errors
     /// If the operand is damaged.
@@ -184,8 +184,8 @@ impl<'a> RowView<'a> {
         }
     }
 
-    /// Returns the greatest deletion that covers the cells of a column. The drop of the column is such
-    /// a deletion, too.
+    /// Returns the deletion with the greatest timestamp that covers the cells of a column. The drop
+    /// of the column counts as a deletion.
     #[inline]
     fn deletion_of(&self, id: u32) -> Option<Deletion> {
         if self.dropped.is_empty() {

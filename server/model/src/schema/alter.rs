@@ -17,9 +17,10 @@ impl TableSchema {
     /// again.
     ///
     /// # Errors
-    /// If the name is taken or too long, or the column does not fit the table. Also if a column of
-    /// this name was dropped, and it was a counter, only one of the two columns is static, or the new
-    /// type cannot read the values of the old one.
+    /// If the name is taken or too long, the type is not allowed for a new column, the column is
+    /// static in a table without clustering columns, or the table would have both counters and
+    /// other values. Also if a column of this name was dropped, and it was a counter, only one of
+    /// the two columns is static, or the new type cannot read the values of the old one.
     pub fn add_column(
         &self,
         name: &str,

@@ -61,22 +61,24 @@ impl Schema {
         }
     }
 
-    /// Returns the MD5 of all records as a uuid of version 3: equal schemas have equal versions.
+    /// Returns the MD5 of the records of all readable keyspaces and tables, as a uuid of version 3:
+    /// equal schemas have equal versions. Whether an index is still being built does not change the
+    /// version.
     pub fn version(&self) -> Uuid {
         self.version
     }
 
-    /// Returns a keyspace by its name.
+    /// Returns a keyspace by its name; `None` if it does not exist or is unreadable.
     pub fn keyspace(&self, name: &str) -> Option<&Arc<KeyspaceSchema>> {
         self.keyspaces.get(name)
     }
 
-    /// Returns all keyspaces, by name.
+    /// Returns all readable keyspaces, in the order of their names.
     pub fn keyspaces(&self) -> impl Iterator<Item = &Arc<KeyspaceSchema>> {
         self.keyspaces.values()
     }
 
-    /// Returns a table by its keyspace and name.
+    /// Returns a table by its keyspace and name; `None` if it does not exist or is unreadable.
     pub fn table(&self, keyspace: &str, table: &str) -> Option<&Arc<TableSchema>> {
         self.keyspace(keyspace)?.table(table)
     }
@@ -135,9 +137,9 @@ impl Schema {
     /// Returns the schema with one more table.
     ///
     /// # Errors
-    /// [`SchemaError::TableExists`]; [`SchemaError::Unreadable`] if an unreadable table has this
-    /// name; [`SchemaError::Configuration`] if another table has this id; the errors of
-    /// [`TableSchema::create`].
+    /// If there is no such keyspace; [`SchemaError::TableExists`]; [`SchemaError::Unreadable`] if
+    /// an unreadable table has this name; [`SchemaError::Configuration`] if another table has this
+    /// id; the errors of [`TableSchema::create`].
     pub fn create_table(&self, definition: TableDefinition) -> Result<Self, SchemaError> {
         let mut keyspace = self.existing(&definition.keyspace)?.clone();
         if keyspace.tables.contains_key(definition.name.as_str()) {
@@ -195,13 +197,15 @@ impl Schema {
     }
 
     /// Returns the schema with one more index, which has yet to be built, on a column of the table.
-    /// Returns `None` if the index exists and `if_not_exists` allows that. The default name
-    /// consists of the names of table and column.
+    /// Returns `None` if `if_not_exists` is true and the keyspace has an index of this name, or the
+    /// table an index on the same target. The default name is `<table>_<column>_idx`, and a number
+    /// follows it if that name is taken.
     ///
     /// # Errors
-    /// If there is no such table, the table has counters, the name is taken, or an equal index
-    /// exists; [`SchemaError::Unreadable`] if an unreadable table may have an index of the name; the
-    /// errors of [`TableSchema::create_index`].
+    /// If there is no such table, the table has counters, or (without `if_not_exists`) the name is
+    /// taken or an index on the same target exists; [`SchemaError::Unreadable`] if the keyspace has
+    /// an unreadable table, which may have an index of this name; the errors of
+    /// [`TableSchema::create_index`].
     pub fn create_index(
         &self,
         (keyspace, table): (&str, &str),
@@ -259,8 +263,8 @@ impl Schema {
     /// Returns the schema without an index, and the name of the table that had it.
     ///
     /// # Errors
-    /// If there is no such index; [`SchemaError::Unreadable`] if an unreadable table may have the
-    /// index.
+    /// If there is no such index; [`SchemaError::Unreadable`] if it is not found but the keyspace
+    /// has an unreadable table, which may have it.
     pub fn drop_index(&self, keyspace: &str, index: &str) -> Result<(Self, Arc<str>), SchemaError> {
         let of = self.keyspace(keyspace);
         let Some(table) = of.and_then(|of| of.table_of_index(index)) else {
@@ -276,8 +280,8 @@ impl Schema {
     ///
     /// # Errors
     /// If its keyspace does not exist or has a type of this name, readable or not; if the name or
-    /// that of a field is too long; if an unreadable type may use this name; or if a table uses another
-    /// type of this name.
+    /// that of a field is too long; if the type of a field is not allowed in a new type; if an
+    /// unreadable type may use this name; or if a table uses another type of this name.
     pub fn create_type(&self, new: UserType) -> Result<Self, SchemaError> {
         check_name_length("Type", new.name())?;
         let mut keyspace = self.existing(new.keyspace())?.clone();
@@ -361,8 +365,9 @@ impl Schema {
     /// tables that use the type. In values from before, the new field is null.
     ///
     /// # Errors
-    /// If the field exists or its name is too long, if the type would contain itself or grow too
-    /// large, or if the type is part of a partition key: its serialized form is the key.
+    /// If there is no such type, the field exists, or its name or type is not allowed; if an
+    /// unreadable type or table may use the type; if the type would contain itself or grow too
+    /// large; or if the type is part of a partition key, whose bytes would change with the type.
     pub fn add_field(
         &self,
         keyspace: &str,
@@ -410,7 +415,8 @@ impl Schema {
     /// last name applies.
     ///
     /// # Errors
-    /// If there is no such field, a new name is too long, or two fields would have the same name.
+    /// If there is no such type or field, a new name is too long, two fields would have the same
+    /// name, or an unreadable type or table may use the type.
     pub fn rename_fields<'n>(
         &self,
         keyspace: &str,

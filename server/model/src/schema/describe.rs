@@ -59,7 +59,7 @@ impl UserType {
 }
 
 impl IndexedColumn<'_> {
-    /// Returns the `CREATE INDEX` statement for an index of `table`.
+    /// Returns the `CREATE INDEX` statement of this index; `table` is the table that has the index.
     pub fn describe(&self, table: &TableSchema) -> String {
         format!(
             "CREATE INDEX {} ON {}.{} ({});",
@@ -72,8 +72,8 @@ impl IndexedColumn<'_> {
 }
 
 impl TableSchema {
-    /// Returns the `CREATE TABLE` statement, `with_id` (for DESCRIBE ... WITH INTERNALS) with the id of
-    /// the table.
+    /// Returns the `CREATE TABLE` statement. If `with_id` is true, as for DESCRIBE ... WITH
+    /// INTERNALS, it contains the id of the table.
     pub fn describe(&self, with_id: bool) -> String {
         let mut out = format!(
             "CREATE TABLE {}.{} (\n",

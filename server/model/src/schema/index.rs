@@ -16,7 +16,7 @@ use crate::row::{LiveColumn, RowError, RowView};
 use crate::types::identifier::Quoted;
 use crate::types::{Charge, CqlType, TypeError};
 
-/// The indexed part of a column. CQL and records use the same words.
+/// The indexed part of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum IndexTarget {
@@ -33,7 +33,8 @@ pub enum IndexTarget {
 }
 
 impl IndexTarget {
-    /// Returns the word for this target in CQL and in stored records.
+    /// Returns the word for this target in stored records and in error messages. In CREATE INDEX it
+    /// stands before the column, except `simple`, which CREATE INDEX does not write.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Simple => "simple",
@@ -74,13 +75,14 @@ pub struct IndexSchema {
 pub enum Indexed<'v> {
     /// The value of a column that is stored as a whole, unlike a collection that is not frozen.
     Cell(&'v [u8]),
-    /// An element of a collection: the path by which it is stored (the ordered form of a map's key
-    /// or a set's element, or the place in a list), and its value.
+    /// An element of a collection. The first bytes are the path by which it is stored: the ordered
+    /// form of a map's key or a set's element, or the place in a list. The second bytes are its
+    /// value, empty in a set.
     Element(&'v [u8], &'v [u8]),
 }
 
-/// The bytes that Cassandra adds to an entry of a map that it indexes: a length and an end for the
-/// key, and the same for the value.
+/// The bytes that Cassandra adds to an entry of a map that it indexes: two of length and one of end
+/// for the key, and the same for the value.
 const ENTRY_FRAMING_LEN: usize = 6;
 
 /// Returns the length, in native serialization, of a map's key or a set's element of the type `ty`.
@@ -108,8 +110,9 @@ pub struct IndexedColumn<'s> {
 }
 
 impl IndexedColumn<'_> {
-    /// Returns the key prefix of the index entries for a value as it is stored in a row. Reports the
-    /// work to `charge` before the value is copied or encoded, and as [`ordered::try_encode`] does.
+    /// Returns the key prefix of the index entries for a value as it is stored in a row. Reports to
+    /// `charge` the length of the value before it copies the value, and then the work of
+    /// [`ordered::try_encode`].
     ///
     /// # Errors
     /// If the value is invalid for the column's type; the error of `charge`.
@@ -146,10 +149,11 @@ impl IndexedColumn<'_> {
         Ok(entry_prefix(self.index.id, &form))
     }
 
-    /// Returns the length of a value that Cassandra compares with its limit on indexed values: that
-    /// of the indexed part in native serialization. For an entry of a map these are the key and the
-    /// value, and six bytes that Cassandra adds. Calls `charge` as [`ordered::decode`] does, because
-    /// the length of a key or member is known only after its path is decoded.
+    /// Returns the length that Cassandra compares with its limit on indexed values: that of the
+    /// indexed part in native serialization. For [`IndexTarget::Entries`], this is the length of
+    /// the map's key and value together, and six bytes that Cassandra adds. Calls `charge` as
+    /// [`ordered::decode`] does, because the length of a key or member is known only after its path
+    /// is decoded.
     ///
     /// # Errors
     /// If the value is invalid for the column's type; the error of `charge`.
@@ -172,8 +176,9 @@ impl IndexedColumn<'_> {
         }
     }
 
-    /// Returns the key prefix of the index entries of all rows with this value, with this map key,
-    /// or (for [`IndexTarget::Entries`]) with this map key and value.
+    /// Returns the key prefix of the index entries of all rows that a search for `requested` finds:
+    /// one value, for [`IndexTarget::Keys`] one map key, and for [`IndexTarget::Entries`] a map key
+    /// and its value.
     ///
     /// # Errors
     /// If a value is invalid for its type.
@@ -272,8 +277,9 @@ impl IndexedColumn<'_> {
         })
     }
 
-    /// Returns whether an entry refers to a partition, not to a row, because the column is static or
-    /// part of the partition key. An entry then exists while the partition has a header.
+    /// Returns whether an entry refers to a partition, not to a row, because the column is static
+    /// or part of the partition key. Such an entry ends with the key of the partition's header,
+    /// even if the partition has no stored header.
     pub fn is_of_partitions(&self) -> bool {
         matches!(
             self.column.kind,
@@ -327,8 +333,9 @@ impl TableSchema {
         ranges
     }
 
-    /// Checks that an index on this part of a column is possible. Returns its target:
-    /// [`IndexTarget::Simple`] of a collection means the values.
+    /// Checks that an index on this part of a column is possible. Returns the target that the index
+    /// then has: [`IndexTarget::Values`] for [`IndexTarget::Simple`] of a collection, otherwise
+    /// `target`.
     ///
     /// # Errors
     /// Cassandra's messages. The checks have the order of Cassandra's
@@ -408,7 +415,8 @@ impl TableSchema {
     /// Returns the table with one more index, which has yet to be built.
     ///
     /// # Errors
-    /// The errors of [`check_index`](Self::check_index), and one for an invalid or too long name.
+    /// The errors of [`check_index`](Self::check_index), and one if the name is invalid or too
+    /// long, or if the table has used up all ids of indexes.
     pub fn create_index(
         &self,
         name: &str,
@@ -518,7 +526,8 @@ pub(super) fn check_index_name(name: &str) -> Result<(), SchemaError> {
     }
 }
 
-/// Returns the default name of an index on a column.
+/// Returns the default name of an index on a column: `<table>_<column>_idx`, without characters
+/// that names of indexes must not have.
 pub(super) fn default_index_name(table: &str, column: &str) -> String {
     let word = |c: &char| c.is_ascii_alphanumeric() || *c == '_';
     format!("{table}_{column}_idx")

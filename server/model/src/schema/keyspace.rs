@@ -74,12 +74,12 @@ impl KeyspaceSchema {
         self.durable_writes
     }
 
-    /// Returns a table by its name.
+    /// Returns a table by its name; `None` if it does not exist or is unreadable.
     pub fn table(&self, name: &str) -> Option<&Arc<TableSchema>> {
         self.tables.get(name)
     }
 
-    /// Returns all tables, by name.
+    /// Returns all readable tables, in the order of their names.
     pub fn tables(&self) -> impl Iterator<Item = &Arc<TableSchema>> {
         self.tables.values()
     }
@@ -90,12 +90,12 @@ impl KeyspaceSchema {
         tables.find(|table| table.indexes.iter().any(|one| *one.name == *index))
     }
 
-    /// Returns a user-defined type by its name.
+    /// Returns a user-defined type by its name; `None` if it does not exist or is unreadable.
     pub fn user_type(&self, name: &str) -> Option<&Arc<UserType>> {
         self.types.get(name)
     }
 
-    /// Returns all user-defined types, each after the types that it uses.
+    /// Returns all readable user-defined types, each after the types that it uses.
     pub fn user_types(&self) -> Vec<&Arc<UserType>> {
         in_order_of_use(self.types.values())
     }

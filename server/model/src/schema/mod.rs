@@ -86,7 +86,8 @@ pub enum SchemaError {
 }
 
 impl SchemaError {
-    /// Returns the reason as a part of a longer message.
+    /// Returns the reason without the prefix of [`Record`](Self::Record), to be put into a longer
+    /// message.
     pub fn reason(&self) -> String {
         match self {
             Self::Record(reason) => reason.clone(),

@@ -9,10 +9,10 @@ use super::{KeyspaceSchema, Schema, SchemaError, TableSchema, UserType, invalid}
 use crate::types::identifier::Quoted;
 
 impl KeyspaceSchema {
-    /// Reads the record of the keyspace `name`, without tables.
+    /// Decodes the keyspace `name` from its record, without tables.
     ///
     /// # Errors
-    /// [`SchemaError::Record`].
+    /// [`SchemaError::Record`], also if the record is that of another keyspace.
     pub fn open(name: &str, record: &[u8]) -> Result<Self, SchemaError> {
         let keyspace = Self::decode(record)?;
         if keyspace.name() == name {
@@ -37,9 +37,9 @@ impl KeyspaceSchema {
         }
     }
 
-    /// Adds a table by its record, or, if the record could not be read, by the reason. In this case,
-    /// and if the record cannot be decoded or contradicts other records, the table is added as
-    /// unreadable.
+    /// Adds the table `name`, decoded from `record`. The table is added as unreadable if `record`
+    /// is an error (the reason why the record could not be read), or if the record cannot be
+    /// decoded or contradicts other records.
     #[must_use]
     pub fn with_record(mut self, name: &str, record: Result<&[u8], String>) -> Self {
         let opened = record.map_err(Cause::new).and_then(|record| {
@@ -60,7 +60,8 @@ impl KeyspaceSchema {
     /// Returns a decoded table if it fits the other records of the keyspace. One commit writes a
     /// type and the tables that use it, so a table with another form of the type proves that one of
     /// the records is stale. A type that is missing or unreadable in the keyspace is no
-    /// contradiction: the table's record contains all types that its rows need.
+    /// contradiction: the table's record contains all types that its rows need. An index with the
+    /// name of another table's index is a contradiction, too.
     fn fitting(&self, table: TableSchema) -> Result<TableSchema, Cause> {
         let differs = |(name, used): &(&str, &Arc<UserType>)| {
             let own = self.types.get(*name);
@@ -93,10 +94,10 @@ impl KeyspaceSchema {
 }
 
 impl TableSchema {
-    /// Reads the record of the table `name` of a keyspace.
+    /// Decodes the table `name` of a keyspace from its record.
     ///
     /// # Errors
-    /// [`SchemaError::Record`].
+    /// [`SchemaError::Record`], also if the record is that of another table.
     pub fn open((keyspace, name): (&str, &str), record: &[u8]) -> Result<Self, SchemaError> {
         let table = Self::decode(record)?;
         if table.keyspace() == keyspace && table.name() == name {

@@ -95,8 +95,8 @@ fn refuse<T>(what: impl std::fmt::Display) -> Result<T, SchemaError> {
     Err(SchemaError::Record(what.to_string()))
 }
 
-/// Returns the error for a stored record that violates a rule of schemas. `error` names the rule,
-/// as for a client's statement.
+/// Turns `error`, which a check for statements returned for a stored record, into
+/// [`SchemaError::Record`] with the same reason.
 fn as_record(error: SchemaError) -> SchemaError {
     SchemaError::Record(error.reason())
 }
@@ -157,7 +157,8 @@ fn decode_types(keyspace: &str, records: &[TypeRecord]) -> Result<Types, SchemaE
     Ok(types)
 }
 
-/// Decodes the types of a keyspace. An unreadable type does not affect the others.
+/// Decodes the types of a keyspace. An unreadable type makes only those types unreadable that use
+/// it.
 fn decode_known_types(
     keyspace: &str,
     records: Vec<TypeRecord>,
@@ -216,7 +217,8 @@ fn collect<'a>(ty: &'a CqlType, into: &mut BTreeMap<&'a str, &'a Arc<UserType>>)
 }
 
 impl KeyspaceSchema {
-    /// Encodes the keyspace and its types; tables have their own records.
+    /// Encodes the keyspace and its types, also those that are unreadable; tables have their own
+    /// records.
     pub fn encode(&self) -> Vec<u8> {
         let mut types = encode_types(self.types.values());
         types.extend(self.unreadable_types.iter().map(|(name, ty)| TypeRecord {
@@ -248,7 +250,7 @@ impl KeyspaceSchema {
         Ok(keyspace)
     }
 
-    /// Adds a table from its own record, in place of a table of the same name.
+    /// Adds a table, which has a record of its own, in place of a table of the same name.
     ///
     /// # Errors
     /// [`SchemaError::Record`] if the table belongs to another keyspace.

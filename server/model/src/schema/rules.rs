@@ -10,7 +10,8 @@ use crate::types::CqlType;
 use crate::types::identifier::Quoted;
 
 impl TableSchema {
-    /// Puts the columns into their order, and checks the table that results from a statement.
+    /// Puts the columns into the order of `SELECT *`, and checks the table that results from a
+    /// statement.
     ///
     /// # Errors
     /// See [`check`](Self::check); for counters, Cassandra's errors of CREATE TABLE.
@@ -90,8 +91,8 @@ impl TableSchema {
         Ok(())
     }
 
-    /// Checks the current types, because user-defined types may change after the columns that use
-    /// them were created.
+    /// Checks the types of all columns, dropped ones included, and not only those of new ones: a
+    /// user-defined type may have changed since the columns that use it were created.
     fn check_types(&self) -> Result<(), SchemaError> {
         for column in &self.columns {
             column.ty.check()?;

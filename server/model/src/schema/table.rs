@@ -57,7 +57,7 @@ pub struct Column {
     pub kind: ColumnKind,
     /// The index among the partition key's or clustering columns, from 0; 0 for other columns.
     pub position: usize,
-    /// The sort order of a clustering column.
+    /// The sort order of a clustering column; ascending for other columns.
     pub order: Order,
 }
 
@@ -73,8 +73,9 @@ pub struct DroppedColumn {
     pub ty: CqlType,
     /// The role of the dropped column: static or regular.
     pub kind: ColumnKind,
-    /// The timestamp in microseconds since 1970 up to which the column's cells are hidden: the one of
-    /// `USING TIMESTAMP`, or else the time of the drop.
+    /// The timestamp in microseconds since 1970 up to which the column's cells are hidden: the one
+    /// of `USING TIMESTAMP`, or else the time of the drop. If the column was dropped several times,
+    /// the greatest of these.
     pub dropped_us: i64,
 }
 
@@ -126,7 +127,8 @@ impl TableSchema {
     /// Creates a table.
     ///
     /// # Errors
-    /// Cassandra's messages.
+    /// Cassandra's messages if a name, a type, the primary key, the clustering order or an option
+    /// is invalid.
     pub fn create(definition: TableDefinition) -> Result<Self, SchemaError> {
         let TableDefinition {
             keyspace,
@@ -380,9 +382,9 @@ impl TableSchema {
         &self.layout
     }
 
-    /// Returns whether the table's values are counters. A table of counters stays one when all
-    /// counters are dropped, as in Cassandra. Cassandra stores a flag for it; ebb looks at the dropped
-    /// columns.
+    /// Returns whether the columns outside of the key are counters. A table stays one of counters
+    /// when all its counters are dropped, as in Cassandra. Cassandra stores a flag for it; ebb
+    /// looks at the dropped columns.
     pub fn is_counter(&self) -> bool {
         let is_value = |c: &&Column| c.kind >= ColumnKind::Static;
         let mut values = self.columns.iter().filter(is_value).peekable();

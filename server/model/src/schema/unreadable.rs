@@ -187,8 +187,8 @@ pub(super) struct UnreadableType {
 }
 
 impl UnreadableType {
-    /// Returns whether a field may have the type `name`. If the text of a field's type does not
-    /// parse, the field may have this type if the name occurs anywhere in the text.
+    /// Returns whether the type of a field may be or contain the type `name`. If the text of a
+    /// field's type does not parse, returns true if the name occurs anywhere in the text.
     fn may_use(&self, name: &str) -> bool {
         let quoted = Quoted(name).to_string();
         let mut types = self.fields.iter().map(|(_, ty)| ty);
@@ -267,7 +267,8 @@ impl KeyspaceSchema {
         self
     }
 
-    /// Returns the error for an existing but unreadable table.
+    /// Returns the error for an unreadable table; `None` if the table is readable or does not
+    /// exist.
     pub fn unreadable_table(&self, name: &str) -> Option<SchemaError> {
         let cause = self.unreadable_tables.get(name)?;
         Some(self.as_unreadable_table(name, cause).into())
@@ -286,7 +287,8 @@ impl KeyspaceSchema {
         self.unreadable_tables.keys()
     }
 
-    /// Returns the error for an existing but unreadable user-defined type.
+    /// Returns the error for an unreadable user-defined type; `None` if the type is readable or
+    /// does not exist.
     pub fn unreadable_type(&self, name: &str) -> Option<SchemaError> {
         let why = &self.unreadable_types.get(name)?.why;
         Some(Unreadable::user_type(&self.name, name, why).into())

@@ -116,7 +116,7 @@ impl CqlType {
         }
     }
 
-    /// Returns a `tuple` of the frozen `types`.
+    /// Returns a `tuple` of `types`, each of them frozen.
     pub fn tuple(types: impl IntoIterator<Item = Self>) -> Self {
         Self::Tuple(types.into_iter().map(Self::freeze).collect())
     }
@@ -258,8 +258,9 @@ impl CqlType {
     /// Checks the type against CQL's rules and against [`DEPTH_MAX`] and [`NODES_MAX`].
     ///
     /// # Errors
-    /// Cassandra's messages: for counters and durations where CQL does not allow them, and for
-    /// collections and user-defined types that are not frozen inside of others.
+    /// For a type that exceeds these bounds. Cassandra's messages for counters and durations where
+    /// CQL does not allow them, and for collections and user-defined types that are not frozen
+    /// inside of others.
     pub fn check(&self) -> Result<(), TypeError> {
         self.check_bounds()?;
         self.check_rules()

@@ -18,9 +18,9 @@ impl CqlType {
         normal
     }
 
-    /// Returns the normal form as [`normalize`](Self::normalize) does, for values whose sort may take
-    /// long. It calls `charge` before each comparison, and ends with the first error that `charge`
-    /// returns.
+    /// Returns the normal form as [`normalize`](Self::normalize) does, for values whose sort may
+    /// take long. Calls `charge` before each comparison and as [`try_compare`](Self::try_compare)
+    /// does, and ends with the first error that `charge` returns.
     ///
     /// # Errors
     /// The error of `charge`.
@@ -93,8 +93,8 @@ impl CqlType {
         }
     }
 
-    /// Returns whether a value of the type can have its elements in a wrong order: whether the type
-    /// is or contains a set or a map.
+    /// Returns whether the type is or contains a set or a map: only values of such types can differ
+    /// from their normal form.
     fn has_order_within(&self) -> bool {
         match self {
             Self::Set { .. } | Self::Map { .. } => true,
@@ -132,7 +132,8 @@ fn is_ascending<'p, E>(
     Ok(true)
 }
 
-/// Elements of a collection in their normal form, and whether this form differs for any of them.
+/// The elements of a collection in their normal form, and whether any of them had another form
+/// before.
 type Parts<'p> = (Vec<Cow<'p, [u8]>>, bool);
 
 /// Brings each of `parts`, the elements of a collection or the keys or values of a map with their

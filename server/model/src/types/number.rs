@@ -18,8 +18,8 @@ pub const DIGITS_BYTES_MAX: usize = 41_525;
 pub const DECIMAL_BYTES_MAX: usize = 65_535;
 
 /// Returns the cost of printing a number of `bytes` bytes in decimal, for limits on work. The unit
-/// is the cost of a byte in a plain comparison, about a nanosecond. A byte of a printed number
-/// costs 256 units. The first 16 bytes cost nothing more than any value does.
+/// is the cost of a byte in a plain comparison, about a nanosecond. Each byte of the number from
+/// the 17th on costs 256 units; the first 16 bytes cost nothing.
 pub fn digits_bytes(bytes: usize) -> usize {
     256 * bytes.saturating_sub(16)
 }
@@ -40,8 +40,8 @@ pub fn is_negative(bytes: &[u8]) -> bool {
     bytes.first().is_some_and(|b| b & 0x80 != 0)
 }
 
-/// Compares two `varint`s by value, empty ones first. Varints of the same sign and minimal length are
-/// in the order of their bytes.
+/// Compares two `varint`s by value, empty ones first. Of two varints with the same sign, both
+/// without redundant bytes, the length decides; if the lengths are equal, the order of their bytes.
 pub fn compare_varints(a: &[u8], b: &[u8]) -> Ordering {
     let (a, b) = (minimal(a), minimal(b));
     let rank = |bytes: &[u8]| match bytes {
@@ -145,7 +145,8 @@ fn compare_scaled((a, a_scale): (&BigUint, i32), (b, b_scale): (&BigUint, i32)) 
 pub struct Digits {
     /// The sign of the number. Zero has no digits and the exponent 0.
     pub sign: Sign,
-    /// The place of the decimal point, relative to the first digit.
+    /// The exponent of ten: the number of digits before the decimal point, or, if it is negative,
+    /// the number of zeros that follow the point.
     pub exponent: i64,
     /// The digits 0 to 9, the most significant first.
     pub digits: Vec<u8>,
@@ -193,8 +194,9 @@ impl Digits {
         Ok(unscaled.map(|unscaled| decimal(scale, &unscaled)))
     }
 
-    /// Returns the least scale of a number that is not zero, and all digits of its unscaled value. `None`
-    /// if no scale of 32 bits fits.
+    /// Returns the least scale of a number that is not zero, and all digits of its unscaled value.
+    /// `None` if no scale of 32 bits fits, or if the digits would need more than 2^18 zeros at
+    /// their end: no comparable decimal has that many.
     fn least_scale(&self) -> Option<(i32, Vec<u8>)> {
         let mut digits = self.digits.clone();
         let mut scale = (digits.len() as i64).checked_sub(self.exponent)?;
@@ -213,13 +215,14 @@ impl Digits {
     }
 }
 
-/// Splits a `decimal` into its scale and unscaled value.
+/// Splits a `decimal` into its scale and its unscaled value, a `varint`; `None` if the unscaled
+/// value has no bytes.
 pub fn split_decimal(bytes: &[u8]) -> Option<(i32, &[u8])> {
     let (scale, unscaled) = super::elements::split_i32(bytes)?;
     (!unscaled.is_empty()).then_some((scale, unscaled))
 }
 
-/// Encodes a `decimal`.
+/// Encodes a `decimal`: four bytes of scale, then the unscaled value as a `varint`.
 pub fn decimal(scale: i32, unscaled: &BigInt) -> Vec<u8> {
     let mut out = scale.to_be_bytes().to_vec();
     out.extend(unscaled.to_signed_bytes_be());

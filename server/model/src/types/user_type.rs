@@ -28,9 +28,9 @@ impl UserType {
     /// Creates a type of `keyspace` with `fields` in this order.
     ///
     /// # Errors
-    /// Cassandra's messages: for repeated field names, counters, and user-defined types that are
-    /// not frozen; and errors for more nesting or fields than [`DEPTH_MAX`] and [`NODES_MAX`]
-    /// allow.
+    /// Cassandra's messages: for repeated field names, counters, user-defined types that are not
+    /// frozen, and fields whose types [`CqlType::check`] rejects; and errors for more nesting or
+    /// fields than [`DEPTH_MAX`] and [`NODES_MAX`] allow.
     pub fn new(
         keyspace: &str,
         name: &str,

@@ -98,8 +98,8 @@ impl CqlType {
         }
     }
 
-    /// Validates untrusted bytes as the list of an IN relation on this type. Unlike the elements of
-    /// a value that is written, the elements of such a list may be null.
+    /// Validates untrusted bytes as the list of an IN relation; this type is that of the list.
+    /// Unlike the elements of a value that is written, the elements of such a list may be null.
     ///
     /// # Errors
     /// Cassandra's messages, with the expected and the actual form.
@@ -122,7 +122,8 @@ enum Nulls {
     RejectedLast,
 }
 
-/// Checks a collection whose elements have one type, or whose entries have two.
+/// Checks a collection, which error messages call `kind`. `types` has one type for the elements of
+/// a list or set, or two for the keys and values of a map.
 fn validate_collection(
     kind: &str,
     bytes: &[u8],

@@ -13,7 +13,7 @@ use crate::http::wire::{
 };
 
 impl JobsClient {
-    /// Returns the value of a key, now or at a snapshot.
+    /// Returns the value of a key: the present one, or the one in `snapshot`.
     ///
     /// # Errors
     /// When there is no such key, table or snapshot, or the server does not answer.
@@ -44,7 +44,7 @@ impl JobsClient {
         self.get("/v1/stats")
     }
 
-    /// Requests a verification of the database, which reads every file, at this rate if there is one.
+    /// Requests a verification of the database, which reads every file, at most at this rate if there is one.
     /// Returns when the verification has ended.
     ///
     /// # Errors
@@ -53,7 +53,7 @@ impl JobsClient {
         self.post(&paced("/v1/verify", rate_bytes_per_s), &())
     }
 
-    /// Replaces damaged, missing and unreadable SSTables by those of a backup.
+    /// Replaces the damaged, missing and unreadable SSTables of the database by the SSTables of a backup.
     ///
     /// # Errors
     /// When the backup cannot be read, or the server does not answer.
@@ -61,7 +61,7 @@ impl JobsClient {
         self.post("/v1/restore", backup)
     }
 
-    /// Lists what is lost of the damaged files of a table.
+    /// Reports what a table has lost because its files are damaged, missing or unreadable. Changes nothing.
     ///
     /// # Errors
     /// When there is no such table, or the server does not answer.
@@ -69,12 +69,12 @@ impl JobsClient {
         self.post(&format!("{}/loss", paths::table(table)), &())
     }
 
-    /// Has the damaged files of a table rewritten without what is lost of them. `token` is the `token`
-    /// of the [`LossReport`] that [`loss`](Self::loss) returned: it shows which loss the caller
+    /// Makes the server rewrite the damaged files of a table without the data that cannot be read. `token` is
+    /// [`LossReport::token`] of the report that [`loss`](Self::loss) returned: it shows which loss the caller
     /// accepts.
     ///
     /// # Errors
-    /// When there is no such table, the loss is another one now, or the server does not answer.
+    /// When there is no such table, the table has lost other data by now, or the server does not answer.
     pub fn accept_loss(&self, table: &TableName, token: &str) -> Result<LossReport> {
         let accepted = AcceptedLoss {
             token: token.to_owned(),
@@ -82,7 +82,8 @@ impl JobsClient {
         self.post(&format!("{}/accept-loss", paths::table(table)), &accepted)
     }
 
-    /// Makes a backup, at this rate if there is one. Returns when every file is checked.
+    /// Makes a backup, at most at this rate if there is one. Returns when every file of the backup has been
+    /// checked.
     ///
     /// # Errors
     /// When the folder has something else in it than a backup of this database, the backup is
@@ -96,7 +97,7 @@ impl JobsClient {
     }
 }
 
-/// Returns `path` with the rate as its query.
+/// Returns `path` with the rate, if there is one, as a query parameter.
 fn paced(path: &str, rate_bytes_per_s: Option<NonZeroU64>) -> String {
     match rate_bytes_per_s {
         Some(rate) => format!("{path}?rate_bytes_per_s={rate}"),

@@ -18,14 +18,14 @@ pub(in crate::http) struct Answers {
     /// row is written or deleted, so no row is deleted after another request has replaced it, and requests
     /// with different keys do not wait for each other.
     remembered: Mutex<Remembered>,
-    /// The table of responses; `None` without a database.
+    /// The table of responses; `None` without a database, or if the table could not be read at the start.
     rows: Option<ResponseRows>,
     /// The limits on threads that store a response.
     limits: WorkLimits,
 }
 
-/// The execution of a request with a key. If it is dropped before its end, because the handler panicked or
-/// gave no response to keep, a retry is executed.
+/// The execution of a request with a key. If this is dropped without a call of [`end`](Self::end), because
+/// the handler panicked or the request failed, the key becomes free, and a retry is executed.
 #[derive(Debug)]
 pub(super) struct Execution {
     answers: Arc<Answers>,
@@ -37,9 +37,9 @@ pub(super) struct Execution {
 }
 
 impl Answers {
-    /// Reads the responses that earlier processes of this server stored in the database. If that fails, a log
-    /// line names the error, retries of requests to those processes are executed, and responses are kept in
-    /// memory only.
+    /// Reads the responses that earlier processes of this server stored in the database. If that fails, logs
+    /// the error and keeps responses in memory only: a retry of a request to an earlier process is then
+    /// executed again.
     pub(in crate::http) fn open(db: Option<&Db>, limits: WorkLimits) -> Self {
         let rows = db.map(ResponseRows::open).transpose();
         let read = rows.and_then(|rows| {
@@ -93,8 +93,7 @@ impl Answers {
         lock(&self.remembered).begin(by, now_unix_ms())
     }
 
-    /// Begins the execution of a request for which [`begin`](Self::begin) has returned
-    /// [`Step::Execute`].
+    /// Returns the execution of a request for which [`begin`](Self::begin) has returned [`Step::Execute`].
     pub(super) fn execution(self: &Arc<Self>, by: Submission) -> Execution {
         Execution {
             answers: Arc::clone(self),
@@ -105,12 +104,12 @@ impl Answers {
 }
 
 impl Execution {
-    /// Stores the response in memory, so that a retry gets it, and in the table, so that a retry
-    /// after a restart does. The table is left out if `is_in_history`: the record of a job then has
-    /// the idempotency key.
+    /// Stores the response in memory, so that a retry gets it, and in the table, so that a retry after a
+    /// restart does. If `is_in_history`, the history has the idempotency key in the record of a job, and the
+    /// response is not stored in the table. If the table cannot be written, this is only logged.
     ///
     /// # Errors
-    /// When the work panics.
+    /// When the thread that stores the response panics.
     pub(super) async fn end(
         self,
         response: StoredResponse,
@@ -121,7 +120,7 @@ impl Execution {
         limits.run_unrefused(WorkKind::StoredResponses, store).await
     }
 
-    /// Stores the response, see [`end`](Self::end). Waits for the database.
+    /// Stores the response, as described at [`end`](Self::end). Waits for the disk.
     fn store(mut self, response: StoredResponse, is_in_history: bool) {
         let rows = self.answers.rows.as_ref();
         // First the row, while the key is taken: a later row of this key must not be replaced by it.

@@ -7,7 +7,7 @@ use axum::body::Bytes;
 use axum::http::{HeaderValue, StatusCode};
 use ebb_jobs::history::{KEY_LIFETIME, KEYS_MAX, Submission};
 
-/// The most bytes of bodies, over all responses that are kept. Beyond that, the oldest responses are dropped.
+/// The most bytes of response bodies that are kept in memory. Beyond that, the oldest responses are dropped.
 const ANSWERS_BYTES_MAX: usize = 32 << 20;
 
 #[derive(Debug, Default)]
@@ -47,7 +47,7 @@ pub(super) struct StoredResponse {
 pub(super) enum Step {
     Execute,
     Replay(StoredResponse),
-    /// Refuse the request: its key came with another one.
+    /// Refuse the request: an earlier, different request had its key.
     Conflict,
     /// Refuse the request for now: the first one with its key is being executed, or the row of its response
     /// is being written or deleted.
@@ -55,8 +55,8 @@ pub(super) enum Step {
 }
 
 impl Remembered {
-    /// Returns the next step for a request. If that is its execution, no other request can use the key until
-    /// [`Self::end`] or [`Self::release`].
+    /// Returns the next step for a request. If the step is [`Step::Execute`], no other request can use the
+    /// key until [`Self::end`] or [`Self::release`].
     pub(super) fn begin(&mut self, by: &Submission, now_unix_ms: u64) -> Step {
         // Their rows expire by themselves.
         self.drop_old(now_unix_ms);
@@ -76,8 +76,9 @@ impl Remembered {
         }
     }
 
-    /// Stores the response to a request. Returns the keys of the responses that are dropped for it. No
-    /// request can use these keys until [`Self::release`], so that their rows can be deleted.
+    /// Stores the response to a request. Returns the keys of the responses that have expired or are dropped
+    /// to make room. No request can use these keys until [`Self::release`], so that their rows can be
+    /// deleted.
     pub(super) fn end(&mut self, by: &Submission, response: StoredResponse) -> Vec<String> {
         let now_unix_ms = response.at_unix_ms;
         self.bytes += response.body.len();
@@ -92,17 +93,16 @@ impl Remembered {
         dropped
     }
 
-    /// Releases reserved keys: the next request with one of them is executed. This is for the key
-    /// of a request whose execution gave no response to keep, and for the keys of dropped
-    /// responses.
+    /// Releases reserved keys: the next request with one of them is executed. This is for the key of a
+    /// request that failed, and for the keys of dropped responses.
     pub(super) fn release(&mut self, taken: &[String]) {
         for key in taken {
             self.of.remove(key);
         }
     }
 
-    /// Drops responses that are older than [`KEY_LIFETIME`], and then the oldest ones while the rest exceeds
-    /// the bounds on their number or bytes. Returns the keys of the dropped responses.
+    /// Drops responses that are older than [`KEY_LIFETIME`], and then the oldest ones until no more than
+    /// [`KEYS_MAX`] responses with [`ANSWERS_BYTES_MAX`] are left. Returns the keys of the dropped responses.
     fn drop_old(&mut self, now_unix_ms: u64) -> Vec<String> {
         let mut dropped = Vec::new();
         while let Some(key) = self.complete.front() {

@@ -30,7 +30,7 @@ pub(super) struct ResponseRows {
 #[serde(deny_unknown_fields)]
 struct Row {
     at_unix_ms: u64,
-    /// The hash of the request.
+    /// The hash of the request's method, path with query, and body. A retry must have the same hash.
     request: String,
     status: u16,
     content_type: Option<String>,
@@ -69,7 +69,7 @@ impl ResponseRows {
         Ok(self.table.get_or_init(|| table))
     }
 
-    /// Returns all rows, the oldest response first.
+    /// Returns all rows: first the damaged ones, then the whole ones, the oldest response first.
     ///
     /// # Errors
     /// When the store fails.
@@ -87,7 +87,8 @@ impl ResponseRows {
         Ok(rows)
     }
 
-    /// Adds or replaces the row of a response.
+    /// Adds or replaces the row of a response. The row expires after [`KEY_LIFETIME`]. A body that is no text
+    /// has no row.
     ///
     /// # Errors
     /// When the store fails.

@@ -26,11 +26,11 @@ pub(super) type Answer<T> = Result<Json<T>, Problem>;
 /// The body of a request, or the reason why it was not read.
 pub(super) type Body = Result<Bytes, BytesRejection>;
 
-/// A value as the body of a response.
+/// A response whose body is this value as JSON.
 pub(super) struct Json<T>(pub T);
 
-/// A body that is JSON already. The handler of a request with a long response makes the JSON on a thread
-/// for blocking work, because the thread that serves requests would make all other clients wait.
+/// A response whose body is this JSON. Where a response is long, the handler makes the JSON on a thread for
+/// blocking work, because the thread that serves requests would make all other clients wait.
 pub(super) struct JsonBytes(pub Vec<u8>);
 
 impl IntoResponse for JsonBytes {
@@ -66,12 +66,15 @@ impl Served {
 }
 
 /// Returns the database of a node. `what` is the work that needs it, for the error: "a backup".
+///
+/// # Errors
+/// When the node has no database.
 pub(super) fn database<'n>(node: &'n Node, what: &str) -> Result<&'n Db, JobError> {
     let no = || JobError::NoDatabase(what.to_string());
     node.db().ok_or_else(no)
 }
 
-/// The query parameters of a request that reads the whole database.
+/// The query parameters of a request that reads the whole database at a limited rate.
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
@@ -86,7 +89,7 @@ impl Paced {
     /// Returns the limit on bytes per second that the request sets; `None` if it sets none.
     ///
     /// # Errors
-    /// When it is 0.
+    /// 400 when it is 0.
     pub(super) fn rate(&self) -> Result<Option<NonZeroU64>, Problem> {
         let parsed = self.rate_bytes_per_s.map(|rate| {
             let none = || Problem::invalid("rate_bytes_per_s: 0 is not a rate; leave it out");
@@ -104,7 +107,7 @@ pub(super) fn name_of(principal: Principal) -> String {
     }
 }
 
-/// The parameters in the path of a request.
+/// An extractor for the parameters in the path of a request. A path that does not fit `T` gets 400.
 pub(super) struct Named<T>(pub T);
 
 impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for Named<T> {
@@ -118,7 +121,10 @@ impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for Named<T
     }
 }
 
-/// Returns the parsed query of a request, or the error for an invalid one.
+/// Returns the parsed query of a request.
+///
+/// # Errors
+/// 400 when the query is invalid.
 pub(super) fn query_of<T>(query: Result<Query<T>, QueryRejection>) -> Result<T, Problem> {
     match query {
         Ok(Query(query)) => Ok(query),
@@ -127,6 +133,9 @@ pub(super) fn query_of<T>(query: Result<Query<T>, QueryRejection>) -> Result<T, 
 }
 
 /// Parses the JSON body of a request.
+///
+/// # Errors
+/// 400 when the body is no JSON, and 422 when it does not fit `T`; also when it was not read.
 pub(super) fn json_of<T: DeserializeOwned>(body: Body) -> Result<T, Problem> {
     let body = body.map_err(|rejected| {
         Problem::new(rejected.status(), Failure::Invalid, rejected.body_text())

@@ -30,7 +30,7 @@ pub(super) fn routes() -> OpenApiRouter<Served> {
     OpenApiRouter::new().routes(routes!(list, create))
 }
 
-/// The backups, by their names.
+/// A page of the backups, ordered by name.
 #[derive(Debug, Serialize, ToSchema)]
 struct BackupList {
     /// The backups of this page.
@@ -39,13 +39,13 @@ struct BackupList {
     next: Option<String>,
 }
 
-/// A backup: a folder that opens as the database.
+/// A backup: a folder that opens as a database.
 #[derive(Debug, Serialize, ToSchema)]
 struct BackupView {
     /// The name of the backup below the folder for backups.
     name: String,
-    /// The time at which the folder of the backup last changed, in milliseconds since 1970: when the backup
-    /// was made.
+    /// The time at which the folder of the backup last changed, in milliseconds since 1970. Usually this is
+    /// when the backup was made.
     created_unix_ms: u64,
     /// The bytes of all files of the backup.
     bytes: u64,
@@ -56,18 +56,18 @@ struct BackupView {
 struct BackupMade {
     /// The name of the backup, or its folder if the request named that.
     name: String,
-    /// Number of files.
+    /// The number of files of the backup.
     files: u64,
-    /// The bytes of all files.
+    /// The bytes of all files of the backup.
     bytes: u64,
     /// The bytes that the backup shares with the database through hard links.
     linked_bytes: u64,
     /// The bytes that were copied.
     copied_bytes: u64,
-    /// The bytes of files that an older backup in the folder had already. They were verified and not copied.
+    /// The bytes of files that the older backup in the folder had already. They were verified and not copied.
     kept_bytes: u64,
     /// The files that are damaged, missing or unreadable, each with `path`, `offset` and `detail`.
-    /// The backup is made nevertheless, but an older one may have what these lack.
+    /// The backup is made nevertheless, but an older backup may have whole copies of these files.
     #[schema(value_type = Vec<Object>)]
     damaged: Vec<Finding>,
     /// True if the folder still has the older backup, because the new one has damage and did not replace it.

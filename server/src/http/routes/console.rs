@@ -26,7 +26,8 @@ pub(super) fn routes() -> Router<Served> {
         .route("/assets/{name}", get(asset))
 }
 
-/// Returns the page as one file, with its style, its script, and the JSON `frozen` for the script.
+/// Returns the console's page as one file, with its style and its script. `frozen` is JSON that the script
+/// reads in place of responses.
 pub(in crate::http) fn in_one_file(frozen: &str) -> String {
     let text = |path: &str| {
         let file = Files::get(path).expect("the page names what is embedded");

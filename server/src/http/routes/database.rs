@@ -85,9 +85,9 @@ async fn verify(
 
 /// Replaces damaged files by those of a backup
 ///
-/// It takes a token for scope `admin`. Every file is read. Files that are damaged are replaced by
-/// the same files of the backup. The work ends early when the server stops; files that are replaced by then
-/// stay replaced.
+/// It takes a token for scope `admin`. Every file is read. Files that are damaged, missing or unreadable are
+/// replaced by the same files of the backup. The work ends early when the server stops; files that are
+/// replaced by then stay replaced.
 #[utoipa::path(
     post, path = "/v1/restore", operation_id = "restore_files", tag = "database",
     request_body = BackupPlace,

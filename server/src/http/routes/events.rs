@@ -25,13 +25,13 @@ use crate::live::Subscription;
 /// The time without an event after which a comment is sent. It lets either side notice that the
 /// other has gone.
 const PING_EVERY: Duration = Duration::from_secs(15);
-/// A comment, which receivers of the stream ignore.
+/// The bytes of a comment of server-sent events, which clients ignore.
 const PING: &[u8] = b": ping\n\n";
 /// The interval at which the credential of a stream is checked again.
 const CHECK_EVERY: Duration = Duration::from_secs(10);
 
-/// Permits for event streams, which stay open for long. The port and the socket have permits of their own, half
-/// as many as connections, so that streams leave the other half to requests.
+/// Permits for event streams, which stay open for long. The port and the socket have permits of their own.
+/// There are half as many permits as connections, so that streams leave the other half to requests.
 #[derive(Debug, Clone)]
 pub(in crate::http) struct StreamPermits(Arc<Semaphore>);
 
@@ -50,9 +50,9 @@ pub(super) fn routes() -> OpenApiRouter<Served> {
 
 /// Streams events
 ///
-/// The stream does not end. It has a sample of the load each second, and events for changes of
-/// jobs, of snapshots, and of the action of the guard, which limits jobs to keep the latency
-/// objective.
+/// The stream has a sample of the load each second, and events for changes of jobs, of snapshots, and of the
+/// action of the guard, which limits jobs to keep the latency objective. It ends when the server stops, when
+/// the credential is no longer valid, or when the client reads too slowly.
 #[utoipa::path(
     get, path = "/v1/events", operation_id = "watch_events", tag = "live",
     params(("Last-Event-ID" = Option<String>, Header,
@@ -105,8 +105,8 @@ struct Stream {
 }
 
 impl Stream {
-    /// Returns the next bytes to send; `None` at the end of the stream, or when the credential is
-    /// no longer valid.
+    /// Returns the next bytes to send; `None` at the end of the subscription, or when the credential is no
+    /// longer valid.
     async fn next(&mut self) -> Option<Bytes> {
         let next = timeout(PING_EVERY, self.subscription.next()).await;
         if let Some((access, credential)) = &self.credential

@@ -34,7 +34,7 @@ pub(in crate::http) fn health_routes(
         .method_not_allowed_fallback(no_method)
 }
 
-/// The response of a process that answers.
+/// The response of `/health/live`, which any process that answers sends.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 struct Health {
     /// Always `ok`.
@@ -62,7 +62,7 @@ async fn is_ready(State(Served { node, limits, .. }): At) -> Checked {
     ready(limits, move || Readiness::of(Some(&node))).await
 }
 
-/// The response to a readiness check.
+/// The response to a readiness check: 200, or 503 if the server takes neither writes nor jobs.
 type Checked = Result<(StatusCode, Json<Readiness>), Problem>;
 
 async fn ready(

@@ -34,7 +34,7 @@ use crate::jobs::{Estimate, JobView, Jobs, RestartView};
 use crate::node::Node;
 use crate::tokens::{Principal, Scope};
 
-/// How long a request waits for the end of a job at most.
+/// The longest time for which a request waits for the end of a job.
 const WAIT_MAX: Duration = Duration::from_secs(60);
 /// The largest `wait_ms` that is accepted, a day. A request with a longer time than [`WAIT_MAX`] waits for
 /// [`WAIT_MAX`] only.
@@ -52,7 +52,8 @@ pub(super) fn routes() -> OpenApiRouter<Served> {
         .routes(routes!(discard))
 }
 
-/// Parses a job request, and checks that the principal may submit it from `peer`.
+/// Parses a job request, and checks that the principal may submit it from `peer`: that it may read the
+/// inputs, and write the output where the request puts it.
 fn request_of(
     principal: &Principal,
     peer: Peer,
@@ -64,8 +65,8 @@ fn request_of(
     Ok(request)
 }
 
-/// Checks that a job from `peer` may write its output. A client of the socket is the server's own user, who
-/// may write anywhere.
+/// Checks that a job from `peer` may write files at the place of its output. A client of the socket is the
+/// server's own user, who may write anywhere.
 fn check_output(peer: Peer, roots: &Roots, request: &JobRequest) -> Result<(), Problem> {
     if peer.address.is_some() {
         roots.check_output(request)?;
@@ -82,8 +83,8 @@ fn check_place(request: &JobRequest) -> Result<(), JobError> {
     Ok(())
 }
 
-/// Parses a job request, and checks that the principal may use its inputs and its output, also if the job is
-/// only planned.
+/// Parses a job request, and checks that the principal may use its inputs and its output. A job that is only
+/// planned needs this, too. Where an output file lies is not checked here.
 pub(super) fn requested(
     principal: &Principal,
     peer: Peer,
@@ -113,7 +114,10 @@ fn check_creation(node: &Node, principal: &Principal, request: &JobRequest) -> R
 }
 
 /// Returns the job that an earlier request with this key started, even if the server was restarted since
-/// then.
+/// then. Returns `None` if there is no such job, or no key.
+///
+/// # Errors
+/// When the earlier request was different.
 fn earlier_job(node: &Node, submission: Option<&Submission>) -> Result<Option<JobView>, JobError> {
     let Some(by) = submission else {
         return Ok(None);
@@ -139,7 +143,7 @@ fn created(view: JobView) -> CreatedJob {
     (StatusCode::CREATED, key, location, Json(view))
 }
 
-/// A check that a principal may change the job that was submitted with this request.
+/// A check that a principal may change a job. The request is the one with which the job was submitted.
 type ChangeCheck = fn(&Node, &Principal, &JobRequest) -> Result<(), Problem>;
 
 /// Checks that the principal may end a job.
@@ -153,8 +157,8 @@ fn check_restart(node: &Node, principal: &Principal, request: &JobRequest) -> Re
     check_creation(node, principal, request)
 }
 
-/// Makes a change to the job that `id` names, if `check` permits it. A backup or a verification takes scope
-/// `admin`, as its request does.
+/// Makes a change to the job that `id` names, if the principal has scope `admin`, or `check` permits it. A
+/// backup or a verification requires scope `admin`, as it did when it was requested.
 async fn change_job<T: Send + 'static>(
     served: &Served,
     principal: Principal,
@@ -247,7 +251,7 @@ struct Listed {
     state: Option<Standing>,
     /// Lists only jobs of this application.
     name: Option<String>,
-    /// The length of the page, 100 by default.
+    /// The largest number of jobs in the page, 100 by default.
     #[param(minimum = 1, maximum = 1000)]
     limit: Option<u32>,
     /// The value of `next` in the page before this one.
@@ -262,14 +266,14 @@ enum Standing {
     Running,
     /// The job has ended.
     Ended,
-    /// The job has not ended and does not run: a server stopped before its end.
+    /// The job has not ended and does not run, because the server stopped before its end.
     Unfinished,
 }
 
 /// Lists the jobs in the history, the newest first
 ///
-/// With a token of a role, jobs over tables on which the role has no SELECT are shown without their options and
-/// errors.
+/// With a token of a role, jobs over tables on which the role has no SELECT are shown without their options
+/// and errors.
 #[utoipa::path(
     get, path = "/v1/jobs", operation_id = "list_jobs", tag = "jobs",
     params(Listed),
@@ -303,12 +307,12 @@ async fn list(
     json.await?.map(JsonBytes)
 }
 
-/// The number of jobs that a thread adds to a list before it yields its core. A thread of the load that wakes up
-/// does not always displace one of a higher nice value at once: it may have to wait for the kernel's next choice
-/// of a thread.
+/// The number of jobs that a thread adds to a list before it yields its core. A thread of the load that wakes
+/// up does not always displace a thread of higher niceness at once: it may have to wait until the kernel next
+/// chooses a thread.
 const JOBS_BETWEEN_YIELDS: usize = 32;
 
-/// Returns the first jobs that a query chooses, at most `count_max`.
+/// Returns the newest jobs that the query parameters choose, at most `count_max`.
 fn jobs_of(
     node: &Node,
     views: &JobViews,
@@ -362,8 +366,8 @@ struct Look {
 
 /// Shows a job
 ///
-/// With a token of a role that has no SELECT on a table that the job reads, it is shown without its options and
-/// errors.
+/// With a token of a role that has no SELECT on a table that the job reads, it is shown without its options
+/// and errors.
 #[utoipa::path(
     get, path = "/v1/jobs/{id}", operation_id = "show_job", tag = "jobs",
     params(
@@ -382,7 +386,8 @@ async fn show(
     Ok(Json(shown_to(&principal, view)))
 }
 
-/// Returns a job as it is now, or, if `look` has a time to wait, as it is after that time or at its end.
+/// Returns a job as it is now. If `look` has a time to wait, returns the job as it is after that time, or at
+/// its end if that comes first.
 async fn view_of(served: &Served, id: String, look: Look) -> Result<JobView, Problem> {
     if look.wait_ms > WAIT_MS_MAX {
         let text = format!("wait_ms: {} is not from 0 to {WAIT_MS_MAX}", look.wait_ms);
@@ -419,8 +424,8 @@ async fn view_of(served: &Served, id: String, look: Look) -> Result<JobView, Pro
 
 /// Cancels a job
 ///
-/// A job that reads or writes files of the server's machine, a backup and a verification need a token with scope
-/// `admin`. A role needs SELECT on the tables that the job reads and MODIFY on the one that it writes.
+/// A job that reads or writes files of the server's machine, a backup and a verification need a token with
+/// scope `admin`. A role needs SELECT on the tables that the job reads and MODIFY on the one that it writes.
 #[utoipa::path(
     post, path = "/v1/jobs/{id}/cancel", operation_id = "cancel_job", tag = "jobs",
     params(("id" = String, Path, description = "The id of the job")),
@@ -442,7 +447,7 @@ async fn cancel(
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 struct ListedAttempts {
-    /// The length of the page, by default 10,000. No more attempts are kept of a job.
+    /// The largest number of attempts in the page, 10,000 by default. No more than that are kept of a job.
     #[param(minimum = 1, maximum = 10_000)]
     limit: Option<u32>,
     /// The value of `next` in the page before this one.
@@ -451,7 +456,8 @@ struct ListedAttempts {
 
 /// Lists the attempts at the tasks of a job, ordered by the time of their ends
 ///
-/// With a token of a role that has no SELECT on a table that the job reads, they are shown without their errors.
+/// With a token of a role that has no SELECT on a table that the job reads, they are shown without their
+/// errors.
 #[utoipa::path(
     get, path = "/v1/jobs/{id}/attempts", operation_id = "list_attempts", tag = "jobs",
     params(
@@ -486,8 +492,8 @@ async fn attempts(
 
 /// Starts an unfinished job again
 ///
-/// A job that reads or writes files of the server's machine, a backup and a verification need a token with scope
-/// `admin`. A role needs the permissions that it needs to submit the job.
+/// A job that reads or writes files of the server's machine, a backup and a verification need a token with
+/// scope `admin`. A role needs the permissions that it needs to submit the job.
 #[utoipa::path(
     post, path = "/v1/jobs/{id}/restart", operation_id = "restart_job", tag = "jobs",
     params(("id" = String, Path, description = "The id of the job, or `last` for the latest")),
@@ -556,8 +562,8 @@ async fn retry(
 
 /// Ends an unfinished job without starting it again
 ///
-/// A job that reads or writes files of the server's machine, a backup and a verification need a token with scope
-/// `admin`. A role needs SELECT on the tables that the job reads and MODIFY on the one that it writes.
+/// A job that reads or writes files of the server's machine, a backup and a verification need a token with
+/// scope `admin`. A role needs SELECT on the tables that the job reads and MODIFY on the one that it writes.
 #[utoipa::path(
     post, path = "/v1/jobs/{id}/discard", operation_id = "discard_job", tag = "jobs",
     params(("id" = String, Path, description = "The id of the job, or `last` for the latest")),

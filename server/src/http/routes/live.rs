@@ -92,8 +92,7 @@ async fn forecast(
     Ok(Json(forecast.ok_or_else(nothing)?))
 }
 
-/// A hypothetical job, described by a job request, by an existing job that it resembles, or by its
-/// tasks.
+/// A hypothetical job, described by its tasks, by an existing job that it resembles, or by a job request.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(untagged)]
 #[expect(dead_code, reason = "describes what `what_if_of` parses")]

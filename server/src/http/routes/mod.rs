@@ -67,7 +67,7 @@ use crate::node::Node;
 /// The greatest length of a request's body, in bytes. A long one names many files.
 pub(super) const REQUEST_BYTES_MAX: usize = 1 << 20;
 
-/// The state of the routes. Each handler takes the parts that it needs.
+/// The state of the routes. Each handler extracts the parts that it needs.
 #[derive(Clone)]
 pub(super) struct Served {
     pub node: Arc<Node>,
@@ -77,12 +77,12 @@ pub(super) struct Served {
     pub queries: Option<Arc<dyn Queries>>,
     pub configuration: Arc<Configuration>,
     pub memory: Option<MemoryLimits>,
-    /// The limits on work that waits for the disk, and the way to run it.
+    /// The threads for work that waits for the disk, with the limits on such work.
     pub limits: WorkLimits,
     pub job_views: Arc<JobViews>,
 }
 
-/// The state, as handlers extract it.
+/// The extractor for the state in handlers.
 type At = State<Served>;
 
 pub(super) fn routes(served: Served) -> Router {

@@ -19,7 +19,7 @@ use crate::http::idempotency::KEY_BYTES_MAX;
 use crate::http::problem::Problem;
 use crate::http::session::COOKIE_NAME;
 
-/// The parts of the description that belong to no route.
+/// The parts of the description that belong to no single route.
 #[derive(OpenApi)]
 #[openapi(
     info(
@@ -33,7 +33,7 @@ use crate::http::session::COOKIE_NAME;
 )]
 struct Head;
 
-/// Returns the OpenAPI description without routes.
+/// Returns a router without routes, whose OpenAPI description has only the parts that belong to no route.
 pub(super) fn empty() -> OpenApiRouter<Served> {
     OpenApiRouter::with_openapi(Head::openapi())
 }
@@ -74,7 +74,7 @@ pub(super) fn served(described: OpenApiRouter<Served>) -> Router<Served> {
     router.route("/openapi.json", get(described))
 }
 
-/// Adds the parameter `Idempotency-Key` to an operation. With this header, a retry does not make a
+/// Adds the header parameter `Idempotency-Key` to an operation. With this header, a retry does not make a
 /// change twice.
 fn may_come_again(operation: &mut Operation) {
     let key = ObjectBuilder::new()
@@ -93,7 +93,7 @@ fn may_come_again(operation: &mut Operation) {
     parameters.push(RefOr::T(key.build()));
 }
 
-/// Adds the response for errors to an operation. Its form is the same for all operations.
+/// Adds the response for errors to an operation. All operations have the same form of errors.
 fn may_fail(operation: &mut Operation) {
     let problem = Content::new(Some(RefOr::Ref(Ref::from_schema_name(Problem::name()))));
     let refused = ResponseBuilder::new()

@@ -10,7 +10,7 @@ use super::answer::query_of;
 
 /// The default length of a page of jobs, tables, snapshots or rows.
 const LIMIT: u32 = 100;
-/// The largest length of a page of any list but that of attempts.
+/// The largest length of a page of any list but that of attempts, which has a limit of its own.
 const LIMIT_MAX: u32 = 1000;
 
 /// The query parameters of a list that can only be paged, not filtered.
@@ -18,16 +18,16 @@ const LIMIT_MAX: u32 = 1000;
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Paged {
-    /// The length of the page, 1000 by default.
+    /// The largest number of elements in the page, 1000 by default.
     #[param(minimum = 1, maximum = 1000)]
     limit: Option<u32>,
     /// The value of `next` in the page before this one.
     after: Option<String>,
 }
 
-/// The bounds of a requested page.
+/// The requested page of a list.
 pub(super) struct PageRequest {
-    /// The length of the page.
+    /// The largest number of elements in the page.
     limit: usize,
     /// The position of the last element of the previous page; `None` for the first page.
     after: Option<String>,
@@ -47,8 +47,8 @@ pub(super) fn page_request(
 }
 
 impl PageRequest {
-    /// Returns the elements of this page, and the position of the last one if more follow. `place` returns
-    /// the position of an element. `all` must be ordered by position.
+    /// Returns the elements of this page, and the position of the page's last element if more follow. `place`
+    /// returns the position of an element. `all` must be ordered by position.
     pub(super) fn of<T>(
         &self,
         all: impl IntoIterator<Item = T>,
@@ -63,18 +63,18 @@ impl PageRequest {
     }
 }
 
-/// Returns the length of a page.
+/// Returns the length of a page: `limit`, or [`LIMIT`] for `None`.
 ///
 /// # Errors
-/// When `limit` is out of range.
+/// 400 when `limit` is 0 or above [`LIMIT_MAX`].
 pub(super) fn limit_of(limit: Option<u32>) -> Result<usize, Problem> {
     limit_within(limit.unwrap_or(LIMIT), LIMIT_MAX)
 }
 
-/// Returns the length of a page of at most `max` elements.
+/// Returns `limit` as the length of a page.
 ///
 /// # Errors
-/// When `limit` is out of range.
+/// 400 when `limit` is 0 or above `max`.
 pub(super) fn limit_within(limit: u32, max: u32) -> Result<usize, Problem> {
     if (1..=max).contains(&limit) {
         return Ok(limit as usize);
@@ -83,8 +83,8 @@ pub(super) fn limit_within(limit: u32, max: u32) -> Result<usize, Problem> {
     Err(Problem::invalid(text))
 }
 
-/// Returns the first `limit` elements of `all`, and the position of the last one if more follow. The
-/// caller has left out the elements of earlier pages.
+/// Returns the first `limit` elements of `all`, and the position of the last of these if more follow. `all`
+/// must not have the elements of earlier pages.
 pub(super) fn page<T>(
     all: impl IntoIterator<Item = T>,
     limit: usize,

@@ -25,9 +25,9 @@ pub(super) fn routes() -> OpenApiRouter<Served> {
 
 /// Lists the measured times of the tasks of applications, ordered by application and job
 ///
-/// There is a profile for each application and input. A profile that is measured again while pages are
-/// read may be on two of them. With a token of a role that is not for scope `admin`, only profiles of jobs in
-/// the history are listed whose inputs the role may read.
+/// There is a profile for each application and input. A profile that is measured again while pages are read
+/// may be on two of them. A token of a role lists only profiles of jobs that are in the history and whose
+/// inputs the role may read, unless the token has scope `admin`.
 #[utoipa::path(
     get, path = "/v1/profiles", operation_id = "list_profiles", tag = "jobs",
     params(Paged),
@@ -48,9 +48,9 @@ async fn profiles(
     Ok(Json(ProfileList { profiles, next }))
 }
 
-/// Returns the profiles that the principal may see. A token of a role sees the profile of a job if
-/// it may see the job's request: only the request names the tables that were read; the profile has
-/// a text about them.
+/// Returns the profiles that the principal may see. Without scope `admin`, a token of a role sees the profile
+/// of a job if it may see the job's request in the history: the request names the tables that were read, and
+/// the profile has only a description of the input for people.
 fn profiles_for(principal: &Principal, node: &Node) -> Result<Vec<ProfileRecord>, JobError> {
     let mut profiles = node.profiles()?;
     if principal.role.is_none() || principal.scope == Scope::Admin {

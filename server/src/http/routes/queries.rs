@@ -24,7 +24,8 @@ pub(super) fn routes() -> OpenApiRouter<Served> {
 
 /// Lists the queries of CQL that wait or run, the oldest first
 ///
-/// It takes a token for scope `admin`. Point requests are not listed.
+/// It takes a token for scope `admin`. Reads of single rows and writes are listed only if they take so long
+/// that they were moved to a lane of their own.
 #[utoipa::path(
     get, path = "/v1/queries", operation_id = "list_queries", tag = "queries",
     params(Paged),
@@ -47,8 +48,8 @@ async fn list(
     Ok(Json(QueryList { queries, next }))
 }
 
-/// Returns the position of a query in lists: its id, with so many digits that positions have the order
-/// of ids.
+/// Returns the position of a query in lists: its id in a fixed number of digits, so that positions have the
+/// order of ids.
 fn place(query: &QueryView) -> String {
     format!("{:020}", query.id)
 }

@@ -22,8 +22,8 @@ use crate::tokens::Principal;
 
 /// The bytes of keys and values after which a page ends.
 const PAGE_BYTES_MAX: usize = 1 << 20;
-/// The bytes of key and value of the longest row in a response. JSON may take six bytes for each byte, and
-/// ebb's client reads at most 64 MiB of a response.
+/// The most bytes of key and value of a row in a response. JSON may take six bytes for each byte, and ebb's
+/// client reads at most 64 MiB of a response.
 const ROW_BYTES_MAX: usize = 8 << 20;
 
 pub(super) fn routes() -> OpenApiRouter<Served> {
@@ -34,8 +34,8 @@ pub(super) fn routes() -> OpenApiRouter<Served> {
 
 /// Returns the value of a key
 ///
-/// It takes a token for scope `admin`, or for scope `jobs` of a role with SELECT on the table. The
-/// request is a POST because keys are longer than paths may be, and do not belong into logs.
+/// It takes a token for scope `admin`, or a token of a role with scope `jobs` and SELECT on the table. The
+/// request is a POST because keys may be longer than paths, and must not be in logs.
 #[utoipa::path(
     post, path = "/v1/tables/{keyspace}/{table}/get", operation_id = "get_row", tag = "tables",
     params(
@@ -117,8 +117,11 @@ async fn scan(
 
 type KeyBounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 
-/// Returns the bounds of the rows that follow those of the page before. An `after` outside of the range,
-/// which no page of the range has as its `next`, does not widen the range.
+/// Returns the bounds of the rows of a page: those of the range that come behind the key `after`, in the
+/// order of the scan. An `after` that lies before the range has no effect, so it cannot widen the range.
+///
+/// # Errors
+/// When a key is not made of hexadecimal digits.
 fn range_of(request: &ScanRequest) -> Result<KeyBounds, String> {
     let key = |key: &Option<Octets>| key.clone().map(Octets::into_bytes).transpose();
     let (from, to) = (key(&request.from)?, key(&request.to)?);

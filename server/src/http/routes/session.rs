@@ -22,7 +22,7 @@ pub(super) fn routes() -> OpenApiRouter<Served> {
     OpenApiRouter::new().routes(routes!(show, begin, end))
 }
 
-/// The body of a login.
+/// The body of a request to log in.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct Login {
@@ -30,12 +30,12 @@ struct Login {
     token: String,
 }
 
-/// The principal of a session or token.
+/// The principal of a request: who sent it, and what it may do.
 #[derive(Debug, Serialize, ToSchema)]
 struct SessionView {
-    /// The scope of the token.
+    /// The scope of the request: that of the token, but at most `jobs` for a role that is no superuser.
     scope: Scope,
-    /// The name of the token, as its creator chose it.
+    /// The name of the token, as its creator chose it; `the server's user` over the Unix socket.
     name: String,
     /// The CQL role that the token belongs to, if it belongs to one.
     role: Option<String>,
@@ -64,7 +64,7 @@ async fn show(Extension(principal): Extension<Principal>) -> Json<SessionView> {
 
 /// Logs in with a token
 ///
-/// For pages of this server, the cookie in the response permits what the token permits.
+/// The response sets a cookie. Requests of this server's pages with the cookie may do what the token permits.
 #[utoipa::path(
     post, path = "/v1/session", operation_id = "begin_session", tag = "session", security(),
     request_body = Login,

@@ -51,8 +51,8 @@ struct Listed {
     limit: Option<u32>,
     /// The value of `next` in the page before this one.
     after: Option<String>,
-    /// Whether to count the bytes that snapshots pin, by one pass over their tables. Then all
-    /// snapshots are on one page, with those that ebb keeps for publications.
+    /// Whether to count the bytes that snapshots pin, by one pass over their tables. Then all snapshots are
+    /// on one page, and the list includes those that ebb keeps for publications.
     #[serde(default)]
     exact: bool,
 }
@@ -128,7 +128,7 @@ async fn list(
     }))
 }
 
-/// The position of a snapshot in lists: the newest first, then by keyspace and name.
+/// The key by which lists of snapshots are ordered: the newest first, then by keyspace and name.
 type Place = (Reverse<u64>, String, String);
 
 fn place(view: &SnapshotView) -> Place {
@@ -151,8 +151,8 @@ fn place_of(cursor: &str) -> Result<Place, Problem> {
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 struct Look {
-    /// Whether to count the bytes that are kept for this snapshot alone, which reads all of its
-    /// tables.
+    /// Whether to count the bytes that are kept for this snapshot alone. Counting reads all tables of the
+    /// snapshot.
     #[serde(default)]
     exact: bool,
 }
@@ -187,8 +187,8 @@ async fn show(
     view.await.map(Json)
 }
 
-/// Returns the kind of work of a request that reads snapshots, for the limits on threads. To count the space
-/// that snapshots pin (`exact`) takes long.
+/// Returns the kind of work of a request that reads snapshots. With `exact`, the request counts the bytes
+/// that they pin, which takes long.
 fn kind(exact: bool) -> WorkKind {
     if exact {
         WorkKind::Long
@@ -197,12 +197,15 @@ fn kind(exact: bool) -> WorkKind {
     }
 }
 
-/// The longest pause in a pass that counts what snapshots pin.
+/// The longest pause in a pass that counts the bytes that snapshots pin.
 const PAUSE_MAX: Duration = Duration::from_millis(100);
 
-/// Counts what snapshots pin. After each step the pass pauses for as long as the step took, but for
-/// [`PAUSE_MAX`] at most, so it uses about half of a core. It ends with an error when the client is gone or
-/// the node closes.
+/// Counts the bytes that snapshots of a keyspace pin, or those of all keyspaces for `None`. After each step
+/// the pass pauses for as long as the step took, but for [`PAUSE_MAX`] at most, so it uses about half of a
+/// core.
+///
+/// # Errors
+/// When the client is gone, the node closes, or the store fails.
 fn pins(node: &Node, keyspace: Option<&str>, client: &Weak<()>) -> Result<SnapshotPins, JobError> {
     let mut begun = Instant::now();
     let mut step = |_: u64| {
@@ -348,9 +351,11 @@ async fn renew(
     Ok(Json(renewed.await??))
 }
 
-/// Checks that the principal may change or delete a snapshot. The inner result is the decision,
-/// with the response to a client that may not. The outer error is that the snapshot cannot be
-/// looked up.
+/// Checks that the principal may change or delete a snapshot. The inner result is the decision, with the
+/// response for a client that may not.
+///
+/// # Errors
+/// When the snapshot cannot be looked up.
 fn check_change(
     principal: &Principal,
     keyspace: &Keyspace,

@@ -106,7 +106,7 @@ async fn show(
     view.await.map(Json)
 }
 
-/// Lists what is lost of the damaged files of a table
+/// Lists the data that a table has lost in damaged files
 ///
 /// Requires an access token for scope `admin`. Every file of the table is read, and nothing is
 /// changed. The field `token` of the response identifies the list in a request to the route
@@ -132,11 +132,11 @@ async fn loss(
     report.await.map(Json)
 }
 
-/// Rewrites the damaged files of a table without what cannot be read of them
+/// Rewrites the damaged files of a table without the data that cannot be read
 ///
 /// Requires an access token for scope `admin`. Every file of the table is read. The body of the
 /// request contains the field `token` from a response of the route `loss`, which lists what is
-/// lost. If another loss would be listed now, nothing is changed.
+/// lost. If that list would be different now, nothing is changed.
 #[utoipa::path(
     post, path = "/v1/tables/{keyspace}/{table}/accept-loss", operation_id = "accept_loss",
     tag = "tables",

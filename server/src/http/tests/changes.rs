@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::*;
 
-/// Sends a request with an idempotency key, and returns the status, the head and the body of the response.
+/// Sends a request with an idempotency key, and returns the status, the headers and the body of the response.
 fn send(
     server: &HttpServer,
     request: &str,

@@ -10,8 +10,8 @@ use crate::http::frozen::whole_list;
 /// scripts.
 const SCRIPT_GZIP_BYTES_MAX: usize = 150_000;
 
-/// Sends a request without a token, and returns the status, the head and the body of the response. `tag` is
-/// the entity tag of the copy that the client has.
+/// Sends a request without a token, and returns the status, the headers (in lower case) and the body of the
+/// response. `tag` is the entity tag of the copy that the client has.
 fn look(server: &HttpServer, path: &str, tag: Option<&str>) -> (u16, String, String) {
     // A line of the head after that of the host.
     let known = tag.map(|tag| format!("\r\nIf-None-Match: {tag}"));

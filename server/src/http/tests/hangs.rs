@@ -15,7 +15,7 @@ use crate::http::access::{Access, Peer};
 use crate::http::work_limits::{BLOCKING_THREADS_MAX, WorkKind, WorkLimits};
 use crate::tokens::WatchedTokens;
 
-/// Sends a request over the socket, and does not wait for the response.
+/// Sends a request over the socket, and returns the connection without waiting for the response.
 fn send_over_socket(dir: &Path, request: &str, body: &str) -> UnixStream {
     let mut stream = UnixStream::connect(data(dir).join(SOCKET)).unwrap();
     stream.set_read_timeout(Some(LONG)).unwrap();
@@ -34,8 +34,8 @@ fn assert_status(mut stream: UnixStream, status: u16) {
     assert!(response.starts_with(&expected), "{response}");
 }
 
-/// Sends more requests than there are threads while `hang` makes them wait, and checks that other requests have
-/// responses meanwhile. Then drops `hang`, and checks that these requests have responses with `status`.
+/// Sends more requests by `send` than there are threads, which wait because of `hang`, and checks that health
+/// checks are answered meanwhile. Then drops `hang`, and checks that the waiting requests get `status`.
 fn assert_leave_threads<T>(dir: &Path, hang: T, send: impl Fn(usize) -> UnixStream, status: u16) {
     let sent: Vec<_> = (0..BLOCKING_THREADS_MAX + 4).map(send).collect();
     // The server reads requests on one thread: it has read those above before the last of these.
@@ -47,8 +47,8 @@ fn assert_leave_threads<T>(dir: &Path, hang: T, send: impl Fn(usize) -> UnixStre
         .for_each(|stream| assert_status(stream, status));
 }
 
-/// A policy of merges that waits for a lock. The statistics of a table call it, and wait as they do for a disk that
-/// hangs.
+/// A policy of merges that waits for a lock. The statistics of a table call the policy, so they wait, too, as
+/// they would for a disk that hangs.
 #[derive(Debug)]
 struct WaitingPicker(Arc<Mutex<()>>);
 
@@ -123,7 +123,7 @@ impl Queries for WaitingQueries {
     }
 }
 
-/// Starts a server on a port whose lists of queries wait for `busy`.
+/// Starts a server with a port, on which each list of the CQL queries waits for the lock `busy`.
 fn serve_waiting_queries(dir: &Path, busy: &Arc<Mutex<()>>) -> (Arc<Node>, HttpServer) {
     let options = HttpOptions {
         address: Some((Ipv4Addr::LOCALHOST, 0).into()),

@@ -10,8 +10,8 @@ fn json(answer: &str) -> Value {
     serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap()
 }
 
-/// Opens a stream of the events after the one with the id `last`. If that is `None`, the stream has
-/// new events only.
+/// Opens a stream of the events that follow the event with the id `last`. For `None`, the stream has new
+/// events only.
 fn stream(server: &HttpServer, token: &Token, last: Option<&str>) -> BufReader<TcpStream> {
     let mut stream = connect(server);
     let last = last.map_or(String::new(), |id| format!("Last-Event-ID: {id}\r\n"));
@@ -23,15 +23,15 @@ fn stream(server: &HttpServer, token: &Token, last: Option<&str>) -> BufReader<T
     BufReader::new(stream)
 }
 
-/// The number of samples of the load after which a test waits no longer for another event. The
-/// server sends a sample each second.
+/// The number of samples of the load after which a test stops waiting for another event. The server sends a
+/// sample each second.
 const SAMPLES_MAX: usize = 180;
 
-/// The most lines that [`next`] reads: more than the response has until its [`SAMPLES_MAX`]th
-/// sample, with the lines of HTTP's chunks and of other events.
+/// The most lines that [`next`] reads before it fails: more than a response has before its [`SAMPLES_MAX`]th
+/// sample, including the lines of HTTP's chunks and of other events.
 const LINES_MAX: usize = 10 * SAMPLES_MAX;
 
-/// Returns the rest of the next line that begins with `begins`; `None` at the end of the stream.
+/// Returns the text behind `begins` of the next line that begins with it; `None` at the end of the stream.
 fn next(stream: &mut BufReader<TcpStream>, begins: &str) -> Option<String> {
     for _ in 0..LINES_MAX {
         let mut line = String::new();
@@ -53,7 +53,7 @@ fn event(stream: &mut BufReader<TcpStream>, kind: &str) -> Value {
 }
 
 /// Regression: a server for few connections gave all of them to event streams, and answered nothing else.
-/// Streams over the port also took those of the socket.
+/// Streams over the port also took the permits of streams over the socket.
 #[test]
 fn event_streams_leave_half_of_the_connections_to_requests() {
     let dir = tempfile::tempdir().unwrap();

@@ -4,7 +4,8 @@ use std::ops::ControlFlow;
 
 use super::*;
 
-/// Fetches a list by pages of `limit` elements, and returns its elements, each converted by `of`.
+/// Fetches a list by pages of `limit` elements, and returns its elements, each converted by `of`. `list` is
+/// the path of the list, and the member of a page that has the elements.
 fn by_pages(
     server: &HttpServer,
     token: &Token,

@@ -38,7 +38,7 @@ fn token_of(dir: &Path, id: u64, scope: Scope) -> Token {
     token
 }
 
-/// Starts a server with the role `ada`, which may log in and do nothing else.
+/// Starts a server with a table `app.t` and the role `ada`, which may log in and do nothing else.
 fn served(dir: &Path) -> (Arc<Node>, HttpServer) {
     let (node, server) = serve(dir);
     let app = node.db().unwrap().keyspace("app").unwrap();

@@ -24,7 +24,8 @@ fn header<'a>(answer: &'a str, name: &str) -> Option<&'a str> {
     found.map(|(_, value)| value)
 }
 
-/// Returns the responses to `count` requests with this token, all sent at once over one connection.
+/// Returns the responses to `count` requests with this token, all sent over one connection without waiting
+/// for a response.
 fn pipelined(server: &HttpServer, token: &Token, count: usize) -> String {
     let request = format!(
         "GET /v1/session HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {}\r\n\r\n",

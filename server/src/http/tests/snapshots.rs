@@ -32,7 +32,8 @@ impl Served {
         }
     }
 
-    /// Sends a request, and returns the status and the body of the response.
+    /// Sends a request, and returns the status and the body of the response; `null` for a body that is no
+    /// JSON.
     fn ask(&self, request: &str, body: &Value) -> (u16, Value) {
         let body = match body {
             Value::Null => String::new(),
@@ -49,14 +50,14 @@ impl Served {
         body
     }
 
-    /// Sends a request, and does not wait for the answer.
+    /// Sends a request, and returns the connection without waiting for the response.
     fn send_only(&self, request: &str, body: &str) -> TcpStream {
         let (server, token) = (&self.server, Some(&self.token));
         send_only(server, request, "localhost", token, body)
     }
 
-    /// Sends fifty requests, one after the other. By the end, each request that was sent before them is done, unless
-    /// it waits for something.
+    /// Sends fifty requests, one after the other. By the end, each earlier request of other connections is
+    /// done, unless it waits for a lock or the disk.
     fn get_often(&self) {
         for _ in 0..50 {
             self.get("/v1/snapshots");
@@ -124,9 +125,9 @@ fn snapshots_are_created_listed_by_pages_and_deleted() {
     assert_eq!(of_table, ["three", "one"]);
 }
 
-/// Regression: requests took no lock. A DROP SNAPSHOT could look up a snapshot, and then delete the one with
-/// which a request had replaced it meanwhile. A renewal could change another snapshot than the one that was
-/// checked.
+/// Regression: requests that change snapshots took no lock. A DROP SNAPSHOT could look up a snapshot, and
+/// then delete another one by which a request had replaced it meanwhile. A renewal could change another
+/// snapshot than the one for which the permission was checked.
 #[test]
 fn no_request_changes_a_snapshot_while_a_statement_does() {
     let served = Served::new();
@@ -159,7 +160,7 @@ fn no_request_changes_a_snapshot_while_a_statement_does() {
     assert!(expires().is_some());
 }
 
-/// Regression: changes of snapshots that waited for a long change of the schema took all threads.
+/// Regression: requests that change snapshots, and waited for a long change of the schema, took all threads.
 #[test]
 fn changes_of_snapshots_that_wait_leave_threads_to_other_requests() {
     let served = Served::new();

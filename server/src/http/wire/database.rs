@@ -14,19 +14,21 @@ pub struct StatsReport {
     #[serde(flatten)]
     #[schema(value_type = Object)]
     pub stats: Stats,
-    /// The tables, roles and other objects whose records cannot be read. CQL refuses to serve them.
+    /// The tables, roles and other objects whose records cannot be read. The CQL server refuses to use them.
     #[schema(value_type = Vec<Object>)]
     pub unreadable: Vec<Unreadable>,
-    /// The reason why the schema was not read, if the store failed.
+    /// The error that kept the schema from being read; absent if the schema was read. With such an error,
+    /// `unreadable` is empty.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schema_not_read: Option<String>,
-    /// The limits on the memory of the server, if it has one budget.
+    /// The limits on the memory of the server; absent if the statistics do not come from a running server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<MemoryLimits>,
 }
 
 impl StatsReport {
-    /// Returns the statistics of `db`. Reads the schema of each table in each snapshot.
+    /// Returns the statistics of `db`, without memory limits. Reads the schema of each table in each
+    /// snapshot.
     pub fn of(db: &Db) -> Self {
         let stats = db.stats();
         let unreadable = unreadable_objects(db);
@@ -46,21 +48,21 @@ pub struct VerifiedDatabase {
     #[serde(flatten)]
     #[schema(value_type = Object)]
     pub files: VerifyReport,
-    /// The objects that a server cannot read.
+    /// The tables, roles and other objects whose records a server cannot read.
     #[schema(value_type = Vec<Object>)]
     pub unreadable: Vec<Unreadable>,
-    /// The reason why the schema was not read, if files are damaged.
+    /// The error that kept the schema from being read while files are damaged; absent if the schema was read.
+    /// With such an error, `unreadable` is empty.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schema_not_read: Option<String>,
 }
 
 impl VerifiedDatabase {
-    /// Creates the report from the damage in the files and the unreadable objects. If damage in
-    /// files is the reason why the schema could not be read, the error of `unreadable` becomes a
-    /// part of the report.
+    /// Creates the report from the damage in the files and the unreadable objects. If those objects could not
+    /// be listed and files are damaged, the error of `unreadable` becomes a part of the report.
     ///
     /// # Errors
-    /// The error of `unreadable`, if the files are whole.
+    /// The error of `unreadable`, if no file is damaged.
     pub fn new<E: ToString>(
         files: VerifyReport,
         unreadable: Result<Vec<Unreadable>, E>,
@@ -82,11 +84,11 @@ impl VerifiedDatabase {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AcceptedLoss {
-    /// The value of `token` in the list of what is lost: the client accepts exactly this loss.
+    /// The value of `token` in the list of lost data: the client accepts exactly the loss in that list.
     pub token: String,
 }
 
-/// The directory of a backup, by `name` or by `directory`.
+/// The folder of a backup. A request must have either `name` or `directory`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BackupPlace {
@@ -99,8 +101,8 @@ pub struct BackupPlace {
         pattern = "^[A-Za-z0-9_-][A-Za-z0-9_.-]*$"
     )]
     pub name: Option<String>,
-    /// In place of `name`: the absolute path of the backup's folder on the server's machine. A
-    /// request over the network may only use folders below the folder for backups.
+    /// The absolute path of the backup's folder on the server's machine. A request over the network may only
+    /// use folders below the folder for backups.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub directory: Option<String>,
 }

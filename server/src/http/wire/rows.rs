@@ -3,13 +3,13 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// Bytes: a text if they are UTF-8, otherwise their hexadecimal digits.
+/// Bytes, in responses as a text if they are UTF-8, and otherwise as hexadecimal digits.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(untagged)]
 pub enum Octets {
     /// Bytes that are UTF-8.
     Text(String),
-    /// Any bytes.
+    /// Any bytes. Requests may use this form for UTF-8, too.
     Hex {
         /// Two hexadecimal digits for each byte.
         hex: String,
@@ -68,7 +68,7 @@ pub struct RowView {
 /// Rows of a key range, in order.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RowPage {
-    /// The rows of this page. A page of long rows has fewer of them than the request allows.
+    /// The rows of this page. There may be fewer than `limit`, although more follow, if they are long.
     pub rows: Vec<RowView>,
     /// The value of `after` for the next page; `null` on the last one.
     pub next: Option<Octets>,
@@ -91,7 +91,7 @@ impl Octets {
     /// Returns the bytes.
     ///
     /// # Errors
-    /// The reason if the text is not made of pairs of hexadecimal digits.
+    /// A text for the client, if `hex` is not made of pairs of hexadecimal digits.
     pub fn into_bytes(self) -> Result<Vec<u8>, String> {
         let hex = match self {
             Self::Text(text) => return Ok(text.into_bytes()),

@@ -16,7 +16,7 @@ pub struct Configuration {
 /// A setting of a server.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct SettingView {
-    /// The name of the setting in a file. The flag has two dashes before it.
+    /// The name of the setting in the configuration file. Its flag is this name behind two dashes.
     pub name: String,
     /// The value in force: a text, a number, a truth value, or a list of texts; `null` for a setting
     /// without a value.
@@ -25,7 +25,8 @@ pub struct SettingView {
     pub source: SettingSource,
 }
 
-/// The origin of the value of a setting, in the order of precedence: each overrides those after it.
+/// The origin of the value of a setting, in the order of precedence: a value from a flag overrides one from
+/// the environment, and so on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum SettingSource {
@@ -35,12 +36,12 @@ pub enum SettingSource {
     Environment,
     /// The file that `--config` names.
     File,
-    /// The default. Some defaults are chosen by the machine, for example by its memory.
+    /// The default. Some defaults depend on the machine, for example on its memory.
     Default,
 }
 
 impl SettingSource {
-    /// Returns the source as a word, as it is in JSON.
+    /// Returns the name of the origin, as in JSON.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

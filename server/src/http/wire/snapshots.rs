@@ -19,47 +19,47 @@ pub struct SnapshotView {
     pub sequence: u64,
     /// The tables that the snapshot covers.
     pub tables: Vec<String>,
-    /// Whether the snapshot was created of one table alone.
+    /// Whether the snapshot was created of one table, and not of the whole keyspace.
     pub single_table: bool,
     /// The time of creation, in milliseconds since 1970.
     pub created_unix_ms: u64,
     /// The age of the snapshot in seconds.
     pub age_s: f64,
-    /// The time at which the snapshot expires, in milliseconds since 1970; `null` if it does not.
+    /// The time at which the snapshot expires, in milliseconds since 1970; `null` if it never does.
     pub expires_unix_ms: Option<u64>,
-    /// The number of runs on disk that a scan of the snapshot reads.
+    /// The number of sorted runs on disk that a scan of the whole snapshot reads.
     pub runs: u64,
-    /// The number of files of the `runs`.
+    /// The number of files in these runs.
     pub files: u64,
-    /// The bytes of the `files`.
+    /// The bytes of the files in these runs.
     pub read_bytes: u64,
-    /// An estimate of the bytes that are kept for this snapshot alone, made without reading data.
+    /// An estimate of the bytes of files that are kept for this snapshot alone, made without reading data.
     pub pinned_bytes: u64,
     /// The likely error of `pinned_bytes`: the actual bytes may be that many more or fewer. If it is about as
     /// large as `pinned_bytes`, little is known.
     pub pinned_error_bytes: u64,
     /// The bytes of files that are kept for this snapshot alone, counted by a pass over its tables.
-    /// `null` unless the request has `exact=true`.
+    /// `null` unless the request has `exact=true`, and for a snapshot that was created during the pass.
     pub pinned_exact_bytes: Option<u64>,
-    /// The purpose for which ebb keeps the snapshot, if no user created it. Such snapshots are only listed
-    /// with `exact=true`.
+    /// The purpose for which ebb keeps the snapshot; absent if a user created it. Snapshots that ebb keeps
+    /// are only listed with `exact=true`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held_for: Option<String>,
 }
 
-/// Snapshots, the newest first.
+/// A page of the list of snapshots, the newest first.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct SnapshotList {
-    /// The time of the response by the server's clock, in milliseconds since 1970, to compare with the times of
-    /// snapshots: the client's clock may be set differently. Older servers leave it out.
+    /// The time of the response by the server's clock, in milliseconds since 1970, to compare with the times
+    /// of snapshots: the client's clock may be set differently. Older servers leave it out.
     #[serde(default)]
     pub now_unix_ms: Option<u64>,
     /// The snapshots of this page.
     pub snapshots: Vec<SnapshotView>,
     /// The value of `after` for the next page; `null` on the last one.
     pub next: Option<String>,
-    /// The bytes of files that are kept for all of these snapshots together; `null` unless the request
-    /// has `exact=true`.
+    /// The bytes of files that would be freed if all these snapshots were deleted together; `null` unless the
+    /// request has `exact=true`.
     pub pinned_exact_together_bytes: Option<u64>,
 }
 
@@ -70,7 +70,8 @@ pub struct SnapshotRequest {
     /// The keyspace to create a snapshot of.
     #[schema(min_length = 1)]
     pub keyspace: String,
-    /// The name of the snapshot, new in the keyspace: letters, digits, `_` and `-`.
+    /// The name of the snapshot: letters, digits, `_` and `-`. The keyspace must have no snapshot of this
+    /// name.
     #[schema(min_length = 1)]
     pub name: String,
     /// The only table that the snapshot covers; `null` for all tables.
@@ -115,7 +116,8 @@ impl SnapshotView {
         }
     }
 
-    /// Sets the bytes that are kept for this snapshot alone, as a pass over its tables counted them.
+    /// Sets `pinned_exact_bytes` to the bytes that a pass over the tables counted for this snapshot alone;
+    /// `None` if the pass did not count it.
     pub fn set_pinned(&mut self, pins: &SnapshotPins) {
         let name = (self.keyspace.clone(), self.name.clone());
         self.pinned_exact_bytes = pins.alone.get(&name).map(|pinned| pinned.file_bytes);

@@ -13,32 +13,35 @@ pub struct TableSummary {
     pub table: String,
     /// Bytes of memory in the memtables of the table.
     pub memtable_bytes: u64,
-    /// Memtables that wait for their flush.
+    /// The number of memtables that wait for their flush, and of ingested runs that wait among them.
     pub frozen_memtables: u64,
-    /// Bytes of the files of the table.
+    /// Bytes of the table's SSTables.
     pub file_bytes: u64,
-    /// Number of files.
+    /// Number of the table's SSTables.
     pub files: u64,
     /// Number of sorted runs.
     pub runs: u64,
-    /// Number of distinct commits whose state is shown by snapshots of the table. Snapshots of the
-    /// same commit count once.
+    /// Number of distinct commits at which snapshots of the table read, including the snapshots that ebb
+    /// keeps for publications. Snapshots of the same commit count once.
     pub bookmarks: u64,
-    /// Versions of rows, hidden ones included.
+    /// Versions of rows in the files and memtables, including those that newer versions hide. Range
+    /// tombstones in files count, too.
     pub versions: u64,
-    /// Bytes of files that are neither pinned nor garbage.
+    /// Bytes of the files that are neither pinned nor garbage: `file_bytes` less `pinned_bytes` and
+    /// `garbage_bytes`.
     pub live_bytes: u64,
-    /// Bytes of old versions that only snapshots and views (reads under way, each at one commit)
-    /// need, as far as known.
+    /// An estimate of the bytes in the files of old versions that only snapshots and views (reads under way,
+    /// each at one commit) still need.
     pub pinned_bytes: u64,
-    /// Bytes of old versions that were kept for snapshots and views (reads at one commit) that no
-    /// longer exist. Merges free them.
+    /// An estimate of the bytes in the files of old versions that were kept for snapshots and views that no
+    /// longer exist. Merges free this space later.
     pub garbage_bytes: u64,
-    /// Bytes that merges have to read until no further merge is worth its cost.
+    /// Bytes that merges have yet to read until no merge of the table is left to do.
     pub compaction_debt_bytes: u64,
     /// Number of merges under way.
     pub merges: u64,
-    /// The throttling of writers, from 0 (none) to 1 (writers are stopped).
+    /// The throttling of writers, because flushes or merges are behind, or memory or log space runs short:
+    /// from 0 (none) to 1 (writers wait until some work is done).
     pub pressure_ratio: f64,
 }
 
@@ -51,7 +54,7 @@ pub struct TableList {
     pub next: Option<String>,
 }
 
-/// A table with its run list.
+/// A table with its runs, snapshots and merges.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct TableView {
     /// The entry of the table in a list.
@@ -69,17 +72,17 @@ pub struct TableView {
 pub struct RunView {
     /// The id of the run, which the database never gives to another run.
     pub id: u64,
-    /// Bytes of the files of the run.
+    /// Bytes of the files of this run.
     pub bytes: u64,
-    /// Number of files.
+    /// Number of files of this run.
     pub files: u64,
-    /// Versions of rows in the run.
+    /// Versions of rows and range tombstones in this run.
     pub versions: u64,
     /// Distinct keys in the run.
     pub keys: u64,
-    /// A lower bound of the sequence numbers of the commits in the run.
+    /// The smallest sequence number that a commit in the run may have.
     pub min_sequence: u64,
-    /// An upper bound of the sequence numbers of the commits in the run.
+    /// The largest sequence number that a commit in the run may have.
     pub max_sequence: u64,
     /// The stratum of the run. Runs of one stratum are visible to the same snapshots; 0 is the
     /// oldest.
@@ -88,7 +91,7 @@ pub struct RunView {
     pub is_merging: bool,
 }
 
-/// A snapshot of a table. In the table's runs it reads the versions up to its sequence number.
+/// A snapshot of a table.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct BookmarkView {
     /// The name of the snapshot.
@@ -102,12 +105,12 @@ pub struct BookmarkView {
 pub struct MergeView {
     /// The ids of the input runs, the newest first.
     pub inputs: Vec<u64>,
-    /// The number of versions that are done. A long merge is made in parts, and each finished part
-    /// replaces a part of the inputs: these are the versions that the current part has read, plus
-    /// those that finished parts wrote.
+    /// The number of versions that are done. A long merge is made in parts, and each finished part replaces
+    /// some of the input files. This number counts the versions that the current part has read, and those
+    /// that finished parts wrote.
     pub read_versions: u64,
-    /// The number that `read_versions` rises to: the versions that are left in the input runs, plus
-    /// those that finished parts of the merge wrote.
+    /// The number that `read_versions` rises to, approximately: the versions in the input files that are not
+    /// replaced yet, plus those that finished parts of the merge wrote.
     pub all_versions: u64,
     /// The total size of the input files that the merge has not replaced yet.
     pub all_bytes: u64,

@@ -28,7 +28,7 @@ pub struct Projection {
     /// columns), and its position in the partition key.
     partition: Vec<(usize, usize)>,
     /// The requested clustering columns: the slot of each (its index among the requested columns), and
-    /// its position in the clustering.
+    /// its position among the clustering columns of the table.
     clustering: Vec<(usize, usize)>,
     statics: ColumnsById,
     regular: ColumnsById,
@@ -98,9 +98,9 @@ impl Projection {
         }
     }
 
-    /// Returns whether the requested columns of a row and of its static row are final: older writes
-    /// that are not read yet, with timestamps up to `greatest_left`, cannot change them. `operand`
-    /// is the row as read so far; `None` if there is none.
+    /// Returns whether the requested columns of a row and of its partition's static row are final: the writes
+    /// that are not read yet, with timestamps up to `greatest_left`, cannot change them. `operand` is the row
+    /// as read so far; `None` if no write of it was found.
     ///
     /// # Errors
     /// If the header or the operand is damaged.
@@ -178,8 +178,8 @@ impl<'p> ProjectedPartition<'p> {
         &self.cells
     }
 
-    /// Returns a row, if it exists, by its encoded clustering and its operand. Calls `charge` as
-    /// [`Partition::clustering_values`] does.
+    /// Returns the row with this encoded clustering and operand (the stored bytes); `None` if the row does
+    /// not exist for the reader. Calls `charge` as [`Partition::clustering_values`] does.
     ///
     /// # Errors
     /// If the clustering or the operand is damaged;
@@ -254,7 +254,7 @@ impl<'p> ProjectedPartition<'p> {
     }
 }
 
-/// The requested columns of a row that exists for the reader.
+/// A row that exists for the reader. [`ProjectedPartition`] takes the requested columns from it.
 #[derive(Debug)]
 pub struct ProjectedRow<'r> {
     clustering: &'r [u8],
@@ -264,13 +264,13 @@ pub struct ProjectedRow<'r> {
 }
 
 impl<'r> ProjectedRow<'r> {
-    /// Returns the visible content of the row.
+    /// Returns the visible content of the row, also of columns that are not requested.
     pub fn view(&self) -> RowView<'r> {
         self.view
     }
 }
 
-/// Returns the cell of a column of the primary key.
+/// Returns the cell of a column of the primary key. It has no time of writing (0), and never expires.
 fn key_cell(value: &[u8]) -> LiveColumn<'_> {
     LiveColumn::Cell(LiveCell {
         value,

@@ -34,8 +34,8 @@ pub type Ended = Arc<dyn Error + Send + Sync>;
 /// A callback of the caller of a read, for instance to check a time-out. It is called while a search
 /// passes keys that the reader does not see (deleted ones, say), and by [`ValueWork`].
 pub trait Pace: Debug {
-    /// Is called each time a search has passed [`PASSED_MAX`] keys without an entry, or a read has done
-    /// much work on values.
+    /// Decides whether the read goes on. Is called each time a search has passed [`PASSED_MAX`] keys without
+    /// an entry, and before work on values, once per 64 KiB of it ([`ValueWork`]).
     ///
     /// # Errors
     /// If the read has to end. The read then fails with [`TableError::Ended`], which has this error.
@@ -61,13 +61,14 @@ pub struct ValueWork {
 }
 
 impl ValueWork {
-    /// Reports work that is about to be done and takes as long as comparing `bytes` bytes. Calls `pace`
-    /// when this work and the work since the last such call take much longer than the call.
+    /// Reports work that is about to be done and takes as long as comparing `bytes` bytes. Calls `pace` if
+    /// this work and the work since `pace` was last called here sum up to 64 KiB or more.
     ///
     /// # Errors
     /// The error of [`Pace::passed`].
     pub fn charge(&self, bytes: usize, pace: &dyn Pace) -> Result<(), Ended> {
-        /// About 64 microseconds of work.
+        /// The least work between two calls of the pace. It takes some 64 microseconds, much longer than
+        /// the call.
         const BYTES_MIN: usize = 1 << 16;
         let sum = self.bytes.get().saturating_add(bytes);
         if sum < BYTES_MIN {
@@ -84,9 +85,9 @@ impl ValueWork {
 pub enum EntryStep {
     /// The next entry.
     Entry(Entry),
-    /// No entry yet: the search has passed [`PASSED_MAX`] keys that the reader does not see. The key is a
-    /// position from which a later read could go on, because all keys up to it, in the direction of the
-    /// search, were read or passed. `None` as long as there is no such key.
+    /// No entry yet: the search has passed [`PASSED_MAX`] keys that the reader does not see. A later read
+    /// could go on behind the key in this step, because all keys up to it, in the direction of the search,
+    /// were read or passed. `None` as long as there is no such key, and always in a transaction.
     Passed(Option<Bytes>),
     /// The end of the range.
     Done,
@@ -141,7 +142,7 @@ impl<'s> SourceEntries<'s> {
 impl Iterator for SourceEntries<'_> {
     type Item = Result<Entry>;
 
-    /// Returns the next entry, or the error with which the [`Pace`] ends the search for it.
+    /// Returns the next entry, an error of the store, or the error with which the [`Pace`] ends the search.
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
         loop {

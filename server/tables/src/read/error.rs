@@ -62,7 +62,8 @@ impl TableError {
         }))
     }
 
-    /// Converts an error of decoding the bytes under `key`.
+    /// Converts an error of decoding the bytes under `key`: damage of these bytes, or the error with which
+    /// the caller of the read ended the decoding.
     #[cold]
     pub(super) fn of_decoding<F>(
         schema: &TableSchema,

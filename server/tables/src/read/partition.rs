@@ -25,7 +25,8 @@ use super::entries::Ended;
 use super::error::{DamageReason, Result, TableError};
 use crate::mutation::{self, Mutation};
 
-/// Splits a key that the table stores into its parts.
+/// Splits a stored key, which is that of a partition's header or of a row, into its parts: the prefix and
+/// the key of the partition, and the clustering of a row.
 ///
 /// # Errors
 /// If the key is damaged.
@@ -107,7 +108,7 @@ impl<'p> Partition<'p> {
         view.without(self.schema.dropped_cells())
     }
 
-    /// Returns whether a static column has a value.
+    /// Returns whether a static column has a visible value.
     ///
     /// # Errors
     /// If the header is damaged.
@@ -130,7 +131,7 @@ impl<'p> Partition<'p> {
         is_live.map_err(|error| self.damaged_header(error))
     }
 
-    /// Returns whether the result has a row for the static columns alone: some of them have values,
+    /// Returns whether the result of a read has a row for the static columns alone: some of them have values,
     /// and the partition has no other row. `has_rows` is true if the partition has another row.
     ///
     /// # Errors
@@ -267,7 +268,7 @@ impl<'p> Partition<'p> {
         Ok(greatest.max(deletion))
     }
 
-    /// Converts an error of decoding the static columns.
+    /// Converts an error of decoding the static columns to an error for the key of the partition's header.
     #[cold]
     pub fn header_error<F>(&self, error: DecodeError<F, Ended>) -> TableError
     where
@@ -276,7 +277,7 @@ impl<'p> Partition<'p> {
         TableError::of_decoding(self.schema, &header_key(self.key.prefix), error)
     }
 
-    /// Converts an error of decoding the row with this clustering.
+    /// Converts an error of decoding the row with this clustering to an error for the key of the row.
     #[cold]
     pub fn row_error<F>(&self, clustering: &[u8], error: DecodeError<F, Ended>) -> TableError
     where
@@ -285,13 +286,15 @@ impl<'p> Partition<'p> {
         TableError::of_decoding(self.schema, &self.row_key(clustering), error)
     }
 
-    /// Returns the error for damage found while static columns are decoded.
+    /// Returns the error, for the key of the partition's header, for damage that was found while the static
+    /// columns or the values of the partition key were decoded.
     #[cold]
     pub fn damaged_header(&self, reason: impl Into<DamageReason>) -> TableError {
         damaged_header(self.schema, self.key.prefix, reason)
     }
 
-    /// Returns the error for damage found while columns of a row are decoded.
+    /// Returns the error, for the key of the row with this clustering, for damage that was found while the
+    /// row was decoded.
     #[cold]
     pub fn damaged_row(&self, clustering: &[u8], reason: impl Into<DamageReason>) -> TableError {
         TableError::damaged(self.schema, &self.row_key(clustering), reason)

@@ -32,12 +32,13 @@ pub struct PartitionScan<'s> {
     rows: &'s Rows,
     bounds: ByteRange,
     reversed: bool,
-    /// The indexes of the clusterings, or of the ranges of clusterings, that the scan has not begun.
+    /// The indexes of those elements of `rows` (clusterings, or ranges of clusterings) that the scan has not
+    /// begun.
     left: Range<usize>,
-    /// The only selected row, as a step of the scan. It was read together with the header, which has
-    /// the partition's deletions and static columns.
+    /// The step for the row, if the selection is a single row: that was read together with the partition's
+    /// header. `None` once the scan has returned it, and for other selections.
     only: Option<RowStep>,
-    /// The range of keys that the next step opens.
+    /// The range of keys that the next step opens; `None` if it opens none.
     next_range: Option<ByteRange>,
     /// The open iterator over a range of rows; `None` if no range is open.
     entries: Option<SourceEntries<'s>>,
@@ -46,6 +47,7 @@ pub struct PartitionScan<'s> {
 impl<'s> PartitionScan<'s> {
     /// Reads the header of a partition, and opens a scan over those of its selected rows whose keys lie
     /// within `bounds`. `header_key` is the header's key, and `partition` any key of the partition.
+    /// Returns the header as it is stored (`None` if there is none), and the scan.
     ///
     /// # Errors
     /// If the store cannot read a key.
@@ -114,7 +116,8 @@ impl<'s> PartitionScan<'s> {
         }
     }
 
-    /// Reads the next row by its key, or prepares the next range.
+    /// Returns the step for the next row that is selected by its clustering, or [`RowStep::Seek`] before
+    /// the next range of rows, or [`RowStep::Done`].
     fn begin_next(&mut self) -> Result<RowStep> {
         if let Some(only) = self.only.take() {
             return Ok(only);

@@ -25,9 +25,10 @@ pub struct RowReader<'r> {
 }
 
 impl RowReader<'_> {
-    /// Reads the header of a partition and one of its rows at once. Does not read older sources that
-    /// cannot change the requested columns. `keys` are the keys of the header and of the row;
-    /// `partition` is either of them, decoded.
+    /// Reads the header of a partition and one of its rows at once, from the newest part of the store
+    /// (memtables and runs) to the oldest. May stop before parts that cannot change the requested columns.
+    /// `keys` are the keys of the header and of the row; `partition` is either of them, decoded. Returns the
+    /// operands of both, `None` for a key that the table does not have.
     ///
     /// # Errors
     /// If the store cannot read a key. Damage shows when the operands are decoded.

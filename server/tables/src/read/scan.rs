@@ -9,8 +9,8 @@
 //! The partition lives in the caller, and a scan returns keys and operands as the engine yields them:
 //! it allocates nothing per row. Every stored row passes through the caller, visible or not, so that
 //! the caller can pace itself, check for interrupts and count tombstones. `search_partition` and
-//! `search_row` are for callers that may end the scan among keys without rows: each makes at most one
-//! short search.
+//! `search_row` are for callers that may end the scan among keys without rows: `search_row` makes at
+//! most one short search, and `search_partition` two.
 
 #[cfg(test)]
 mod tests;
@@ -69,7 +69,8 @@ pub enum PartitionStep {
     Start(PartitionStart),
     /// No partition yet: a short search has passed keys that the reader does not see. A later scan could go
     /// on behind this key, because all keys up to it were read or passed. The key lies behind all
-    /// partitions that the scan has returned. `None` as long as there is no such key.
+    /// partitions that the scan has returned. `None` as long as there is no such key, and always in a
+    /// transaction.
     Passed(Option<Bytes>),
     /// The end of the range.
     Done,
@@ -117,8 +118,8 @@ impl<'s> RowScan<'s> {
         }
     }
 
-    /// Searches for the next partition, in one short search (see [`EntryStep`]). Skips rows of the
-    /// current partition that were not read.
+    /// Searches for the next partition, in one short search (see [`EntryStep`]). If the end of the current
+    /// partition was not read, another short search comes first, and the rest of its rows is skipped.
     ///
     /// # Errors
     /// See [`RowScan::search_row`].
@@ -146,8 +147,8 @@ impl<'s> RowScan<'s> {
     }
 
     /// Searches for the next row of the current partition, visible or not, in one short search (see
-    /// [`EntryStep`]). Returns [`RowStep::Row`], [`RowStep::Passed`] with a key of the partition,
-    /// or [`RowStep::Done`].
+    /// [`EntryStep`]). Returns [`RowStep::Row`], [`RowStep::Passed`] (with a key of the partition, or
+    /// `None`), or [`RowStep::Done`].
     ///
     /// # Errors
     /// If the store cannot read an entry, or if a key is damaged.
@@ -169,8 +170,8 @@ impl<'s> RowScan<'s> {
         Ok(self.row_of(entry)?.map_or(RowStep::Done, RowStep::Row))
     }
 
-    /// Reads on until it finds a visible row of the current partition, and returns whether there is
-    /// one. `partition` is the current partition.
+    /// Reads on until it finds a visible row of the current partition, which `partition` is. Returns false if
+    /// none of the rows that were not read yet is visible.
     ///
     /// # Errors
     /// As [`RowScan::next_row`], and if an operand is damaged.
@@ -205,8 +206,8 @@ impl<'s> RowScan<'s> {
         })
     }
 
-    /// Returns an entry as a row of the current partition. If it belongs to another partition, or at the
-    /// end of the range (`None`), the current partition ends.
+    /// Returns an entry as a row of the current partition. If the entry belongs to another partition, or is
+    /// `None`, because the range has ended, ends the current partition and returns `None`.
     #[inline]
     fn row_of(&mut self, entry: Option<Entry>) -> Result<Option<StoredRow>> {
         match entry {
@@ -247,7 +248,7 @@ impl<'s> RowScan<'s> {
         }
     }
 
-    /// Skips the rows of the current partition.
+    /// Skips the rows of the current partition that were not read.
     fn skip_rows(&mut self) -> Result<()> {
         // Many partitions end here, and opening the range again costs more than a short search.
         if matches!(self.search_row()?, RowStep::Done) {

@@ -20,8 +20,8 @@ pub enum Source<'s> {
 }
 
 impl<'s> Source<'s> {
-    /// Returns the time that expiries are compared with, in seconds since 1970. For computed rows it
-    /// is `now_us`.
+    /// Returns the time that expiries are compared with, in seconds since 1970. For a table of the store it
+    /// is the time at which the reader reads; for computed rows it is `now_us`, in microseconds since 1970.
     pub fn read_time_s(&self, now_us: i64) -> i64 {
         match self {
             Self::Stored(reader, ..) => {
@@ -47,8 +47,9 @@ impl<'s> Source<'s> {
         }
     }
 
-    /// Returns the operands of two keys, the smaller key first. The read ends once `enough` returns
-    /// true; the operands then lack the older sources.
+    /// Returns the operands of two keys, the smaller key first; `None` for a key without one. A read of the
+    /// store may go from its newest part (memtables and runs) to the oldest, and end once `enough` returns
+    /// true: the operands then lack the writes in older parts.
     ///
     /// # Errors
     /// If the store cannot read a key.

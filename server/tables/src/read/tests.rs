@@ -7,7 +7,7 @@ use ebb_model::types::CqlType;
 
 use super::*;
 
-/// The time that the clock of a test shows at first, in seconds since 1970.
+/// The time at which the tests read, in seconds since 1970. It is also the local time of deletions.
 const NOW_S: i64 = 1_700_000_000;
 
 /// Returns the table `t (k int, c int, s text STATIC, a int, b text, PRIMARY KEY (k, c))`.
@@ -43,7 +43,7 @@ fn clustering(schema: &TableSchema, c: i32) -> Vec<u8> {
     clustering
 }
 
-/// Writes a column into a row at a timestamp.
+/// Writes the value "text" of a column into a row, at a timestamp.
 fn cell(row: &mut RowBuilder<'_>, schema: &TableSchema, column: &str, timestamp: i64) {
     let cell = Cell {
         timestamp,

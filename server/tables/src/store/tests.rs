@@ -13,7 +13,7 @@ use crate::survey::{CREATIONS_TABLE, StoredTable};
 
 const SYSTEM: &str = "ebb_system";
 
-/// The expected content of the store: by keyspace, its record and the records of its tables.
+/// The expected content of the store: for each keyspace its record, and the records of its tables by name.
 type Model = BTreeMap<String, (Vec<u8>, BTreeMap<String, Vec<u8>>)>;
 
 struct Fixture {

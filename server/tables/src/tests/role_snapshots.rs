@@ -7,7 +7,8 @@ use super::*;
 
 const ADA: u64 = 17;
 
-/// Returns a catalog with the keyspace `app`, and the role `ada`, which may hold `max` snapshots.
+/// Returns a catalog with the keyspace `app`, and the role `ada`, which may have at most `max` snapshots;
+/// any number if `max` is `None`.
 fn with_role(disk: &MemDisk, max: Option<u32>) -> Catalog {
     let catalog = open(disk).unwrap();
     apply(&catalog, CHANGES[0]).unwrap();
@@ -134,8 +135,8 @@ fn a_deleted_snapshot_leaves_nothing_to_a_later_one_of_its_name() {
     }
 }
 
-/// Records are found by sequence number. A hold (a snapshot that ebb keeps for itself) has the
-/// number of the snapshot that it was made from.
+/// The record of a deleted snapshot is found by the snapshot's sequence number. A hold (a snapshot that
+/// ebb keeps for itself) has the number of the snapshot that it was made from.
 #[test]
 fn a_deleted_hold_leaves_the_record_of_its_snapshot() {
     let catalog = with_role(&MemDisk::new(), Some(1));
@@ -232,7 +233,7 @@ fn a_record_of_a_role_that_lists_its_snapshots_is_split_when_it_is_read() {
 
 /// Checks that an old record of a role, which lists the role's snapshots, is replaced by one
 /// without the list and a record for each existing snapshot. This happens when the database is
-/// opened, or, if the record is damaged then, once it is restored.
+/// opened, or, with `is_restored`, once a record that was damaged at the opening is restored.
 fn is_split(is_restored: bool) {
     let disk = MemDisk::new();
     let catalog = with_role(&disk, Some(2));

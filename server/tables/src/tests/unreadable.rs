@@ -46,7 +46,7 @@ fn is_refused(result: Result<bool>) -> bool {
     )
 }
 
-/// At the next start such a table was once dropped with its rows.
+/// Regression: the next start dropped a table whose record was lost, with its rows.
 #[test]
 fn a_table_whose_record_is_lost_keeps_its_rows_and_is_served_again_with_the_record() {
     let disk = MemDisk::new();
@@ -163,9 +163,9 @@ fn add_role(catalog: &Catalog, name: &str) {
     assert!(catalog.roles().change(changed).unwrap().unwrap());
 }
 
-/// Regression: a server that had lost records of objects in service, because an operator gave up a damaged
-/// block, did not write them again. The next start took a table out of service, read another one with an
-/// older schema, and found neither the keyspace nor the role.
+/// Regression: an operator accepted the loss of a damaged block with records of objects in service, and the
+/// server did not write these records again. The next start took a table out of service, read another one
+/// with an older schema, and found neither the keyspace nor the role.
 #[test]
 fn lost_records_of_objects_in_service_are_written_again() {
     let disk = MemDisk::new();
@@ -269,8 +269,8 @@ fn records_of_unreadable_objects_are_never_written_again() {
     assert_eq!(unreadable(&catalog).len(), 3);
 }
 
-/// Regression: an index could get the name of an index of an unreadable table. When that table was restored,
-/// it took the name, and the healthy table was out of service.
+/// Regression: an index could get the name of an index of an unreadable table. Once the unreadable table
+/// was restored, it kept the name, and the table with the newer index went out of service.
 #[test]
 fn no_table_goes_out_of_service_for_an_index_of_a_table_that_becomes_readable() {
     let disk = MemDisk::new();
@@ -542,7 +542,7 @@ fn a_role_is_in_service_again_without_a_start_once_its_record_is_readable() {
     assert!(state.roles().get("bad").is_some() && state.roles().get("ada").is_some());
 }
 
-/// The record of one role once kept everything from being served.
+/// Regression: if the record of one role was unreadable, nothing in the database was served.
 #[test]
 fn a_role_that_cannot_be_read_is_out_of_service_alone_until_it_is_dropped() {
     let disk = MemDisk::new();
@@ -777,7 +777,7 @@ fn a_read_that_the_system_refuses_is_no_damage() {
     assert!(refused > 0);
 }
 
-/// The table cannot be read at the snapshot, although its current record is whole.
+/// The record of the table is unreadable in the snapshot, and the current record is readable.
 #[test]
 fn a_snapshot_is_read_without_the_table_that_cannot_be_read() {
     let disk = MemDisk::new();

@@ -10,7 +10,7 @@ use ebb_model::schema::Indexed;
 use super::row::OperandWriter;
 use super::times::WriteTimes;
 
-/// A value; `None` is a deletion.
+/// The new value of a cell or an element; `None` deletes it.
 type Value<'v> = Option<Cow<'v, [u8]>>;
 
 /// The columns that one write changes in a row, or the static columns that it changes in a partition.
@@ -25,7 +25,7 @@ enum Column<'v> {
     Cell(Value<'v>),
     Collection {
         deletion: Option<Deletion>,
-        /// The elements of the collection, by path.
+        /// The elements that the write sets or deletes, by path (the key of a cell in the collection).
         elements: BTreeMap<Vec<u8>, Entry<'v>>,
     },
 }
@@ -37,8 +37,8 @@ struct Entry<'v> {
 }
 
 impl Column<'_> {
-    /// Returns the values that one write gives to this column: one, or each element of a
-    /// collection. Deletions are left out.
+    /// Returns the values that the write sets in this column: that of its cell, or those of the
+    /// elements of a collection. Deletions are left out.
     fn values(&self) -> impl Iterator<Item = Indexed<'_>> {
         let (cell, elements) = match self {
             Self::Cell(value) => (value.as_deref(), None),
@@ -70,7 +70,8 @@ impl<'v> RowBuffer<'v> {
         self.columns.insert(column, Column::Cell(value));
     }
 
-    /// Returns the value that the write sets in a column that is stored as one cell.
+    /// Returns the value that the write sets in a column that is stored as one cell; `None` if the
+    /// write deletes the cell or leaves it unchanged.
     pub fn value(&self, column: u32) -> Option<&[u8]> {
         match self.columns.get(&column) {
             Some(Column::Cell(value)) => value.as_deref(),
@@ -78,14 +79,15 @@ impl<'v> RowBuffer<'v> {
         }
     }
 
-    /// Deletes the elements of a collection that are older than the write, to replace them.
+    /// Deletes those elements of a collection that are older than the write, as an assignment does
+    /// before it sets the new elements. The elements of the write itself stay.
     pub fn clear_older(&mut self, column: u32) {
         if let Some(deletion) = self.times.older_deletion() {
             *self.collection(column).0 = Some(deletion);
         }
     }
 
-    /// Deletes all elements of a collection.
+    /// Deletes all elements of a collection that are not newer than the write.
     pub fn clear(&mut self, column: u32) {
         let deletion = self.times.deletion();
         *self.collection(column).0 = Some(deletion);
@@ -93,8 +95,8 @@ impl<'v> RowBuffer<'v> {
 
     /// Sets or deletes an element of a collection. Of several changes of one path, the winner is
     /// the one that would win between separate writes of the same timestamp. `original` is the map
-    /// key or set member as it was written, if it cannot be decoded from the path; a deletion has
-    /// none.
+    /// key or set member as the client wrote it, if it cannot be decoded from the path. A deletion
+    /// ignores `original`.
     pub fn element(
         &mut self,
         column: u32,
@@ -114,9 +116,9 @@ impl<'v> RowBuffer<'v> {
         elements.insert(path, Entry { original, value });
     }
 
-    /// Returns the elements that a collection will have after the write, as values by paths.
-    /// `before` contains the elements that the collection has now, by ascending path. `charge` is
-    /// called for each element.
+    /// Returns the elements that a collection will have after the write: the value of each by its
+    /// path. `before` contains the elements that the collection has now, by ascending path. `charge`
+    /// is called before each element of `before` and of the write is processed.
     ///
     /// # Errors
     /// The error of `charge`.
@@ -175,7 +177,8 @@ impl<'v> RowBuffer<'v> {
         }
     }
 
-    /// Returns whether the write sets a value in any column: then the row exists.
+    /// Returns whether the write sets a value in any column. If so, the row exists after the write,
+    /// even without a row marker.
     pub fn has_values(&self) -> bool {
         let mut columns = self.columns.values();
         columns.any(|column| column.values().next().is_some())

@@ -15,12 +15,13 @@ pub fn delete_row(times: &WriteTimes, out: &mut Vec<u8>) -> Result<(), RowError>
     row.finish()
 }
 
-/// Appends the header operand that deletes a partition.
+/// Appends the operand for the header of a partition that deletes the partition.
 pub fn delete_partition(times: &WriteTimes, out: &mut Vec<u8>) {
     HeaderBuilder::new(out).deletion(times.deletion());
 }
 
-/// Appends the header operand that deletes ranges of encoded clusterings in a partition.
+/// Appends the operand for the header of a partition that deletes rows of the partition: those whose
+/// encoded clusterings lie in one of `ranges`.
 ///
 /// # Errors
 /// If the ranges take 4 GiB or more.

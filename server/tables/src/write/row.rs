@@ -9,8 +9,8 @@ use ebb_model::types::{TypeError, elements};
 
 use super::times::WriteTimes;
 
-/// Returns the values of a clustering as one tuple, if the key of their row does not determine them: 1.0
-/// and 1.00 have the same key.
+/// Returns the values of a clustering as one tuple, if they cannot be decoded from the key of the row
+/// (1.0 and 1.00 have the same key). Returns `None` if they can.
 pub fn original_clustering<'v>(
     layout: &KeyLayout,
     values: impl Iterator<Item = &'v [u8]> + Clone,
@@ -20,7 +20,7 @@ pub fn original_clustering<'v>(
     (!is_in_key).then(|| elements::build_tuple(values.map(Some)))
 }
 
-/// Writes the operand of a row or of static columns, by ascending ids of columns.
+/// Writes the operand of a row or of static columns. The caller writes the columns by ascending id.
 #[derive(Debug)]
 pub struct OperandWriter<'o> {
     pub(super) row: RowBuilder<'o>,
@@ -64,8 +64,8 @@ impl<'o> OperandWriter<'o> {
     }
 
     /// Writes a column as an assignment: if it has several cells, the older ones are deleted. The
-    /// elements of a list get the places (the sort keys) that they would have if the request had
-    /// been made at the write's timestamp.
+    /// sort keys of a list's elements are derived from the write's timestamp instead of the current
+    /// time.
     ///
     /// # Errors
     /// If the value is invalid for the column's type.

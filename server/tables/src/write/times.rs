@@ -14,8 +14,8 @@ pub struct WriteTimes {
 }
 
 impl WriteTimes {
-    /// Returns the times of a write whose clock shows its timestamp, with values that do not
-    /// expire.
+    /// Returns the times of a write at the time `timestamp_us`, whose values do not expire. Grace
+    /// periods begin at the same time.
     pub fn at(timestamp_us: i64) -> Self {
         Self {
             timestamp_us,
@@ -24,8 +24,8 @@ impl WriteTimes {
         }
     }
 
-    /// Returns the deletion of everything that is older than the write. It is `None` if the write has
-    /// the least of all timestamps.
+    /// Returns the deletion of everything that is older than the write; `None` if nothing can be older,
+    /// because the write has the least valid timestamp (`i64::MIN + 1`).
     pub fn older_deletion(&self) -> Option<Deletion> {
         let timestamp = self.timestamp_us - 1;
         (timestamp > i64::MIN).then_some(Deletion {
@@ -42,7 +42,7 @@ impl WriteTimes {
         }
     }
 
-    /// Returns the cell of a value, or the deletion of a cell if there is no value.
+    /// Returns a cell with the value and the times of this write. Without a value, the cell is a tombstone.
     #[inline]
     pub(super) fn cell<'v>(&self, value: Option<&'v [u8]>) -> Cell<'v> {
         let lifetime = match (value, self.expiry()) {

@@ -27,7 +27,7 @@ impl CsvFields {
     /// Splits `record`, given without a line end. An empty record has one empty field.
     ///
     /// # Errors
-    /// If `record` is not exactly one record; it then has no fields.
+    /// If `record` is not exactly one well-formed record. [`Self::len`] is then 0.
     pub fn parse(&mut self, record: &[u8]) -> Result<(), CsvProblem> {
         self.text.clear();
         self.ends.clear();
@@ -109,13 +109,13 @@ impl CsvFields {
         self.ends.len()
     }
 
-    /// Returns whether the last record has no fields, because it was malformed.
+    /// Returns whether there are no fields: the last record was malformed, or there was none yet.
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
 
-    /// Returns the text of a field of the last record, without its quotes. The first field has the
-    /// index 0.
+    /// Returns the text of a field of the last record, without its quotes; `None` if the record has
+    /// no field with this index. The first field has the index 0.
     pub fn get(&self, at: usize) -> Option<&[u8]> {
         let end = *self.ends.get(at)?;
         let start = at.checked_sub(1).map_or(0, |before| self.ends[before]);
@@ -203,13 +203,14 @@ mod tests {
         assert_eq!(fields.get(1), None);
     }
 
-    /// Returns random text of the bytes that have a meaning in CSV.
+    /// Returns random text, mostly of bytes that have a meaning in CSV.
     fn drawn(rng: &mut ChaCha8Rng, bytes: usize) -> Vec<u8> {
         let byte = |_| b"\"\",,\n\rax "[rng.random_range(0..9)];
         (0..bytes).map(byte).collect()
     }
 
-    /// Returns the end and the fields of the record that [`Machine`] finds at the start of `text`.
+    /// Returns the record that [`Machine`] finds at the start of `text`: the offset of its end, and its
+    /// fields. `None` if it is malformed.
     fn first(text: &[u8]) -> Option<(usize, Vec<Vec<u8>>)> {
         let mut machine = Machine::new(CsvDialect::default());
         let end = machine.scan(text).ok()?;

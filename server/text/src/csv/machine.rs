@@ -32,7 +32,8 @@ enum State {
 pub(crate) struct Machine {
     dialect: CsvDialect,
     state: State,
-    /// True if the previous byte was a delimiter, or there is no previous byte.
+    /// In the state `Unquoted`: true if the previous byte was a delimiter, or there is no previous
+    /// byte. A quote then opens a field.
     is_field_start: bool,
     /// The number of bytes of the record so far.
     bytes: usize,
@@ -164,17 +165,18 @@ impl Machine {
         is_open.then(|| self.opened_at.unwrap_or_default())
     }
 
-    /// Returns the number of searched bytes, up to the line end that was found.
+    /// Returns the number of searched bytes. Once the record's end was found, this is the length of the
+    /// record without its line end.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Returns the number of fields that have begun.
+    /// Returns the number of the record's fields that have begun so far, at least 1.
     pub(crate) fn fields(&self) -> usize {
         self.delimiters + 1
     }
 
-    /// Returns whether any field so far was in quotes.
+    /// Returns whether a quote has opened a field in the bytes that were searched so far.
     pub(crate) fn has_quotes(&self) -> bool {
         self.opened_at.is_some()
     }

@@ -23,11 +23,11 @@ pub use write::{push_field, push_fields, push_record, record};
 /// The format of the records of a CSV file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CsvDialect {
-    /// The byte between two fields: ASCII, and neither a quote nor a line end.
+    /// The byte between two fields: ASCII, and neither a quote nor a line end nor NUL.
     pub delimiter: u8,
     /// Accepts malformed quotes as text: a quote inside a field that does not begin with one, and
-    /// all text after a closing quote, belong to the field. An unclosed quote takes the rest of the
-    /// file.
+    /// all text after a closing quote, belong to the field. A field whose quote is not closed extends to
+    /// the end of the file.
     pub lenient_quotes: bool,
 }
 
@@ -42,7 +42,7 @@ impl Default for CsvDialect {
 }
 
 impl CsvDialect {
-    /// Returns whether `delimiter` can separate fields.
+    /// Returns whether `delimiter` can separate fields: see [`CsvDialect::delimiter`].
     pub fn is_delimiter(delimiter: u8) -> bool {
         delimiter.is_ascii() && !matches!(delimiter, b'"' | b'\n' | b'\r' | 0)
     }

@@ -2,8 +2,8 @@
 
 use std::collections::HashSet;
 
-/// Returns an error message if two columns have the same name, because the name would be ambiguous.
-/// One column without a name is accepted, because it can be referred to by its number.
+/// Returns an error message if two columns have the same name, because the name would be ambiguous;
+/// otherwise `None`. One column may have an empty name, because it can be referred to by its number.
 pub fn problem_of_names(names: &[String]) -> Option<String> {
     let mut seen = HashSet::new();
     let double = names.iter().find(|name| !seen.insert(*name))?;

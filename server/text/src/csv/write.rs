@@ -6,7 +6,8 @@ use super::CsvFields;
 const MARK: &[u8] = "\u{feff}".as_bytes();
 
 /// Appends a field to a record, in quotes if it needs them, and a comma before it unless the record
-/// is empty. A record of one empty field becomes `""`, so that its line is not empty.
+/// is empty. An empty first field is written as `""`: if it stays the only field, the line of the record
+/// must not be empty.
 pub fn push_field(record: &mut Vec<u8>, field: &[u8]) {
     if record.is_empty() && field.is_empty() {
         record.extend_from_slice(b"\"\"");
@@ -47,7 +48,7 @@ pub fn push_record(to: &mut Vec<u8>, fields: &CsvFields) {
     }
 }
 
-/// Returns the record of these fields.
+/// Returns the CSV record of these fields, as [`push_field`] writes them.
 pub fn record<F: AsRef<[u8]>>(fields: impl IntoIterator<Item = F>) -> Vec<u8> {
     let mut record = Vec::new();
     for field in fields {

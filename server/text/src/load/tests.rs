@@ -447,7 +447,7 @@ fn is_disk_full(error: &LoadError) -> bool {
     }
 }
 
-/// A control that cancels the load at the first report of a phase. The flag is set once it has cancelled.
+/// A control that cancels the load at the first report of a phase. The flag is true from that report on.
 struct CancelIn(LoadPhase, AtomicBool);
 
 impl LoadControl for CancelIn {

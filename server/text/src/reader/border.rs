@@ -28,19 +28,18 @@ use crate::csv::{CsvDialect, Machine};
 /// The number of bytes per read.
 const BLOCK_BYTES: usize = 64 << 10;
 
-/// To find the border after an offset, a search may read a limited number of bytes from there: the
-/// distance from the last known border to the offset, divided by this number. If these bytes contain
-/// no quotes, they may not show whether they lie in a field in quotes; then the file is read from the
-/// known border on. With this bound, all borders of such a file together cost about one reading of it.
+/// Limits the bytes that a search for the border after an offset reads from the offset on: to the distance
+/// from the last known border to the offset, divided by this number. If these bytes do not show whether
+/// they lie in a field in quotes, because they contain no quotes, the search reads the file from the known
+/// border on. With this limit, the searches for all borders of such a file read it about once.
 const SEARCH_SHARE: u64 = 8;
 
-/// The assumed maximal length of a record where a likely start of a record is enough, as in a sample:
-/// see [`likely_border`]. A sample looks at dozens of places, and reads about this much at each of
-/// them.
+/// The maximal length of a record that [`likely_border`] assumes. It is small because a sample calls
+/// [`likely_border`] at dozens of places, and each call may read about this many bytes.
 const LIKELY_RECORD_BYTES_MAX: u64 = 128 << 10;
 
 /// Returns the offset of the first record at or after `at` in a file of `file_bytes` bytes; the end of
-/// the file if there is none. `known` must be the offset of a record before `at`.
+/// the file if there is none. `known` must be the offset of a record at or before `at`.
 ///
 /// # Errors
 /// If the file cannot be read.
@@ -55,9 +54,9 @@ pub fn record_border(
 }
 
 /// Returns the probable offset of the first record at or after `at` in a file of `file_bytes` bytes.
-/// Reads only bytes from `at` on: few of them, unless a line is longer. Returns the end of the file if
-/// no line begins there. The offset may lie inside a long field in quotes, so the caller must expect
-/// malformed records.
+/// Reads at most a few hundred KiB from about `at` on, unless a line is longer. Returns the end of the file
+/// if no line begins at or after `at`. The returned offset may lie inside a long field in quotes, so the
+/// caller must expect malformed records.
 ///
 /// # Errors
 /// If the file cannot be read.
@@ -119,8 +118,8 @@ impl<'a, F: ReadAt + ?Sized> Search<'a, F> {
         self.walk(known, at, dialect)
     }
 
-    /// Guesses the start of the first record at or after `at`, by reading only the bytes after
-    /// `at`.
+    /// Returns the probable start of the first record at or after `at`: see the function
+    /// [`likely_border`].
     fn likely_border(&self, at: u64, kind: RecordKind) -> io::Result<u64> {
         if at == 0 {
             return Ok(0);
@@ -168,9 +167,9 @@ impl<'a, F: ReadAt + ?Sized> Search<'a, F> {
         }
     }
 
-    /// Returns the first border (start of a record) at or after `line`, the start of a line, found
-    /// by reading about `bytes_max` bytes from `line` on. `None` if these bytes do not show whether
-    /// `line` begins a record or lies in a field in quotes.
+    /// Returns the first border (start of a record) at or after `line`, the start of a line. Reads
+    /// only from `line` on, and returns `None` if about `bytes_max` bytes do not show that `line`
+    /// lies in a field in quotes, or that it does not. If it does, reads on to the next border.
     fn guess(&self, line: u64, dialect: CsvDialect, bytes_max: u64) -> io::Result<Option<u64>> {
         let mut outside = Reading::new(Machine::new(dialect), dialect, line, line);
         let mut inside = Reading::new(Machine::inside_quotes(dialect), dialect, line, line);
@@ -200,7 +199,8 @@ impl<'a, F: ReadAt + ?Sized> Search<'a, F> {
     }
 
     /// Returns the first border (start of a record) at or after `at`, by reading all records from
-    /// `known`, the start of a record, on.
+    /// `known`, the start of a record, on. If one of them is malformed, returns the start of the first
+    /// line at or after `at`.
     fn walk(&self, known: u64, at: u64, dialect: CsvDialect) -> io::Result<u64> {
         let mut buffer = vec![0; self.block_bytes];
         let mut place = known;
@@ -242,7 +242,8 @@ struct Reading {
     /// The first start of a record at or after `from`; `None` until it is found. The record with
     /// which the reading began does not count, because its start is only assumed.
     border: Option<u64>,
-    /// True if the bytes refute the hypothesis: they are malformed, or the record would be too long.
+    /// True if the bytes refute the hypothesis: if it were true, they would be malformed, or a
+    /// record would be too long.
     is_refuted: bool,
 }
 
@@ -290,8 +291,9 @@ impl Reading {
         }
     }
 
-    /// Notes that the file ends at the offset `place`. A record that ended with a CR ends there,
-    /// and a quote that is still open refutes the hypothesis.
+    /// Notes that the file ends at the offset `place`. If the last byte was the CR of a line end, no LF
+    /// follows it, and `place` counts as the start of a record. A quote that is still open refutes the
+    /// hypothesis.
     fn end(&mut self, place: u64) {
         if self.after_cr {
             self.begin_record(place);

@@ -8,7 +8,8 @@ const MARK: &[u8] = b"\xef\xbb\xbf";
 /// The maximal length of a byte order mark, in bytes.
 pub(super) const MARK_BYTES_MAX: usize = 4;
 
-/// The byte order marks of other encodings. The one of UTF-32 begins with the one of UTF-16.
+/// The byte order marks of other encodings than UTF-8. UTF-32 comes first, because its little-endian mark
+/// begins with that of UTF-16.
 const FOREIGN_MARKS: [(&[u8], &str); 4] = [
     (b"\xff\xfe\0\0", "UTF-32"),
     (b"\0\0\xfe\xff", "UTF-32"),
@@ -25,7 +26,8 @@ pub(crate) fn mark_bytes(start: &[u8]) -> usize {
     }
 }
 
-/// Returns the encoding of the byte order mark at the start of a text, unless it is UTF-8.
+/// Returns the encoding of the byte order mark at the start of a text; `None` if the mark is that of
+/// UTF-8, or there is no mark.
 pub(super) fn foreign_encoding(start: &[u8]) -> Option<&'static str> {
     let found = FOREIGN_MARKS
         .iter()
@@ -33,8 +35,9 @@ pub(super) fn foreign_encoding(start: &[u8]) -> Option<&'static str> {
     found.map(|&(_, encoding)| encoding)
 }
 
-/// Returns the first error if `text` is not UTF-8 without NUL: the place of the wrong byte, and a
-/// message. A character that is cut off at the end counts as an error.
+/// Checks that `text` is UTF-8 and has no NUL. If not, returns the index of a wrong byte (the first NUL,
+/// otherwise the first byte that is not UTF-8) and a message. A character that is cut off at the end
+/// counts as an error.
 pub(crate) fn problem_of(text: &[u8]) -> Option<(usize, String)> {
     if let Some(at) = memchr(0, text) {
         let problem = "it has a NUL byte: this is a binary file, or text in UTF-16, to be \

@@ -39,7 +39,7 @@ fn damaged(problem: &'static str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, DamagedGzip(problem))
 }
 
-/// Returns the message if `error` is about damaged compressed text.
+/// Returns the message if `error` is about damaged compressed text; otherwise `None`.
 pub(super) fn problem_of(error: &io::Error) -> Option<String> {
     let damaged = error.get_ref()?.downcast_ref::<DamagedGzip>()?;
     Some(damaged.to_string())

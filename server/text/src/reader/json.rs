@@ -8,8 +8,8 @@ use serde::de::IgnoredAny;
 /// `serde_json` for values.
 pub(super) const NESTING_MAX: usize = 127;
 
-/// Checks that `text`, which is UTF-8, is one object. Members may have the same name; the last one
-/// wins, as everywhere in ebb.
+/// Checks that `text`, which is UTF-8, is one JSON object. Several members may have the same name: all
+/// readers in ebb take the last of them.
 ///
 /// # Errors
 /// A message about the problem.
@@ -23,7 +23,7 @@ pub(super) fn check_object(text: &[u8]) -> Result<(), String> {
     check_depth_and_strings(text).map_err(|why| no_object(&why))
 }
 
-/// Returns the message of `error` without the place: the line is always the first.
+/// Returns the message of `error` with the place as "at byte N", without the line, which is always 1.
 fn message_of(error: &serde_json::Error) -> String {
     let message = error.to_string();
     let place = format!(" at line {} column {}", error.line(), error.column());
@@ -33,7 +33,8 @@ fn message_of(error: &serde_json::Error) -> String {
     }
 }
 
-/// Checks the rules that `serde_json` does not enforce for ignored values. `text` is JSON.
+/// Checks two rules that `serde_json` does not enforce for ignored values: the nesting has at most
+/// [`NESTING_MAX`] levels, and no string has half of a surrogate pair. `text` is JSON.
 fn check_depth_and_strings(text: &[u8]) -> Result<(), String> {
     let (mut at, mut depth) = (0, 0_usize);
     while let Some(&byte) = text.get(at) {
@@ -53,7 +54,8 @@ fn check_depth_and_strings(text: &[u8]) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns the end of the string whose text begins at `at`: the place of its closing quote.
+/// Returns the index of the closing quote of the string whose text begins at `at`. Returns a message if
+/// an escape in it is half of a surrogate pair.
 fn string_end(text: &[u8], mut at: usize) -> Result<usize, String> {
     loop {
         let rest = text.get(at..).unwrap_or_default();
@@ -76,7 +78,7 @@ fn string_end(text: &[u8], mut at: usize) -> Result<usize, String> {
     }
 }
 
-/// Returns the UTF-16 code unit of the escape `\uXXXX` at `at`.
+/// Returns the UTF-16 code unit of the escape `\uXXXX` at `at`; `None` if no such escape begins there.
 fn escaped_unit(text: &[u8], at: usize) -> Option<u16> {
     let digits = text.get(at..)?.strip_prefix(b"\\u")?.get(..4)?;
     u16::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()

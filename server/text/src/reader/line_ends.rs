@@ -7,13 +7,13 @@ use memchr::{memchr2, memchr2_iter};
 /// The number of bytes per read when lines are counted.
 const READ_BYTES: usize = 64 << 10;
 
-/// Returns the offset of the first line end in `bytes`.
+/// Returns the offset of the first line end in `bytes`; `None` without one.
 pub(super) fn find(bytes: &[u8]) -> Option<usize> {
     memchr2(b'\n', b'\r', bytes)
 }
 
-/// Returns the length of the line end at `at`. `None` if it is a CR at the end of `bytes`, unless
-/// `is_last`: the next byte may be its LF.
+/// Returns the length of the line end at `at`. Returns `None` if it is a CR at the end of `bytes` and more
+/// bytes may follow (`is_last` is false): the next byte may be an LF that belongs to it.
 pub(super) fn length(bytes: &[u8], at: usize, is_last: bool) -> Option<usize> {
     match (bytes[at], bytes.get(at + 1)) {
         (b'\r', Some(b'\n')) => Some(2),

@@ -29,13 +29,14 @@ pub enum RecordKind {
 /// A record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Record<'a> {
-    /// The offset of the record's first byte in the text.
+    /// The offset of the record's first byte in the whole text, also if only a part is read.
     pub offset: u64,
     /// The line in which the record begins. The line at which reading began is 1.
     pub line: u64,
     /// The text of the record without its line end.
     pub text: &'a [u8],
-    /// The bytes from the end of the previous record to the end of this one, line ends included.
+    /// The number of bytes from the end of the previous record to the end of this one: blank lines
+    /// before it and line ends count.
     pub bytes: u64,
 }
 
@@ -76,7 +77,7 @@ pub struct Records<'a> {
     line: u64,
     has_begun: bool,
     is_at_end: bool,
-    /// The number of fields that each CSV record must have.
+    /// The number of fields that each CSV record must have; `None` until the first record sets it.
     fields: Option<usize>,
     record_bytes_max: usize,
 }
@@ -188,8 +189,8 @@ impl<'a> Records<'a> {
         self
     }
 
-    /// Sets the required number of fields of each CSV record. The default is the number of the
-    /// first record.
+    /// Sets the number of fields that each CSV record must have. `None`, the default: as many as the
+    /// first record has.
     #[must_use]
     pub fn with_fields(mut self, fields: Option<usize>) -> Self {
         self.fields = fields;
@@ -200,7 +201,7 @@ impl<'a> Records<'a> {
     ///
     /// # Errors
     /// If the source cannot be read, ends before the end of the part, or contains a malformed
-    /// record. No further record is read then.
+    /// record. The caller must not read on after an error.
     pub fn read(&mut self) -> Result<Option<Record<'_>>, RecordError> {
         let begin = self.offset;
         if !self.has_begun {
@@ -232,7 +233,8 @@ impl<'a> Records<'a> {
         }))
     }
 
-    /// Skips the byte order mark of a text.
+    /// Skips the byte order mark at the start of the text. Returns an error if it is that of another
+    /// encoding than UTF-8.
     fn begin(&mut self) -> Result<(), RecordError> {
         self.has_begun = true;
         if self.offset > 0 {
@@ -296,7 +298,8 @@ impl<'a> Records<'a> {
         &self.buffer[self.unread.start..][..found.text_bytes]
     }
 
-    /// Checks the content of a record.
+    /// Checks that a record is UTF-8 without NUL, that a JSON line is an object, and that a CSV record has
+    /// the required number of fields.
     fn check(&mut self, found: &Found) -> Result<(), RecordError> {
         let text = self.text(found);
         if let Some((at, problem)) = encoding::problem_of(text) {

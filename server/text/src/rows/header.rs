@@ -17,7 +17,7 @@ pub(crate) struct Columns {
 /// Reads the names of the columns from the first record; `None` for a file without records.
 ///
 /// # Errors
-/// If the record is malformed, or repeats a column name.
+/// If the record cannot be read, is malformed, or repeats a column name.
 pub(super) fn header(
     records: &mut Records<'_>,
     fields: &mut CsvFields,
@@ -38,8 +38,8 @@ pub(super) fn header(
     }))
 }
 
-/// Returns the index of a column, from 0. `column` is its name, or its number from 1. If a file
-/// should have a header but has no record, every name is accepted.
+/// Returns the index of a column, from 0. `column` is its name or its number, from 1; a name has
+/// priority. If a file should have a header but has no record, every name is accepted.
 ///
 /// # Errors
 /// If there is no such column. Without a header, columns have no names, only numbers, and every

@@ -5,12 +5,12 @@ use std::collections::HashMap;
 
 use serde_json::value::RawValue;
 
-/// Returns the value at `path` in the object `line`. `path` is the name of a member, or the names
-/// of nested members with dots between them. A string is returned as its text, other JSON as it is
-/// written, so that numbers keep all digits.
+/// Returns the value at `path` in the object `line`. `path` is the name of a member (which may contain
+/// dots), or the names of nested members with dots between them. A string is returned as its text, other
+/// JSON as it is written, so that numbers keep all digits.
 ///
 /// # Errors
-/// A message, if there is no value, or null.
+/// A message, if the value is missing or null, or if `line` is no JSON object.
 pub(super) fn text_at(line: &[u8], path: &str) -> Result<Vec<u8>, String> {
     let found = serde_json::from_slice::<Object<'_>>(line).and_then(|object| object.text_at(path));
     match found {

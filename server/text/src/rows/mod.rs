@@ -34,7 +34,7 @@ pub(super) struct Row {
     pub(super) value: Vec<u8>,
     /// The line in which the row begins, from 1.
     pub(super) line: u64,
-    /// The number of bytes that the row takes in the file, line end included.
+    /// The number of bytes of text that the row takes, decompressed: see [`Record::bytes`].
     pub(super) text_bytes: u64,
 }
 
@@ -42,16 +42,17 @@ pub(super) struct Row {
 pub(super) struct Rows<'a> {
     records: Records<'a>,
     key: Key,
-    /// The splitter of CSV records.
+    /// The splitter of CSV records; `None` for other formats.
     fields: Option<CsvFields>,
     columns: Option<Columns>,
 }
 
 /// The source of a row's key.
 enum Key {
-    /// The row's line: these bytes are the start of the key, and the line number follows.
+    /// The number of the line in which the row begins. These bytes precede the number in the key.
     Line(Vec<u8>),
-    /// The field of a CSV record at this place.
+    /// The field of a CSV record with the index `at`, from 0. `column` is the name or number that the
+    /// user gave, for errors.
     Field { at: usize, column: String },
     /// The member of the JSON object with this name, or path of names.
     Member(String),
@@ -60,7 +61,8 @@ enum Key {
 /// Returns the rows of `file`. `source` returns its content, decompressed.
 ///
 /// # Errors
-/// If the header is malformed, or lacks the key column.
+/// If the start of `source` cannot be read, if the header is malformed or lacks the key column, or if a
+/// key column is required of lines of text.
 pub(super) fn rows<'a>(
     file: &TextFile,
     format: TextFormat,
@@ -102,7 +104,8 @@ pub(super) fn rows<'a>(
 }
 
 impl Rows<'_> {
-    /// Replaces `row` by the next row; false at the end. After an error no further row is read.
+    /// Replaces `row` by the next row. Returns false if there is none. The caller must not read on
+    /// after an error.
     pub(super) fn read(&mut self, row: &mut Row) -> Result<bool, Problem> {
         let Some(record) = self.records.read()? else {
             return Ok(false);
@@ -155,7 +158,8 @@ fn split(record: &Record<'_>, fields: &mut CsvFields) -> Result<(), Problem> {
     parsed.map_err(|problem| Problem::bad(record.line, problem.to_string()))
 }
 
-/// Appends the key of a line: `docs/wal.md:000000000012`.
+/// Replaces `key` by the key of a line, for example `docs/wal.md:000000000012`. Returns an error if `line`
+/// is above [`LINES_MAX`].
 fn write_line_key(key: &mut Vec<u8>, prefix: &[u8], line: u64) -> Result<(), Problem> {
     use std::io::Write as _;
 
@@ -169,7 +173,7 @@ fn write_line_key(key: &mut Vec<u8>, prefix: &[u8], line: u64) -> Result<(), Pro
     Ok(())
 }
 
-/// Refuses a key, read from a column, that is empty or longer than the store permits.
+/// Returns an error if `key`, the value of the key column, is empty or longer than the store permits.
 fn check_key(key: &[u8], column: &str, line: u64) -> Result<(), Problem> {
     if key.is_empty() {
         let what = format!("column {column:?}, which is the key, is empty");

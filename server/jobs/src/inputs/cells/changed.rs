@@ -55,8 +55,8 @@ pub(super) struct Compared<'t> {
     pub(super) pace: TaskPace<'t>,
 }
 
-/// The keys of a table in a range whose rows are to be compared, or to be copied as they were published. The
-/// keys ascend, and each occurs once.
+/// The keys, in a range of the keys of a table, whose rows are to be compared, or to be copied as they were
+/// published. The keys ascend, and each occurs once.
 struct KeysToCompare<'r> {
     changed: Peekable<ChangedKeys>,
     rewritten: Peekable<Rewritten<'r>>,
@@ -125,8 +125,8 @@ impl<'r> KeysToCompare<'r> {
         Ok(least.cloned())
     }
 
-    /// Removes the least of the remaining keys and returns its item, if `is_wanted` returns true for the
-    /// key; otherwise returns `None`.
+    /// Removes the least of the remaining keys and returns its item, if `is_wanted` returns true for the key.
+    /// Otherwise removes nothing and returns `None`, as after the last key.
     fn next_if(
         &mut self,
         is_wanted: impl FnOnce(&Bytes) -> bool,
@@ -309,7 +309,7 @@ impl Compared<'_> {
 
     /// Compares the static columns of a partition at both snapshots, and writes a record of their change to
     /// `differences`. `headers` contains these columns. With `is_rewritten`, they are written again even if
-    /// they have not changed.
+    /// they have not changed. Does nothing if no static columns are published.
     fn compare_statics(
         &self,
         cql: &CqlCells,
@@ -328,7 +328,8 @@ impl Compared<'_> {
     }
 
     /// Compares all rows of the partition whose keys begin with `prefix` at both snapshots, as far as they
-    /// lie in the range `piece`, and writes their records to `differences`.
+    /// lie in the range `piece`, and writes their records to `differences`. Removes the keys of the partition
+    /// from `keys`.
     fn compare_rows(
         &self,
         cql: &CqlCells,
@@ -478,10 +479,10 @@ impl CqlCells {
         RowScan::open(source, &self.schema, from, to).map_err(of_table)
     }
 
-    /// Returns the partition to which the stored key `key` (of its header or of one of its rows) belongs, for
-    /// the columns of the records of rows. Values that have expired by the read time of `table` are left out.
-    /// `header` is the stored header of the partition (its deletions and static columns); `None` if there is
-    /// none.
+    /// Returns the partition to which the stored key `key` (of its header or of one of its rows) belongs,
+    /// with the columns that are published for its rows. Values that have expired by the read time of `table`
+    /// are left out. `header` is the stored header of the partition (its deletions and static columns);
+    /// `None` if there is none.
     fn partition_at<'p>(
         &'p self,
         table: &SnapshotTable,
@@ -530,7 +531,7 @@ impl<'p> VisibleRows<'p> {
         Ok(rows)
     }
 
-    /// Returns the key and the cells of the current row.
+    /// Returns the key and the cells of the current row; `None` after the last row.
     fn row(&self) -> Option<(&Bytes, &[u8])> {
         self.key.as_ref().map(|key| (key, self.cells.bytes()))
     }

@@ -24,7 +24,6 @@ pub(crate) enum Change {
     Removed,
 }
 
-/// All changes.
 const ALL: [Change; 5] = [
     Change::None,
     Change::Added,
@@ -59,7 +58,8 @@ impl Change {
         }
     }
 
-    /// Returns whether the newest publication contains a copy of the row that must be removed.
+    /// Returns whether the previous publication contains a version of the row, which this
+    /// publication must remove.
     pub(crate) fn has_old(self) -> bool {
         matches!(self, Self::Replaced | Self::Rewritten | Self::Removed)
     }

@@ -21,7 +21,8 @@ use crate::records::{Column, RecordFormat};
 #[derive(Debug)]
 pub struct CqlText {
     schema: Arc<TableSchema>,
-    /// The time as of which values count as expired, in seconds since 1970.
+    /// The time at which the table is read, in seconds since 1970. Values that have expired by then are not
+    /// written.
     read_time_s: i64,
     /// The columns that are written: first those of the primary key, then the other selected ones. The
     /// index of a column is its slot.
@@ -164,9 +165,9 @@ impl CqlText {
         Ok(partition)
     }
 
-    /// Writes the key and the value of a row to `to`, where [`partition`](Self::partition) has written
-    /// the texts of the partition key and the static columns, which all rows of `partition` share.
-    /// Returns false if the row does not exist.
+    /// Writes the key and the value of a row to `to`, where [`partition`](Self::partition) has written the
+    /// texts of the partition key and the static columns, which all rows of `partition` share. Returns false
+    /// if no row is visible at the read time: it is deleted or has expired.
     pub(super) fn write_row(
         &self,
         partition: &ProjectedPartition<'_>,

@@ -77,7 +77,7 @@ impl DataFile {
     }
 
     /// Opens the records of the part of the file with the byte range `part`, which must begin and
-    /// end at borders of records.
+    /// end at borders of records. For a compressed file, opens all records, whatever `part` is.
     pub(super) fn records(
         &self,
         part: Range<u64>,

@@ -474,7 +474,8 @@ fn files_of_formats_that_are_not_read_are_refused_as_what_they_are() {
     }
 }
 
-/// Regression: at each place, a sample read up to 64 MiB more, and failed at a malformed record.
+/// Regression: at each place, a sample read up to 64 MiB to find the start of a record, and it
+/// failed at a malformed record.
 #[test]
 fn a_sample_of_csv_passes_over_what_is_malformed_and_leaves_it_to_the_reader() {
     let place = Place::new();

@@ -49,7 +49,8 @@ impl Fixture {
     }
 }
 
-/// Reads an input. Returns the keys of each split, and the bytes that the split states.
+/// Reads an input. Returns for each split the keys of its rows, and the bytes of their keys and
+/// values.
 fn read(input: &SnapshotInput) -> Vec<(Vec<u64>, u64)> {
     let splits = input.splits().unwrap();
     let read = |split: &Split| {

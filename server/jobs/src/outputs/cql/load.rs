@@ -59,7 +59,7 @@ impl CqlLoad {
     ///
     /// # Errors
     /// If there is no such table, if the table lacks one of `columns`, if `columns` lacks a column of the
-    /// primary key, or if the table has indexes or counters.
+    /// primary key or has a column twice, or if the table has indexes or counters.
     pub fn begin(
         catalog: Arc<Catalog>,
         (keyspace, name): (&str, &str),

@@ -21,7 +21,8 @@ use crate::records::{self, RecordFormat};
 pub(super) struct RowPlan {
     schema: Arc<TableSchema>,
     partition: Vec<Target>,
-    /// The fields for the clustering columns; empty if only static columns are written.
+    /// The fields for the clustering columns; empty if the table has none, or if only static columns are
+    /// written.
     clustering: Vec<Target>,
     /// The fields for the static columns, each with the id of its column, ascending.
     statics: Vec<(u32, Target)>,
@@ -89,9 +90,9 @@ impl RowPlan {
         Self::of_columns(&schema, &found, &names)
     }
 
-    /// Creates a plan for rows whose fields are, in their order, values of these columns of a table of
-    /// `schema`. No column may come twice. `names` are the names that the rows have for these
-    /// columns, for errors. If only static columns are written, rows need no clustering columns.
+    /// Creates a plan for rows whose fields are, in their order, values of the columns `found` of a table of
+    /// `schema`. No column may come twice. `names` are the names that the rows have for these columns, for
+    /// errors. If only static columns are written, rows need no clustering columns.
     ///
     /// # Errors
     /// When rows lack a column of the primary key, or when a column cannot be written.
@@ -330,10 +331,13 @@ fn values_of(
     Ok(out)
 }
 
-/// Returns the definition of a table for rows with the format `rows`. Columns have the
-/// declared type if there is one and it is not user-defined, else decimal for numbers and
-/// text for anything else. The first column of the rows' key is the partition key, and the
-/// others are clustering columns.
+/// Returns the definition of a table for rows with the format `rows`. A column has its declared type, except
+/// a counter or a user-defined type. Otherwise the type of a column is decimal for numbers and text for
+/// anything else. The first column of the rows' key is the partition key, and the others are clustering
+/// columns.
+///
+/// # Errors
+/// When the rows have no key.
 pub(super) fn definition(
     keyspace: &str,
     name: &str,

@@ -49,7 +49,7 @@ impl WaitingWriter {
     }
 }
 
-/// Returns a writer of files that the table of `db` can ingest.
+/// Returns a writer that makes files in `directory` that `table` can ingest.
 pub(super) fn sorted_writer(
     db: &Db,
     table: &CqlTable,

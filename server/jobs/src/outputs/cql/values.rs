@@ -64,8 +64,8 @@ impl Target {
     }
 }
 
-/// A row of text. A field that is missing or empty is null, except for a text or blob in
-/// the primary key.
+/// A row of text. A field that is missing or empty is null; in the primary key, such a field is an
+/// empty value if the column is a text, an ascii or a blob.
 impl RowValues for Fields {
     fn value(&self, target: &Target) -> Result<Value<'_>, String> {
         let Some(field) = self.get(target.field).filter(|field| !field.is_empty()) else {
@@ -101,7 +101,7 @@ impl RowValues for Fields {
 }
 
 /// A row of values that are valid for the types of their columns, except that the elements of sets
-/// and maps may be in any order.
+/// and maps may be in any order and may occur several times.
 impl RowValues for [Option<Vec<u8>>] {
     fn value(&self, target: &Target) -> Result<Value<'_>, String> {
         let value = self.get(target.field).and_then(Option::as_deref);
@@ -112,7 +112,8 @@ impl RowValues for [Option<Vec<u8>>] {
         self.value(target)
     }
 
-    /// Returns false: a row of a file is never one of static columns only.
+    /// Returns false: if a row of a file has a null in a clustering column, this is an error, even
+    /// if the row has static values.
     fn is_missing(&self, _target: &Target) -> bool {
         false
     }

@@ -7,14 +7,15 @@ use xxhash_rust::xxh3::xxh3_128;
 use super::super::PinMax;
 use super::Note;
 
-/// The pins of a target, each of which keeps a snapshot of a table readable. A table has one for its newest
-/// publication there, and one for a publication that is under way.
+/// The pins of a target, each of which keeps a snapshot of a table readable. A table has at most two: one for
+/// its newest publication in the target, and one for a publication that is under way.
 #[derive(Debug, Clone)]
 pub(in crate::publish) struct TargetPins {
     pub(in crate::publish) db: Db,
-    /// The location of the target. It identifies the pin of a table even without the URL of the catalog,
-    /// because a table at a location is committed by one catalog only, or without any. Readers of the target
-    /// see a pinned snapshot if its sequence number is that in the origin of the table's newest publication.
+    /// The location of the target. The name of a pin is made from this location and the table, without the
+    /// URL of a catalog: only one catalog, or none, commits the table at a location. The pin of a table's
+    /// newest publication is of use only if its snapshot has the sequence number and the read time in the
+    /// origin of that publication.
     pub(in crate::publish) location: String,
     pub(in crate::publish) max: PinMax,
 }
@@ -38,8 +39,9 @@ impl TargetPins {
     }
 
     /// Pins a snapshot of a table at the beginning of its publication, in addition to the pin of the newest
-    /// publication. If rows of the table are lost meanwhile, the store releases this pin, so that
-    /// [`renew`](Self::renew) does not find it.
+    /// publication. If the store drops rows of the table meanwhile because it cannot read them, it releases
+    /// this pin, so that [`renew`](Self::renew) does not find it. If pins are turned off, only releases the
+    /// pin of an earlier publication that did not end.
     ///
     /// # Errors
     /// The errors of the store, for example that the snapshot no longer exists.

@@ -534,7 +534,8 @@ fn rows_with_empty_elements_are_written_again() {
     assert_eq!(store.rows("t", "main", &written), rows);
 }
 
-/// Regression: the address was read as one of IPv4, so tables with such keys were published in full each time.
+/// Regression: an IPv4-mapped IPv6 address was read back as an IPv4 address, so tables with such keys were
+/// published in full each time.
 #[test]
 fn a_row_is_found_by_an_ipv4_mapped_address_in_its_key() {
     let store = Store::new();
@@ -638,9 +639,9 @@ fn a_publisher_of_changes_that_was_overtaken_names_the_other_publisher() {
     assert_eq!(store.metadata("t").snapshots.len(), 2);
 }
 
-/// The store releases the pins (kept snapshots) of a table before it gives up rows of the table as
-/// lost. A publication under way must then make no pin of its own, and must fail if it has compared
-/// with the snapshot of such a pin.
+/// The store releases the pins (kept snapshots) of a table before it drops rows of the table that it cannot
+/// read. A publication that is under way must then not pin its own snapshot at its end. If it has compared
+/// with a snapshot whose pin was released, it must fail.
 #[test]
 fn a_pin_that_goes_during_a_publication_is_not_made_at_its_end_and_not_compared_with() {
     let store = Store::new();

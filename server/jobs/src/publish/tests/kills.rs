@@ -17,11 +17,12 @@ use crate::publish::job;
 /// The Iceberg tables that are published.
 const TABLES: [&str; 3] = ["t", "t_static", "u"];
 
-/// The names of three days. The writes of a day insert and overwrite rows of both tables; those of later
-/// days than the first also delete a row.
+/// The names of three days. The writes of each day insert new rows and overwrite existing ones, in both
+/// tables. From the second day on they also delete a row of `t`.
 const DAYS: [&str; 3] = ["monday", "tuesday", "wednesday"];
 
-/// The snapshots that an Iceberg table has: the sequence number of each, by its tag.
+/// The snapshots that an Iceberg table has: the sequence number of each, by its tag. The entry `main` is the
+/// newest one.
 type Tags = BTreeMap<String, u64>;
 
 /// A database with two tables, the first of which has static columns, and a target in memory.
@@ -147,7 +148,7 @@ impl Shop {
         published.unwrap();
     }
 
-    /// Returns for each Iceberg table the snapshots that it has.
+    /// Returns the snapshots of each of the Iceberg tables [`TABLES`].
     fn tags(&self) -> [Tags; 3] {
         TABLES.map(|table| {
             let Some(metadata) = newest_metadata(&self.lake, table) else {
@@ -306,8 +307,8 @@ fn a_second_publication_that_is_killed_or_loses_an_answer_is_finished_by_the_nex
     }
 }
 
-/// The record of an earlier, completed publication is of the snapshot that the tag named before. It
-/// must be removed before the tag of the first table moves.
+/// The completion record of an earlier publication is of the snapshot that the tags named until now. A
+/// publication that moves the tags must remove this record before it moves the tag of the first table.
 #[test]
 fn no_record_is_there_while_some_tables_have_a_tag_that_moves() {
     stop_at_calls(&Event::Kill, &["monday"], |shop| {
@@ -322,9 +323,9 @@ fn no_record_is_there_while_some_tables_have_a_tag_that_moves() {
     });
 }
 
-/// Publishes the snapshot `tuesday` many times, always to a new target. Each time, a second publisher
-/// publishes the snapshot `rival` just before one of the first publisher's calls to the target, a later call
-/// than the time before.
+/// Publishes the snapshot `tuesday` many times, always to a new target. During each of these publications, a
+/// second publisher publishes the snapshot `rival`: just before a call of the first publisher to the target,
+/// each time before a later call.
 fn meet_at_calls(rival: &'static str) {
     let options = PublishRequest::default();
     for call in places() {

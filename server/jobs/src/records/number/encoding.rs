@@ -57,8 +57,9 @@ impl Number {
         (scale <= SCALE_MAX).then(|| Self::small(mantissa, scale))
     }
 
-    /// Writes the number to `to`: the scale in the first byte, and the mantissa, two's complement LE,
-    /// in all remaining bytes (16 at most). Returns false if the mantissa does not fit there.
+    /// Writes the number to `to`: the scale in the first byte, and the mantissa, two's complement LE, in
+    /// all remaining bytes (16 at most). Returns false if the number does not fit there; `to` may then
+    /// contain a part of it.
     pub fn encode_fixed(&self, to: &mut [u8]) -> bool {
         let (Form::Small { mantissa, scale }, Some((to_scale, to_mantissa))) =
             (&self.0, to.split_first_mut())

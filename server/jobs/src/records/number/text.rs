@@ -7,8 +7,8 @@ use bigdecimal::num_bigint::{BigInt, Sign};
 
 use super::{DIGITS_MAX, EXPONENT_MAX, Form, Number, NumberProblem, SCALE_MAX};
 
-/// A number is written without an exponent if it has at most this many digits before the
-/// point.
+/// A number that ends in zeros before the point is written with an exponent if it has more than
+/// this many digits there, zeros included.
 const PLAIN_DIGITS_MAX: i64 = 40;
 
 /// A number is written with an exponent if it has more than this many zeros between the point
@@ -106,8 +106,8 @@ fn parse_exponent(text: &[u8]) -> Result<i64, NumberProblem> {
 }
 
 impl Number {
-    /// Returns three things: whether the number is negative, its digits without zeros at either
-    /// end, and the exponent in `0.DIGITS * 10^exponent`. Zero has no digits.
+    /// Returns three things: whether the number is negative, its significant digits (without zeros
+    /// at either end), and the exponent in `0.DIGITS * 10^exponent`. Zero has no digits.
     pub(super) fn digits(&self) -> (bool, String, i64) {
         let (is_negative, mut digits, scale) = match &self.0 {
             Form::Small { mantissa, scale } => {

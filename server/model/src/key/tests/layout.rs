@@ -199,7 +199,8 @@ fn keys_beyond_the_limit_are_refused_in_cassandras_words() {
     assert!(key.len() <= 256 << 10);
 }
 
-/// No clustering value grows beyond the engine's bound on keys.
+/// A key with the longest value of any clustering type (64 KiB), whose ordered form is longer than
+/// the value, stays within the engine's limit on keys (256 KiB).
 #[test]
 fn the_longest_keys_of_any_type_fit_the_engine() {
     for (ty, value) in [

@@ -1,7 +1,7 @@
 use crate::key::{PartitionKey, Token, hash3_x64_128};
 
-/// Expected values from Cassandra and the tests of drivers; keys with bytes above 127 in the tail
-/// differ from the usual Murmur3.
+/// The expected values come from Cassandra and from the tests of drivers. Cassandra's hash differs
+/// from the usual Murmur3 if one of the bytes after the last whole block of 16 is above 127.
 #[test]
 fn tokens_are_cassandras() {
     for (key, token) in [
@@ -46,8 +46,8 @@ fn composite_keys_are_hashed_in_their_serialized_form() {
     assert_eq!(key.token(), Token::of(key.as_bytes()));
 }
 
-/// A key of 16 bytes can be found for any hash; this one has the least hash, which is reserved for
-/// "before all partitions".
+/// For any hash, a key of 16 bytes can be computed that has it. The key of this test has the least
+/// hash, which cannot be its token: `Token::MIN` means "before all partitions".
 #[test]
 fn the_least_hash_is_the_greatest_token() {
     let key = key_that_hashes_to(1 << 63);
@@ -55,8 +55,9 @@ fn the_least_hash_is_the_greatest_token() {
     assert_eq!(Token::of(&key), Token::MAX);
 }
 
-/// Returns the key of one block whose hash has the first half `h1`, by inverting the hash. The
-/// second half is chosen as zero before the last addition.
+/// Returns a key of 16 bytes, one block, whose 128-bit hash has the first half `h1`. Many keys do:
+/// this one results if the hash is computed backwards from a second half that is 0 before the last
+/// addition.
 fn key_that_hashes_to(h1: u64) -> [u8; 16] {
     let inverse = |odd: u64| {
         (0..6).fold(odd, |x, _| {

@@ -115,9 +115,9 @@ fn the_form_of_many_decimals_is_given_up_between_two_of_them() {
     assert_eq!((given_up, calls), (Err("given up"), 11));
 }
 
-/// Regression: the decimals of a set were computed from their paths, each for milliseconds, without a
-/// look at the statement's time limit. A number with the least scale keeps its zeros, so a form of ten
-/// bytes may have as many digits as a long one.
+/// Regression: a read of a set decoded the decimals in the paths of its elements, each for
+/// milliseconds, without a check of the statement's time limit. A decimal with the least scale
+/// (-2^31) keeps its trailing zeros, so even a form of ten bytes may decode to thousands of digits.
 #[test]
 fn decimals_are_charged_before_they_are_decoded() {
     let decimal = parse("decimal");
@@ -265,7 +265,8 @@ fn random_bytes_decode_to_valid_values_or_errors() {
     );
 }
 
-/// The zeros of a number with the scale -2147483648 stay: there is no lesser scale.
+/// A decimal with the scale -2147483648 keeps its trailing zeros: without them, it would need a
+/// lesser scale, and there is none.
 #[test]
 fn the_least_scale_keeps_its_zeros() {
     let ty = parse("decimal");

@@ -12,7 +12,8 @@ fn refs(values: &[Vec<u8>]) -> Vec<&[u8]> {
     values.iter().map(Vec::as_slice).collect()
 }
 
-/// Compares two tuples by value, up to the length of the shorter one.
+/// Compares two clusterings column by column, up to the length of the shorter one. Each column is
+/// compared in the ascending order of its type, even if it sorts descending.
 fn compare(columns: &[ClusteringColumn], a: &[Vec<u8>], b: &[Vec<u8>]) -> Ordering {
     columns
         .iter()

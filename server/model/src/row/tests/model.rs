@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::super::{Deletion, Expiry};
 
-/// A written value.
+/// One write of a cell or of an element of a collection: a value or a tombstone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Value {
     pub(super) timestamp: i64,
@@ -106,7 +106,8 @@ pub(super) fn deleted_above(header: &[HeaderFact], clustering: &[u8]) -> Option<
     timestamps.max()
 }
 
-/// Returns the facts of the static row, and the deletion that covers it.
+/// Returns the facts of the static row, and the timestamp of the partition's latest deletion, which
+/// covers it.
 pub(super) fn static_row(header: &[HeaderFact]) -> (Vec<Fact>, Option<i64>) {
     let facts = header.iter().filter_map(|fact| match fact {
         HeaderFact::Static(fact) => Some(fact.clone()),

@@ -12,7 +12,8 @@ fn bytes(purged: Purged, before: &[u8]) -> Option<Vec<u8>> {
     }
 }
 
-/// Merges later writes into the result of a purge, as the engine does.
+/// Merges `late`, a write after the purge, into the result of a purge, as the engine does. If the
+/// purge left nothing, `late` is the result.
 fn with_late(
     purged: &Option<Vec<u8>>,
     late: &[u8],

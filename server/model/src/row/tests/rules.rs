@@ -207,8 +207,8 @@ fn a_deletion_removes_the_single_cell_of_a_column_that_became_a_collection() {
     assert_eq!(merge_rows(&old, &deleted_before), mixed);
 }
 
-/// Returns a set, list or map of the live elements b"x" and b"y" (their stored, ordered forms). The
-/// client wrote b"y" as b"Y!", so this original is stored as well.
+/// Returns a row operand whose column 1 is a collection. At second 10, its live elements have the
+/// paths b"x" and b"y"; the client wrote b"y" as b"Y!", so this original is stored as well.
 fn collection() -> Vec<u8> {
     row(5, |row| {
         row.begin_collection(1, Some(deletion(4, 10)));

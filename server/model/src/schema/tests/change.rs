@@ -42,8 +42,8 @@ fn every_column_is_found_at_its_place() {
     }
 }
 
-/// Cells of the dropped column may still be stored: its id stays reserved, and it gets back the
-/// cells from after the drop.
+/// Cells of a dropped column may still be stored, so its id stays reserved. When the column is
+/// added again, its cells from after the drop are visible.
 #[test]
 fn a_column_that_comes_back_has_its_id_and_newer_cells() {
     let table = table();
@@ -147,7 +147,7 @@ fn a_column_of_single_cells_does_not_come_back_as_a_collection() {
     );
 }
 
-/// Regression: a dropped column with a frozen collection was refused as a blob.
+/// Regression: a dropped column of a frozen collection could not be added again as a blob.
 #[test]
 fn a_dropped_column_comes_back_as_a_blob_unless_its_values_have_a_fixed_length() {
     for (old, is_accepted) in [

@@ -187,7 +187,8 @@ fn invalid_tables_are_refused_in_cassandras_words() {
     }
 }
 
-/// Regression: a clustering column could be named twice in a row, and the second order was ignored.
+/// Regression: CLUSTERING ORDER BY could name a clustering column twice, and the second order was
+/// ignored.
 #[test]
 fn an_order_longer_than_the_clustering_is_invalid() {
     for (clustering, message) in [

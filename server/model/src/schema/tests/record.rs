@@ -18,7 +18,8 @@ fn a_record_is_read_without_any_other() {
     assert!(other.with_table(table).is_err());
 }
 
-/// Existing records must stay readable, so this text does not come from the tested code.
+/// The text of this record is fixed, and not the result of the tested code: existing records must
+/// stay readable.
 #[test]
 fn the_record_is_what_older_versions_wrote() {
     let text = r#"{"format":1,"keyspace":"ks","table":"t","id":"00000000-0000-0000-0000-000000000007","types":[{"name":"p","fields":[["a","int"]]}],"columns":[{"id":0,"name":"k","type":"int","kind":"partition_key","position":0,"descending":false},{"id":1,"name":"c","type":"frozen<p>","kind":"clustering","position":0,"descending":true}],"dropped":[{"id":2,"name":"v","type":"text","kind":"regular","dropped_us":9}],"next_column_id":3,"options":{"additional_write_policy":"99p","bloom_filter_fp_chance":"0.01","caching":{"keys":"ALL","rows_per_partition":"NONE"},"cdc":"false","comment":"","compaction":{"class":"org.apache.cassandra.db.compaction.SizeTieredCompactionStrategy","max_threshold":"32","min_threshold":"4"},"compression":{"chunk_length_in_kb":"16","class":"org.apache.cassandra.io.compress.LZ4Compressor"},"crc_check_chance":"1.0","dclocal_read_repair_chance":"0.0","default_time_to_live":"0","extensions":{},"gc_grace_seconds":"3600","max_index_interval":"2048","memtable":"default","memtable_flush_period_in_ms":"0","min_index_interval":"128","read_repair":"BLOCKING","speculative_retry":"99p"}}"#;

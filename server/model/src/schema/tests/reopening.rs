@@ -44,8 +44,8 @@ fn reopened(schema: &Schema) -> Schema {
     Schema::new(keyspaces)
 }
 
-/// ALTER TYPE once checked types only, so a table that used one got a record that no start could
-/// decode.
+/// Regression: ALTER TYPE checked the types that use the altered one, but not the tables, so a
+/// table got a record that no start could decode.
 #[test]
 fn alter_type_refuses_what_create_table_refuses_in_the_same_words() {
     let list = CqlType::list(CqlType::Int);
@@ -216,7 +216,8 @@ fn a_change_that_the_next_start_could_not_read_is_refused() {
     assert!(refused.contains("keyspace ks could not"), "{refused}");
 }
 
-/// Returns the keyspace `ks` of a record in which one text is replaced by another.
+/// Returns the keyspace `ks` as decoded from its record after each `from` in the record is replaced
+/// by `to`.
 fn damaged(schema: &Schema, from: &str, to: &str) -> KeyspaceSchema {
     let record = String::from_utf8(schema.keyspace("ks").unwrap().encode()).unwrap();
     assert!(record.contains(from), "{record}");
@@ -355,8 +356,8 @@ fn an_object_that_cannot_be_read_is_named_and_dropped_and_nothing_takes_its_name
     dropped.create_keyspace(keyspace).unwrap();
 }
 
-/// The old table of a snapshot uses a type that was dropped later. Drivers once got a column of a type
-/// that its keyspace did not have.
+/// A table of a snapshot may use a type that was dropped or altered later. Regression: drivers got
+/// a column of a type that the keyspace of the snapshot did not have.
 #[test]
 fn a_keyspace_of_the_past_has_the_types_of_its_tables() {
     let schema = schema();
@@ -372,8 +373,9 @@ fn a_keyspace_of_the_past_has_the_types_of_its_tables() {
     assert!(types.iter().eq(before));
 }
 
-/// Returns the table `t` of `columns` with the user's type "int", and its record from an earlier
-/// version.
+/// Returns the table `t` with the key column `k int` and with `columns`, in a keyspace with a
+/// user-defined type called "int". Also returns the table's record as an earlier version wrote it,
+/// with `int` as the name of this type.
 fn of_an_earlier_version(columns: &[(&str, CqlType)]) -> (TableSchema, String) {
     let schema = with_type(&schema(), "int", &[("a", CqlType::Text)]);
     let mut definition = definition(&["k int"], &["k"], &[]);
@@ -387,7 +389,8 @@ fn of_an_earlier_version(columns: &[(&str, CqlType)]) -> (TableSchema, String) {
     (table, record.replace(r#"\"int\""#, "int"))
 }
 
-/// A column of the user's type was once decoded as one of the native type.
+/// Regression: a column of a user-defined type called "int" was decoded as one of the native type
+/// `int`.
 #[test]
 fn a_record_that_spells_a_users_type_like_a_native_one_is_read_right_or_refused() {
     let users = with_type(&schema(), "int", &[("a", CqlType::Text)]);
@@ -417,7 +420,8 @@ fn a_record_that_spells_a_users_type_like_a_native_one_is_read_right_or_refused(
     }
 }
 
-/// If the types differed, ALTER TYPE would change the meaning of stored values.
+/// If a table had another form of a type than its keyspace, ALTER TYPE would change the meaning of
+/// stored values.
 #[test]
 fn a_table_and_its_keyspace_have_the_same_types_or_the_table_is_out_of_service() {
     let before = with_type(&schema(), "u", &[("a", CqlType::Int)]);

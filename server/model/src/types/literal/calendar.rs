@@ -43,7 +43,8 @@ pub fn add_months(days: i64, months: i64) -> i64 {
     first_of(month) + day.min(len) - 1
 }
 
-/// Takes between `least` and `most` digits off the front.
+/// Takes the digits at the front of `text` off, and returns their number; `None` if there are fewer
+/// than `least` or more than `most`. No digits at all, if `least` allows that, are 0.
 fn digits(text: &mut &str, least: usize, most: usize) -> Option<i64> {
     let len = text.bytes().take_while(u8::is_ascii_digit).count();
     if len < least || len > most {
@@ -80,8 +81,8 @@ fn take_iso_date(text: &mut &str) -> Option<(i64, i64, i64)> {
     Some((if is_negative { -year } else { year }, month, day))
 }
 
-/// Takes the date of a date and time off the front: `y-m-d`, where each part may have any number of
-/// digits.
+/// Takes the date of a date and time off the front: `y-m-d`, where each part has one to nine digits
+/// and the year is at least 1.
 fn take_short_date(text: &mut &str) -> Option<(i64, i64, i64)> {
     let year = digits(text, 1, 9).filter(|&year| year > 0)?;
     take(text, '-')?;
@@ -98,7 +99,7 @@ fn strict_days_of((year, month, day): (i64, i64, i64)) -> Option<i64> {
 }
 
 /// Returns the days since 1970-01-01 of a date. Days up to 31 that a month lacks become its last
-/// day.
+/// day. `None` if the month is not from 1 to 12 or the day not from 1 to 31.
 fn smart_days_of((year, month, day): (i64, i64, i64)) -> Option<i64> {
     let day = Some(day).filter(|day| (1..=31).contains(day))?;
     (28..=day.max(28))
@@ -125,8 +126,8 @@ fn take_time(text: &mut &str) -> Option<i64> {
     (hours < 24 || nanos == DAY_NS).then_some(nanos)
 }
 
-/// Parses all of `text` as a zone, `Z`, `UTC` or `+02:00`, and returns the offset from UTC in
-/// milliseconds.
+/// Parses all of `text` as a zone, and returns the offset from UTC in milliseconds. A zone is `Z`,
+/// `UTC`, `GMT`, an offset such as `+02:00`, `+0200` or `+02`, or both. An empty text is UTC.
 fn zone(text: &str) -> Option<i64> {
     let mut rest = text.trim_start_matches(' ');
     for name in ["UTC", "GMT", "Z", "z"] {
@@ -163,7 +164,7 @@ fn is_number(text: &str) -> bool {
     !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit())
 }
 
-/// Parses a `date`: `yyyy-mm-dd`, or the number of the day.
+/// Parses a `date`: `yyyy-mm-dd`, or the number of the day, where 2^31 is 1970-01-01.
 pub(super) fn parse_date(text: &str) -> Result<u32, TypeError> {
     let refuse = |message: String| Err(TypeError::new(message));
     if is_number(text) {
@@ -195,7 +196,7 @@ pub(super) fn parse_date(text: &str) -> Result<u32, TypeError> {
     }
 }
 
-/// Parses a `time`: `hh:mm:ss`, or nanoseconds since midnight.
+/// Parses a `time`: `hh:mm:ss`, perhaps with a fraction of a second, or nanoseconds since midnight.
 pub(super) fn parse_time(text: &str) -> Result<i64, TypeError> {
     let (nanos, refusal) = if is_number(text) {
         let refusal = format!("Unable to make long (for time) from: '{text}'");
@@ -265,7 +266,7 @@ fn at(days: i64, nanos: i64, zone_text: &str) -> Option<i64> {
     ms.checked_sub(zone(zone_text)?)
 }
 
-/// Prints a `date` as a literal: quoted, or as a number if the year does not have four digits.
+/// Prints a `date` as a literal: quoted, or as a number if the year is not from 0 to 9999.
 pub(super) fn print_date(date: u32) -> String {
     match date_of(i64::from(date) - EPOCH) {
         (year @ 0..=9999, month, day) => format!("'{year:04}-{month:02}-{day:02}'"),
@@ -273,7 +274,7 @@ pub(super) fn print_date(date: u32) -> String {
     }
 }
 
-/// Prints a `time` as a literal.
+/// Prints a `time` as a literal: quoted, or in nanoseconds if it is not within a day.
 pub(super) fn print_time(nanos: i64) -> String {
     if !(0..DAY_NS).contains(&nanos) {
         return nanos.to_string();
@@ -283,8 +284,7 @@ pub(super) fn print_time(nanos: i64) -> String {
     format!("'{hours:02}:{minutes:02}:{:02}.{nanos:09}'", seconds % 60)
 }
 
-/// Prints a `timestamp` as a literal: quoted, or in milliseconds if the year does not have four
-/// digits.
+/// Prints a `timestamp` as a literal: quoted, or in milliseconds if the year is not from 1 to 9999.
 pub(super) fn print_timestamp(ms: i64) -> String {
     let of_day = ms.rem_euclid(DAY_MS);
     match date_of(ms.div_euclid(DAY_MS)) {

@@ -8,9 +8,9 @@ use crate::types::{TypeError, vint};
 /// A `duration`. The parts that are not zero have the same sign.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Duration {
-    /// Years and months.
+    /// The years and months, in months.
     pub months: i32,
-    /// Weeks and days.
+    /// The weeks and days, in days.
     pub days: i32,
     /// Hours and smaller units, in nanoseconds.
     pub nanos: i64,

@@ -22,7 +22,8 @@ impl CqlType {
     /// empty text as false for a boolean.)
     ///
     /// # Errors
-    /// Cassandra's messages; always for collections and user-defined types.
+    /// Cassandra's messages, if the text is no value of the type. A collection or user-defined type
+    /// always returns an error.
     pub fn parse_value(&self, text: &str) -> Result<Vec<u8>, TypeError> {
         // Not for tuples: their empty text is that of the first component.
         if text.is_empty() && self.is_native() && self.validate(&[]).is_ok() {

@@ -204,7 +204,9 @@ fn print_integer(value: &[u8]) -> Option<String> {
     (value.len() <= DIGITS_BYTES_MAX).then(|| BigInt::from_signed_bytes_be(value).to_string())
 }
 
-/// Prints a `decimal` with a point if it then needs at most 30 zeros, otherwise with an exponent.
+/// Prints a `decimal`: without an exponent if its scale is not negative and at most 30 zeros stand
+/// between the point and the digits, otherwise with an exponent. `None` if it has too many digits
+/// to be printed in bounded time.
 fn print_decimal(value: &[u8]) -> Option<String> {
     const ZEROS_MAX: usize = 30;
     let (scale, unscaled) = split_decimal(value)?;

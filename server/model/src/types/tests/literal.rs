@@ -462,7 +462,8 @@ fn printing_is_charged_for_each_number_and_ends_with_the_error_of_a_charge() {
     }
 }
 
-/// For every native type, the literal of a value parses to an equal value.
+/// For each native type but `duration` and `counter`, the literal of a value parses to an equal
+/// value.
 #[test]
 fn a_literal_is_read_back_to_the_value() {
     with_rng("a_literal_is_read_back_to_the_value", |mut rng| {

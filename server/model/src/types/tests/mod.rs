@@ -30,8 +30,9 @@ pub(crate) fn parse(text: &str) -> CqlType {
     CqlType::parse(text, &|name| (name == "address").then(address)).unwrap()
 }
 
-/// Returns types that are allowed for keys, elements of sets and keys of maps: every native one and
-/// some nested ones.
+/// Returns types whose values have an ordered form: every native one but `duration` and `counter`,
+/// and some nested ones. (The nested ones that contain a duration are not allowed in a primary
+/// key.)
 pub(crate) fn ordered_types() -> Vec<CqlType> {
     let nested = [
         "frozen<list<decimal>>",

@@ -5,7 +5,7 @@ use rand::RngExt;
 use super::with_rng;
 use crate::types::{CqlType, sort_once, sort_stable};
 
-/// Returns the values with their indexes.
+/// Returns the bytes of each value, big endian, with the value's index.
 fn numbered(values: &[i32]) -> Vec<(usize, [u8; 4])> {
     let values = values.iter().map(|value| value.to_be_bytes());
     values.enumerate().collect()

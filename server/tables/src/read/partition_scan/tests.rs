@@ -10,7 +10,7 @@ use super::*;
 use crate::read::Projection;
 use crate::read::tests::schema;
 
-/// A selection of rows with clusterings of one byte.
+/// Returns a random selection of rows, all of whose clusterings are one byte from 0 to 9.
 fn selection(random: &mut ChaCha8Rng) -> Rows {
     let bounds: Vec<u8> = (0..10).filter(|_| random.random_bool(0.4)).collect();
     match random.random_range(0..3) {

@@ -53,7 +53,7 @@ struct Expected {
     rows: Vec<Entry>,
 }
 
-/// Computes the expected result from all entries.
+/// Computes the expected result of a scan from `from` to before `to`, from all entries.
 fn expected(stored: &[Entry], from: &[u8], to: Option<&[u8]>) -> Vec<Expected> {
     let is_in_range = |key: &[u8]| *key >= *from && to.is_none_or(|to| *key < *to);
     let mut partitions: Vec<Expected> = Vec::new();
@@ -149,8 +149,8 @@ fn a_key_that_is_neither_a_header_nor_a_row_is_damage() {
     assert_eq!(damage.key[..], stored[1].0[..]);
 }
 
-/// The caller must not take the partition for unfinished because the search for its next row has ended
-/// behind it.
+/// If the step had a key, which lies behind the partition here, the caller would take the partition for
+/// unfinished.
 #[test]
 fn a_partition_ends_when_a_search_for_its_rows_passes_keys_behind_it() {
     let options = Options {

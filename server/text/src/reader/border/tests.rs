@@ -56,7 +56,8 @@ fn search(text: &[u8], record_bytes_max: u64, block_bytes: usize) -> Search<'_, 
     }
 }
 
-/// Returns the number of fields of the first record, which all others must have.
+/// Returns the number of fields of the first record, which all other records must have, too; `None` if
+/// there is no record, or it is malformed.
 fn fields(text: &[u8]) -> Option<usize> {
     let mut records = Records::new(text, CSV);
     let first = records.read().ok()??;

@@ -7,8 +7,8 @@ const CSV: RecordKind = RecordKind::Csv(CsvDialect {
     lenient_quotes: false,
 });
 
-/// Returns the records as text, or the line and the problem. The text is read as a whole, and in
-/// pieces of each size below 40 bytes: the size must not affect the result.
+/// Returns the line and the text of each record, or the line and the message of the error. The text
+/// is read as a whole, and in pieces of each size below 40 bytes: the size must not affect the result.
 fn read_as(kind: RecordKind, text: &[u8]) -> Result<Vec<(u64, String)>, (u64, String)> {
     let read = |bytes| {
         let mut records = Records::new(text, kind).reading(bytes);
