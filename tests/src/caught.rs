@@ -8,7 +8,8 @@ thread_local! {
     /// Whether this thread runs a case in [`caught`], so that the hook stores the message of a
     /// panic and does not print it.
     static CATCHES: Cell<bool> = const { Cell::new(false) };
-    /// The message and place of the panic that was caught last.
+    /// The message and place of the last panic inside [`caught`]; `None` once [`caught`] has
+    /// returned them.
     static MESSAGE: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 

@@ -32,27 +32,27 @@ const OPERATIONS: std::ops::Range<usize> = 15..50;
 const WRITTEN_BYTES: u64 = 5000;
 /// Approximate number of I/O calls of a recovery; the second power loss falls on one of them.
 const RECOVERY_CALLS: u64 = 60;
-/// Approximate number of I/O calls that drop all tables and snapshots.
+/// Approximate number of I/O calls of [`drop_everything`]; a power loss falls on one of them.
 const EMPTYING_CALLS: u64 = 60;
-/// If threads flush and compact, power is lost at one of this many I/O calls only: a sample is
-/// enough, because the order of the calls is a matter of chance.
+/// If threads flush and compact, power is lost at one in this many I/O calls only. A sample is
+/// enough, because the order of the calls then differs from run to run.
 const SAMPLE_EVERY: usize = 7;
 
-/// The kind of the list of operations that is generated from a seed.
+/// The kind of list of operations. It follows from the seed of the list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// All kinds of changes, in the usual proportions.
     Plain,
     /// Many ingested files.
     Ingests,
-    /// Many dropped tables, and many snapshots of them.
+    /// Many dropped tables and many snapshots.
     Drops,
     /// All kinds of changes, in the usual proportions, while threads flush and compact.
     Threads,
 }
 
-/// The kinds of lists of operations. Pairs of consecutive seeds take them in turn: each pair has
-/// one seed for each durability.
+/// The kinds of lists of operations. Seeds `2n` and `2n + 1` have the same kind, with one
+/// durability each, and successive pairs of seeds take the kinds in turn.
 const KINDS: [Kind; 8] = {
     use Kind::{Drops, Ingests, Plain, Threads};
     [Plain, Plain, Plain, Plain, Plain, Ingests, Drops, Threads]
@@ -74,9 +74,10 @@ pub fn durability(seed: u64) -> Durability {
     DURABILITIES[(seed % DURABILITIES.len() as u64) as usize]
 }
 
-/// Runs this seed's list of operations twice for each of its I/O calls, and cuts the power at this
-/// call; the second time another power loss follows during the recovery. Ends early once the budget
-/// is spent. If threads flush and compact, only a sample of the calls is tried.
+/// Runs this seed's list of operations again and again. Each I/O call of the list gets two runs, in
+/// which the power is lost at that call; in the second of them it is lost again during the
+/// recovery. If threads flush and compact, only a sample of the calls is tried. Ends early once the
+/// budget is spent.
 pub fn run(seed: u64, budget: &Budget) -> Report {
     let mut report = Report::default();
     let case = match caught(|| Case::new(seed)) {
@@ -117,8 +118,8 @@ pub fn replay(seed: u64, crash_at: u64, again_at: Option<u64>) -> Result<()> {
 struct Case {
     seed: u64,
     durability: Durability,
-    /// The durability that the checks expect: that of the database, unless a test makes the two
-    /// differ.
+    /// The durability that the checks expect. It differs from `durability` only in tests of the
+    /// checks.
     promised: Durability,
     maintenance: Maintenance,
     operations: Vec<Operation>,
@@ -193,7 +194,7 @@ impl Case {
         Ok(case)
     }
 
-    /// Returns the distance between the I/O calls at which power is lost, each in a run of its own.
+    /// Returns the step from one I/O call at which power is lost to the next one that is tried.
     fn step(&self) -> usize {
         match self.maintenance {
             Maintenance::Background => SAMPLE_EVERY,
@@ -262,8 +263,9 @@ impl Case {
         run
     }
 
-    /// Loses power at a call (and at a call of the recovery, if given), and compares the content
-    /// after the recovery with the allowed states.
+    /// Loses power at the I/O call `crash_at` and, if `again_at` is given, at that call of the
+    /// recovery. Checks that the recovered content is one of the allowed states, that a second
+    /// recovery finds the same, and that later writes survive another power loss.
     fn recovers_from(&self, crash_at: u64, again_at: Option<u64>) -> Result<()> {
         let run = self.run(Some(crash_at));
         if let Some(wrong) = run.wrong {
@@ -370,13 +372,14 @@ fn drop_everything(db: &Db) -> ebb_storage::Result<()> {
     db.flush()
 }
 
-/// Returns after how many operations the model is in the state `found`, which a recovery led to;
-/// the largest number if there are several. `worlds[n]` is the model after `n` operations. The
-/// number must be at least `durable`, and at most one more than `acknowledged`: the operation that
-/// the power loss interrupted may be done, entirely.
+/// Returns the number of operations after which the model is in the state `found`, which a recovery
+/// led to; the largest number if there are several. `worlds[n]` is the model after `n` operations.
+/// The number must be at least `durable`, and at most one more than `acknowledged`: the operation
+/// that the power loss interrupted may be done, entirely.
 ///
 /// # Errors
-/// If no such number of operations leads to `found`.
+/// If no such number of operations leads to `found`, or if other keyspaces or tables exist in
+/// `found` than after `acknowledged` operations or one more.
 pub(crate) fn reached(
     worlds: &[World],
     acknowledged: usize,

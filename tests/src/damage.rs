@@ -23,18 +23,19 @@ use crate::seed::rng;
 use crate::session::{Session, Setup, read_everything};
 use crate::setup::drawn;
 
-/// Number of operations that make the database.
+/// Number of random operations that make the database.
 const OPERATIONS: usize = 45;
 /// Approximate number of bytes that the database's operations write.
 const WRITTEN_BYTES: u64 = 5000;
-/// The most I/O calls with which a damaged database may be opened and read: some hundred are enough, and more
-/// show an endless loop.
+/// Limit on the I/O calls to open and read a damaged database. Some hundred are enough, so a case
+/// that reaches this limit has an endless loop.
 const IO_CALLS_MAX: u64 = 20_000;
-/// Limit on the memory that opening and reading a database of ten kilobytes takes, caches and the
-/// other threads of the test included.
+/// Limit on the bytes of memory in use while a damaged database (of about ten kilobytes) is opened
+/// and read. Caches and the other threads of the test are included.
 const MEMORY_BYTES_MAX: usize = 128 << 20;
-/// The step from each case to the next one that is tried. With such a large step, a run that is cut
-/// short has tried some cases of every kind. The step is a prime, so that each case is tried once.
+/// The step from each case to the next one in the list of all cases. The step is large, so that a
+/// run which is cut short has tried some cases of every kind, and prime, so that each case is tried
+/// once.
 const STRIDE: usize = 1_000_003;
 
 /// Damage to one file.

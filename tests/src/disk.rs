@@ -8,7 +8,7 @@ use std::sync::Arc;
 pub use ebb_storage::simulation::{FaultOp, MemDisk};
 use ebb_storage::{Db, FileSystem, Options};
 
-/// The directory of every database under proof.
+/// The directory of every database in the randomized tests.
 pub const DIR: &str = "/db";
 /// The directory for files to ingest.
 pub const INGEST_DIR: &str = "/ingest";
@@ -102,11 +102,12 @@ pub fn cut_power(mem: &MemDisk) {
     debug_assert!(cut.is_err(), "the power fails in that call");
 }
 
-/// Checks that the directory has as many SSTables and WAL segments as the database's statistics
-/// show, and no temporary files.
+/// Checks that [`DIR`] has as many SSTables and WAL segments as the database's statistics show, and
+/// no temporary files.
 ///
 /// # Errors
-/// Names the files that are there, and the numbers that are needed.
+/// If not; the error lists the files in the directory and the expected numbers of SSTables and WAL
+/// segments.
 pub fn no_orphans(mem: &MemDisk, db: &Db) -> anyhow::Result<()> {
     let files = files(mem, DIR, "")?;
     let of = |ending: &str| {

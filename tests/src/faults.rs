@@ -30,14 +30,14 @@ const OPERATIONS: std::ops::Range<usize> = 15..40;
 const WRITTEN_BYTES: u64 = 4000;
 /// Number of disk sizes that are tried with each list of operations.
 const CAPACITIES: u64 = 50;
-/// Number of failed operations after which a full disk gets space again.
+/// Number of failed operations after which a disk that is full gets space again.
 const REFUSALS: usize = 3;
-/// One seed in this many runs its list of operations with background threads. In such a run it is a
-/// matter of chance which call fails.
+/// One seed in this many runs its list of operations with background threads. Then it is a matter
+/// of chance which call is the nth one, and fails.
 const BACKGROUND_EVERY: u64 = 15;
 
-/// The errors with which calls fail. A short read, like a read past the end of a file, is
-/// `UnexpectedEof`.
+/// The errors with which calls fail. `UnexpectedEof` stands for a short read, as past the end of a
+/// file.
 const KINDS: [io::ErrorKind; 6] = [
     io::ErrorKind::Other,
     io::ErrorKind::Interrupted,
@@ -56,10 +56,11 @@ const OPS: [FaultOp; 4] = [
     FaultOp::SyncDir,
 ];
 
-/// One fault in a run.
+/// The fault that one run of a list of operations has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// The nth call of a kind fails. The first number is the position of the kind in `OPS`.
+    /// A call of some kind fails: the position of the kind in `OPS`, and the number of the call
+    /// among those of its kind, counted from 1.
     Call(usize, u64),
     /// The disk has room for this many bytes.
     Full(u64),
@@ -148,19 +149,21 @@ struct Case {
     operations: Vec<Operation>,
 }
 
-/// The states in which the database may be, by the model.
+/// The states that the database may have, by the model. `world` is the usual one.
 struct Expected {
     world: World,
-    /// The state if the first operation that failed took effect after all. A reopening may find it,
-    /// until a later commit succeeds. `None` if no operation has failed.
+    /// The state if the first operation that failed took effect after all. A reopening may find
+    /// this state, until a later commit changes something. `None` if there is no such operation.
     failed: Option<World>,
-    /// A second possible state that no read has told apart from `world` yet: the effect of a failed
-    /// operation may show only when the clock moves on.
+    /// A second possible state. All reads so far were the same in it and in `world`, because the
+    /// effect of a failed operation may show only when the clock moves on. `None` if `world` is the
+    /// only possible state.
     twin: Option<World>,
-    /// Whether an error occurred that a full disk does not explain.
+    /// Whether, since the last opening, an operation failed with an error other than a full disk.
     broken: bool,
-    /// The number of failed operations, until it is [`REFUSALS`]: then a full disk gets space
-    /// again. If the disk gets space earlier, this is set to [`REFUSALS`].
+    /// The number of failed operations. When it reaches [`REFUSALS`], a full disk gets space again.
+    /// After the last operation of the list the disk gets space anyway, and this is set to
+    /// [`REFUSALS`].
     refusals: usize,
 }
 
@@ -181,8 +184,8 @@ impl Case {
         }
     }
 
-    /// Returns the distance between the I/O calls that fail, each in a run of its own. With
-    /// background threads the order of the calls is random, so a sample of them is enough.
+    /// Returns the step from one I/O call that fails to the next one that is tried, in another run.
+    /// With background threads the order of the calls is random, so a sample of them is enough.
     fn step(&self) -> usize {
         match self.maintenance {
             Maintenance::Background => 7,
@@ -256,7 +259,8 @@ impl Case {
         self.survives_the_end(&mem, &setup, session, expected, fault)
     }
 
-    /// Runs one operation, which may fail because of the fault.
+    /// Runs one operation, which may fail because of the fault. Compares its outcome, and after a
+    /// failure the whole content, with the states in `expected`, and updates these states.
     fn step_on(
         &self,
         mem: &MemDisk,
@@ -362,7 +366,8 @@ impl Case {
     }
 
     /// Closes the database or cuts the power, reopens the database, writes more, and cuts the
-    /// power. Returns whether the fault occurred at all.
+    /// power. Returns whether the fault occurred; with background threads, only whether it did
+    /// before the database was closed.
     fn survives_the_end(
         &self,
         mem: &MemDisk,
@@ -412,8 +417,8 @@ impl Case {
 }
 
 impl Expected {
-    /// If there are two possible states, drops the one for which `is` returns false; keeps both if
-    /// `is` returns true for both.
+    /// If there are two possible states, and `is` returns true for only one of them, drops the
+    /// other one. If `is` returns false for both, keeps `world`.
     fn choose(&mut self, is: impl Fn(&World) -> bool) {
         let Some(twin) = self.twin.take() else {
             return;
@@ -425,8 +430,10 @@ impl Expected {
         }
     }
 
-    /// Continues with the state that a reopening found, if it is one of the possible states; else
-    /// fails.
+    /// Continues with the state that a reopening found.
+    ///
+    /// # Errors
+    /// If it is none of the possible states.
     fn settle(&mut self, found: &State) -> Result<()> {
         self.broken = false;
         let now_ms = self.world.now_ms;
@@ -510,8 +517,9 @@ mod tests {
         }
     }
 
-    /// Regression of this proof: with threads, a fault that never occurred counted as one that did,
-    /// so `run` tried ever later calls until its time was up, or for ever.
+    /// Regression of this randomized test: with background threads, a fault that never occurred
+    /// counted as one that did. So `run` tried later and later calls until its budget was spent, or
+    /// for ever.
     #[test]
     fn a_fault_at_a_call_that_never_comes_does_not_count_with_threads_either() {
         let case = Case::new(BACKGROUND_EVERY - 1);

@@ -31,15 +31,15 @@ use crate::seed::rng;
 use protocol::{Acknowledged, SCRIPTS, WRITERS, busy_options, counter_key, key, store_dir, value};
 use script::Script;
 
-/// The hidden command of `soak` that becomes the process to kill.
+/// The hidden command of `soak` that runs it as the process to kill.
 pub const WRITER_COMMAND: &str = "write-until-killed";
 /// The number of processes that [`run`] kills, one after the other in one directory.
 pub const KILLS: u32 = 8;
-/// A process with an even number is killed after a random number of acknowledgements, of any kind.
-/// The number is below this.
+/// The limit (exclusive) on the random number of acknowledgements, of any kind, after which a
+/// process with an even number is killed.
 const LINES_MAX: usize = 4000;
-/// A process with an odd number is killed after a random number of acknowledged operations of
-/// scripts. The number is below this. It is a lower limit than [`LINES_MAX`], because operations of
+/// The limit (exclusive) on the random number of acknowledged operations of scripts after which a
+/// process with an odd number is killed. It is lower than [`LINES_MAX`], because operations of
 /// scripts are slower than batches.
 const OPERATIONS_MAX: usize = 200;
 
@@ -96,9 +96,10 @@ impl Acknowledgements {
     }
 }
 
-/// Kills processes of `program`, which is the soak tool, one after another. The seed determines the
-/// number of acknowledgements after which each process is killed; the interleaving of its threads
-/// is up to the machine. A case of the budget is one kill.
+/// Starts processes of `program`, which is the soak tool, one after another in one directory. Kills
+/// each and checks what it left. The seed determines the number of acknowledgements after which
+/// each process is killed, but not the interleaving of its threads. Each kill is a case of the
+/// budget.
 pub fn run(seed: u64, budget: &Budget, program: &Path) -> Report {
     let mut report = Report::default();
     let mut kill = || -> Result<()> {
@@ -139,8 +140,8 @@ enum End {
     Operations(usize),
 }
 
-/// Runs a process until `end`, then kills it. Lines that are in the pipe by then count as
-/// acknowledged.
+/// Runs a process until `end`, then kills it. Adds its acknowledgements to `acked`, including those
+/// that are in the pipe when it is killed.
 fn write_until(
     program: &Path,
     (root, life): (&Path, &Life),
@@ -247,8 +248,10 @@ fn prefix(writer: u32) -> std::ops::Range<String> {
     format!("w{writer}-")..format!("w{writer}.")
 }
 
-/// Returns the number of batches of a writer in `range`. They must be the batches 0, 1, 2, ..., and
-/// have the right values.
+/// Counts the batches of a writer in `range`.
+///
+/// # Errors
+/// If a batch of the sequence 0, 1, 2, ... is missing before the last one, or has a wrong value.
 fn all_of(range: ebb_storage::Range, writer: u32) -> Result<u64> {
     let mut n = 0;
     for entry in range {

@@ -27,7 +27,7 @@ pub struct Made {
 
 impl Made {
     /// Creates a database with a random set-up and synced writes, runs `operations` random
-    /// operations, and creates the tables that do not exist then.
+    /// operations, and then creates the tables that do not exist.
     ///
     /// # Errors
     /// Any error of the database, and any outcome that differs from the model's.

@@ -17,7 +17,7 @@ use crate::session::Session;
 use crate::setup::configuration::{CONFIGURATIONS, Way};
 use crate::shrink::shrink;
 
-/// The numbers of operations in a list: the seeds 0, 1, … use them in this order, again and again.
+/// The numbers of operations in a list. Consecutive seeds take them in turn, from seed 0 on.
 const OPERATIONS: [usize; 5] = [200, 600, 200, 200, 2000];
 /// The number of operations above which a list of operations takes seconds under all
 /// configurations.
@@ -25,12 +25,13 @@ const OPERATIONS_LONG: usize = 1000;
 /// Limit on the number of runs in which a failing list of operations is made shorter.
 const SHRINK_TRIES: usize = 2000;
 /// Limits on the number of snapshots that exist at once; pairs of consecutive seeds take them in
-/// turn. The largest is more than the number of sorted runs of a table at which its writers stall.
+/// turn. The largest one is above 48, the number of sorted runs of a table at which its writers
+/// stall, because snapshots keep runs apart.
 const SNAPSHOTS_MAX: [usize; 4] = [2, 8, 8, 80];
 
-/// Runs this seed's list of operations under a configuration that is drawn from the seed, and under
-/// every named configuration. For long lists, ends early once the budget is spent; a case of the
-/// budget is one configuration.
+/// Runs this seed's list of operations under a configuration that is drawn from the seed, and then
+/// under every named configuration. If the list is long (`OPERATIONS_LONG`), ends early once the
+/// budget is spent; each configuration is a case of the budget.
 pub fn run(seed: u64, budget: &Budget) -> Report {
     let mut report = Report::default();
     let operations = list(seed);
@@ -189,8 +190,8 @@ mod tests {
         );
     }
 
-    /// If a store loses a deletion, this test fails, and its list of operations is cut down to
-    /// those that show the loss.
+    /// Simulates a store that loses deletions of single keys. The run must fail, and its list must
+    /// be cut down to a few operations that show the loss.
     #[test]
     fn a_wrong_answer_is_caught_and_its_list_made_shorter() {
         let wrong = |list: &[Operation]| {

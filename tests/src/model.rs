@@ -34,7 +34,8 @@ pub struct Model {
     transactions: [Option<Transaction>; SLOTS as usize],
     /// Number of commits so far.
     commits: u64,
-    /// The keys written while transactions were open, with the number of their commit.
+    /// The ranges of keys that commits wrote while transactions were open, each with the number of
+    /// its commit.
     written: Vec<(u64, Touched)>,
 }
 
@@ -189,7 +190,7 @@ impl Model {
     }
 
     /// Makes the transaction in a slot (the number of a handle) guard keys of a table: its commit
-    /// is refused if another commit has written one of them meanwhile.
+    /// is refused if another commit has written one of them since the transaction began.
     fn guard(&mut self, slot: u8, table: TableNo, guarded: Touched) -> Outcome {
         let Some(transaction) = &mut self.transactions[usize::from(slot)] else {
             return Outcome::EmptySlot;
@@ -225,8 +226,8 @@ impl Model {
         self.world.write(&transaction.writes)
     }
 
-    /// Counts a commit, and remembers the keys that it wrote as long as transactions are open: later
-    /// transactions begin after it, and cannot conflict with it.
+    /// Counts a commit. While transactions are open, also remembers the keys that the commit wrote,
+    /// because these transactions may conflict with it. Later transactions cannot.
     fn note(&mut self, touched: impl IntoIterator<Item = Touched>) {
         self.commits += 1;
         if self.transactions.iter().all(Option::is_none) {

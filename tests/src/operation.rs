@@ -74,8 +74,8 @@ impl TableNo {
 pub struct Key(pub u8);
 
 impl Key {
-    /// Returns the bytes of the key: the empty key, keys of 0xff, plain keys, and keys that
-    /// continue a plain one.
+    /// Returns the bytes of the key. Key 0 is the empty key; keys 1 and 2 consist of 0xff bytes;
+    /// keys 3 to 15 have another key as a prefix; the rest are plain.
     pub fn bytes(self) -> Vec<u8> {
         match self.0 {
             0 => Vec::new(),
@@ -132,8 +132,9 @@ impl Bounds {
         RangeBounds::<[u8]>::contains(&bounds, key)
     }
 
-    /// Returns the first key of the range, and the first key after it, if any. Every range has this
-    /// form, because each key has a successor: the key with a zero byte appended.
+    /// Returns the first key of the range, and the first key after it (`None` if the range has no
+    /// upper bound). The range is empty if the second key is not above the first one. Every range
+    /// has this form, because each key has a successor: the key with a zero byte appended.
     pub fn from_to(self) -> (Vec<u8>, Option<Vec<u8>>) {
         let behind = |key: Key| [&key.bytes()[..], b"\0"].concat();
         let from = match self.0 {
@@ -236,7 +237,8 @@ pub enum Operation {
     /// Removes everything from a table.
     Truncate(TableNo),
     /// Writes entries into SSTables, and ingests these into a table. An entry without a value is a
-    /// deletion. The entries are in any order.
+    /// deletion. The entries are in any order; if a key occurs several times, its last entry
+    /// counts.
     Ingest(TableNo, Vec<(Key, Option<Val>)>),
     /// Moves the clock forward, by milliseconds.
     Advance(u32),
@@ -287,7 +289,7 @@ pub enum Operation {
     Sync,
     /// Closes the database with all open handles, and opens it again.
     Reopen,
-    /// Reads the current content.
+    /// Reads a key or a range of the current content.
     Read(Read),
     /// Reads everything, snapshots included, and verifies the files.
     ReadAll,
@@ -330,8 +332,8 @@ pub enum Operation {
     Unpin(u8),
     /// Opens an iterator over a range, to be kept open under this slot number.
     OpenRange(u8, TableNo, Bounds),
-    /// Continues an open iterator: the slot number, the number of entries, the ends to take them
-    /// from.
+    /// Continues an open iterator. The fields are the slot number, the number of entries to read,
+    /// and the ends from which to read them.
     ReadOn(u8, u8, Ends),
     /// Closes the open iterator under this slot number.
     CloseRange(u8),
@@ -365,6 +367,8 @@ pub fn snapshot_name(name: u8) -> String {
 
 impl Operation {
     /// Returns whether the operation commits writes to tables, which a flush writes to files.
+    /// [`Commit`](Self::Commit) does not count: the lists of operations for which this is used have
+    /// none.
     pub fn is_write(&self) -> bool {
         matches!(
             self,
@@ -375,7 +379,8 @@ impl Operation {
         )
     }
 
-    /// Returns whether the operation has a place in the commit order.
+    /// Returns whether the operation may have a place in the commit order. A
+    /// [`Transact`](Self::Transact) that rolls back counts, too.
     pub fn is_commit(&self) -> bool {
         matches!(
             self,

@@ -8,7 +8,8 @@ use std::time::Instant;
 pub enum Counter {
     /// Power losses, each followed by a recovery that was checked.
     CrashPoints,
-    /// Failed calls, full disks, and operations refused for lack of space.
+    /// Faults that were tried (a failing call or a full disk), and operations refused for lack of
+    /// space.
     Faults,
     /// The number of flipped bits, one in each copy of a database.
     BitsFlipped,
@@ -20,11 +21,11 @@ pub enum Counter {
     Configurations,
     /// Transactions whose history was checked.
     TransactionsChecked,
-    /// Interleavings of threads.
+    /// Random schedules of the threads of a scenario.
     Schedules,
     /// Processes killed.
     Kills,
-    /// Times that a real disk was full.
+    /// Times that the disk of the test `space`, which is a real file system, was full.
     FullDisks,
 }
 
@@ -65,14 +66,14 @@ impl Counter {
 pub struct Failure {
     /// The argument of `--replay` that repeats the failure.
     pub replay: String,
-    /// The expected and the actual result.
+    /// The message of the check, mostly with the actual and the expected result.
     pub detail: String,
 }
 
 /// The result of a randomized test.
 #[derive(Debug, Clone, Default)]
 pub struct Report {
-    /// For each counter, the number of what was checked.
+    /// The value of each counter; a counter that is missing is 0.
     pub counts: BTreeMap<Counter, u64>,
     /// The checks that failed.
     pub failures: Vec<Failure>,
@@ -99,8 +100,8 @@ impl Report {
         }
     }
 
-    /// Adds another report. Counts are added up, except for the number of configurations: all lists
-    /// of operations run under the same configurations, so the larger number is kept.
+    /// Adds another report. Counters are added up, except for the number of configurations: each
+    /// list of operations runs under the same named ones, so the larger number is kept.
     pub fn add(&mut self, other: Self) {
         for (counter, count) in other.counts {
             let total = self.counts.entry(counter).or_default();

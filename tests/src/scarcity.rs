@@ -31,7 +31,8 @@ const MIX: Mix = Mix {
     ..Mix::CHANGES
 };
 
-/// Runs the list of operations of this seed on a disk that runs out of space now and then.
+/// Runs the list of operations of this seed on a disk that runs out of space now and then. Runs it
+/// whole, whatever the budget.
 pub fn run(seed: u64, _: &Budget) -> Report {
     let mut report = Report::default();
     let mut refused = 0;
@@ -90,7 +91,8 @@ fn change_space(rng: &mut Rng, mem: &MemDisk) {
     mem.set_capacity_bytes(rng.random_bool(0.7).then_some(room));
 }
 
-/// Checks that everything works again, without the database being reopened.
+/// Checks, on a disk that has space again, that flushes, merges and more operations succeed without
+/// the database being reopened, and that the content is right.
 fn goes_on(
     states: &mut States,
     session: &mut Session,
@@ -112,8 +114,8 @@ fn goes_on(
     states.check(&read_everything(session.db())?)
 }
 
-/// The expected content; after a power loss, also the content with the operation that was under
-/// way.
+/// The expected content. After a power loss, the content may also be `under_way`, which includes
+/// the effect of the operation that the power loss interrupted.
 #[derive(Default)]
 struct States {
     world: World,

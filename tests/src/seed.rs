@@ -3,7 +3,7 @@
 
 use rand::SeedableRng;
 
-/// The generator that every proof draws from.
+/// The random number generator of all randomized tests.
 pub type Rng = rand_chacha::ChaCha8Rng;
 
 /// Returns a generator that starts from `seed`.

@@ -21,7 +21,7 @@ use crate::operation::{
 };
 pub use everything::{read_everything, read_prefixed};
 
-/// The directory of backups, which exist one at a time.
+/// The directory of backups. The files of a backup are removed once its content was read.
 const BACKUP_DIR: &str = "/backup";
 
 /// The set-up of a database and its tables.
@@ -36,7 +36,7 @@ pub struct Setup {
     /// The prefix of the names of all keyspaces. Different prefixes let several sessions share a
     /// database.
     pub prefix: String,
-    /// The directory for files to ingest, which have the same names each time.
+    /// The directory for files to ingest. Each ingestion uses the same file names again.
     pub ingest_dir: PathBuf,
 }
 
@@ -48,8 +48,8 @@ impl Setup {
 
 /// An open database, and the handles that are open on it.
 ///
-/// An error that a correct program may encounter is an outcome. An `Err` is an error that only a
-/// bad disk explains.
+/// [`Session::apply`] returns errors that a correct program may encounter as [`Outcome::Refused`],
+/// and all others as `Err`: only a bad disk or a bug explains them.
 #[derive(Debug)]
 pub struct Session {
     setup: Setup,
@@ -124,7 +124,8 @@ impl Session {
     /// Runs an operation.
     ///
     /// # Errors
-    /// Any error of the database that is not an outcome.
+    /// Any error of the database that is not an outcome: any but `NotFound`, `AlreadyExists` and
+    /// `Conflict`.
     ///
     /// # Panics
     /// If the last reopening failed, unless the operation is a reopening.

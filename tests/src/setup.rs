@@ -18,7 +18,8 @@ use crate::operation::{TABLES, TableNo};
 use crate::seed::Rng;
 use crate::session::Setup;
 
-/// An arbitrary time. The clocks of proofs stand still unless an operation moves them.
+/// The time at which the clocks of randomized tests start, in milliseconds since 1970; arbitrary.
+/// These clocks stand still unless an operation moves them.
 pub const START_MS: u64 = 1_700_000_000_000;
 
 /// Returns the options of each table, with its merge operator.
@@ -32,8 +33,8 @@ pub fn tables(mut sstable: impl FnMut() -> SsTableOptions) -> [TableOptions; TAB
 
 /// Draws the sizes of memtables, files, WAL segments and cache, and a compaction picker, for lists
 /// of operations that write about `bytes` in total. Each memtable and file has a fraction of
-/// `bytes`. A WAL segment may have nearly all of it, so that a crash finds much in the segment that
-/// is not synced.
+/// `bytes`. A WAL segment may be as large as `bytes`, so that a crash finds much in the segment
+/// that is not synced.
 pub fn drawn_options(rng: &mut Rng, mem: &MemDisk, clock: &ManualClock, bytes: u64) -> Options {
     let mut part = |of: std::ops::Range<u64>| bytes / rng.random_range(of);
     let options = Options {

@@ -14,7 +14,8 @@ use crate::report::{Budget, Counter, Failure, Report};
 use crate::{crash, damage, faults, kills, metamorphic, scarcity, schedules, space};
 pub use replay::{Replayed, replay};
 
-/// Number of failures after which a randomized test stops: more would show nothing new.
+/// Number of failures in all seeds of a randomized test after which it stops: more would show
+/// nothing new.
 const FAILURES_MAX: usize = 20;
 /// The number of seeds of each randomized test in [`Extent::Quick`].
 const QUICK_SEEDS: u64 = 2;
@@ -28,7 +29,8 @@ pub struct Part {
     pub name: &'static str,
     /// A description in one line.
     pub about: &'static str,
-    /// The weight of this randomized test: each runs for its weight's share of the total time.
+    /// The weight of this randomized test: the total time is divided among the tests in proportion
+    /// to their weights.
     share: u32,
     /// The number of cases that run for each seed in [`Extent::Quick`], so that a seed takes a second
     /// or two. Tests whose seeds are not cut into cases ignore it.

@@ -23,18 +23,20 @@ use crate::caught::caught;
 use crate::report::{Budget, Counter, Report};
 use crate::seed::{Rng, rng};
 
-/// The hidden command of `soak` that becomes the process with the small disk.
+/// The hidden command of `soak` that runs it as the process that fills the small disk.
 pub const FILLER_COMMAND: &str = "fill-the-disk";
-/// Mounts the small disk on `$0`, and runs the remaining arguments as a command.
+/// The shell script that mounts the small disk (a tmpfs of 4 MiB) on `$0`, and runs the remaining
+/// arguments as a command.
 const MOUNT: &str = "mount -t tmpfs -o size=4m tmpfs \"$0\" && exec \"$@\"";
-/// Number of times that the disk fills up in one seed.
+/// Number of times that one seed fills the disk.
 const ROUNDS: u64 = 4;
-/// Limit on the batches that fill the disk, far more than fit.
+/// Limit on the batches of one round, far more than fit on the disk: the test fails if the disk is
+/// not full by then.
 const BATCHES_MAX: usize = 20_000;
 
 type Content = BTreeMap<(usize, Vec<u8>), Vec<u8>>;
 
-/// Returns the reason why this machine cannot run the test of a full disk; `None` if it can.
+/// Returns the reason why this machine cannot mount the small disk; `None` if it can.
 pub fn unavailable() -> Option<String> {
     let tried = || -> Result<()> {
         let dir = tempfile::tempdir()?;
@@ -44,7 +46,8 @@ pub fn unavailable() -> Option<String> {
     Some(format!("no privilege to mount a file system ({why:#})"))
 }
 
-/// Fills small disks with a process of `program`, which is the soak tool.
+/// Starts a process of `program`, which is the soak tool. The process fills a small disk several
+/// times, which only it sees.
 pub fn run(seed: u64, _: &Budget, program: &Path) -> Report {
     let mut report = Report::default();
     let outcome = caught(|| {
@@ -119,8 +122,8 @@ pub fn fill_the_disk(dir: &Path, seed: u64) -> Result<()> {
     Ok(())
 }
 
-/// Fills a part of the disk with a file of `bytes` bytes. Waits for room: the space of merged files
-/// is free once no thread has them open.
+/// Fills a part of the disk with a file of `bytes` bytes. Waits until there is space for it: the
+/// space of merged files becomes free only when no thread has them open any more.
 fn write_ballast(path: &Path, bytes: usize) -> Result<()> {
     let ballast = vec![1_u8; bytes];
     wait::until_some("room for the ballast", || match fs::write(path, &ballast) {
@@ -129,7 +132,7 @@ fn write_ballast(path: &Path, bytes: usize) -> Result<()> {
     })
 }
 
-/// The database on the small disk, which batches fill until there is no space.
+/// The database on the small disk. Batches of writes fill the disk until there is no space.
 struct Filled {
     db: Db,
     tables: [Table; 2],
@@ -144,7 +147,8 @@ impl Filled {
         Ok(Self { db, tables })
     }
 
-    /// Writes one batch; returns whether there was space for it.
+    /// Writes one batch, and adds it to `content`. Returns false if there was no space for it; then
+    /// the batch is not in `content`.
     fn write(&self, rng: &mut Rng, content: &mut Content) -> Result<bool> {
         let mut batch = WriteBatch::new();
         let mut wrote = Content::new();
@@ -217,7 +221,7 @@ impl Filled {
         Ok(())
     }
 
-    /// Deletes all rows and merges, so that the database leaves the disk nearly empty.
+    /// Truncates all tables, flushes and merges, so that the database leaves the disk nearly empty.
     fn empty(&self) -> Result<()> {
         for table in &self.tables {
             with_space(|| table.truncate())?;
@@ -227,8 +231,8 @@ impl Filled {
     }
 }
 
-/// Repeats `work` while the disk is full. A merge that is too large for the disk occupies the free
-/// space until it fails, so a single refusal is allowed; the wait panics if the disk stays full.
+/// Repeats `work` until there is space for it: a merge that is too large for the disk occupies the
+/// free space until it fails. Panics if the disk stays full for [`wait::HANG`].
 fn with_space(work: impl Fn() -> ebb_storage::Result<()>) -> Result<()> {
     wait::until_some("space that was made free", || match work() {
         Err(e) if e.kind() == ErrorKind::DiskFull => None,

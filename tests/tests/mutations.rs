@@ -582,7 +582,7 @@ fn every_mutation_is_killed() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// The result of a test under a mutation.
+/// The result of a test, with a mutation or without.
 enum Outcome {
     /// The test failed with this message.
     Fails(String),

@@ -64,7 +64,6 @@ fn faults(result: &Value, may_cancel: bool) -> Vec<String> {
 
     // Each day has three jobs with goals and one without.
     let jobs = result["jobs"].as_array().cloned().unwrap_or_default();
-    // The demo runs three jobs with goals and one without.
     expect(jobs.len() == 4, format!("4 jobs, not {}", jobs.len()));
     for job in &jobs {
         let name = &job["name"];
@@ -127,8 +126,8 @@ fn faults(result: &Value, may_cancel: bool) -> Vec<String> {
     wrong
 }
 
-/// Returns whether the demo cancelled the job, because it was not done long after the end of the
-/// simulated day, and the job has no other fault.
+/// Returns whether the demo cancelled the job: it does so with jobs that are not done long after
+/// the end of the simulated day. False for a job that failed in another way.
 fn is_cancelled(job: &Value) -> bool {
     let failure = job["failure"].as_str().unwrap_or_default();
     job["finished_s"].is_null() && failure.ends_with("and cancelled")

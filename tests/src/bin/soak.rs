@@ -14,7 +14,7 @@ use ebb_tests::soak::{self, Extent, Part, Programs, Replayed, SoakReport};
 use ebb_tests::{kills, metamorphic, operation, schedules, space};
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// The randomized test that needs a build of its own.
+/// The name of the randomized test that needs a build of its own.
 const SCHEDULES: &str = "schedules";
 
 const EXAMPLES: &str = "\
@@ -65,8 +65,8 @@ struct Arguments {
     /// The program that explores schedules. If not given, cargo builds it first, in target/shuttle.
     #[arg(long, value_name = "PROGRAM")]
     schedules: Option<PathBuf>,
-    /// Writes the report to this file as JSON: seed, seconds, failures, skipped,
-    /// and each counter of the table as a number.
+    /// Writes the report to this file as JSON: seed, seconds, failures, skipped, parts (seeds and
+    /// seconds of each proof), and the total of each counter over all proofs.
     #[arg(long = "json-file", value_name = "FILE")]
     json: Option<PathBuf>,
     /// Replays one case, in a form listed below.
@@ -82,7 +82,7 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Hidden {
-    /// Runs as the process that is killed.
+    /// Runs as the process that the proof `kills` starts and kills.
     #[command(name = kills::WRITER_COMMAND, hide = true)]
     Write {
         /// Directory that contains the store and the files to ingest.
@@ -94,7 +94,7 @@ enum Hidden {
         /// Number of operations already done, for each script.
         done: Vec<u64>,
     },
-    /// Runs as the process that fills a small disk.
+    /// Runs as the process that the proof `space` starts to fill a small disk.
     #[command(name = space::FILLER_COMMAND, hide = true)]
     Fill {
         /// Directory on which the disk is mounted.
@@ -115,8 +115,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs the randomized tests, or the replayed case or list of operations that the arguments name.
-/// Returns false if any of them failed.
+/// Runs what the arguments name: the randomized tests, one replayed case, a file with operations,
+/// or a hidden command. Returns false if a test, the case or an operation failed.
 fn run(arguments: &Arguments) -> Result<bool> {
     // The proofs start this program again as the process that they kill, or that fills a disk.
     match &arguments.hidden {

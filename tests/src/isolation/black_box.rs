@@ -42,8 +42,8 @@ pub fn check(history: &History) -> Vec<String> {
         .collect()
 }
 
-/// Translates the steps on list keys in a history into the input of the checker `adya`: operations
-/// in the order of time.
+/// Translates the steps of a history on keys that hold lists into the input of the checker `adya`:
+/// operations in the order of time.
 fn translate(history: &History) -> adya::History {
     let mut names = Interner::default();
     let mut events = Vec::new();
@@ -103,9 +103,9 @@ fn translate(history: &History) -> adya::History {
     adya::History::from_ops(ops.collect(), names)
 }
 
-/// Converts a step of a transaction into a micro-operation for the crate `adya`; `None` if the step
-/// is on a key that holds no list, or is no read or append. A read gets its result only if
-/// `is_completed`.
+/// Converts a step of a transaction into a micro-operation for the crate `adya`. Returns `None` if
+/// the step is neither a read nor an append, or reads a key that holds no list. Without
+/// `is_completed`, a read has no result yet.
 fn mop(step: &Step, names: &mut Interner, is_completed: bool) -> Option<Mop> {
     match step {
         Step::Read { key, content } if *key < LISTS => Some(Mop::Read {
@@ -141,8 +141,8 @@ fn list(names: &mut Interner, content: &Content) -> ReadValue {
     )
 }
 
-/// Returns the elements that are known to be committed: those that transactions with a known
-/// outcome read, and those that the keys had after the restart.
+/// Returns the elements that are known to be committed: those that were read by transactions with a
+/// known outcome, and those that the keys had after the restart.
 fn seen_elements(history: &History) -> HashSet<Element> {
     let steps = |transaction: &Transaction| {
         let read = |step: &Step| match step {

@@ -3,16 +3,16 @@
 
 /// The number of a key.
 pub type Key = u16;
-/// A value that a transaction writes. Between an opening of the database and its end, no value is
-/// written twice, so a value that is read identifies its writer.
+/// A value that a transaction writes. While a database is open, no value is written twice, so a
+/// value that is read identifies its writer.
 pub type Element = u32;
 /// The content of a key: the elements of a list, or the only element of a register. `None` if the
 /// key does not exist.
 pub type Content = Option<Vec<Element>>;
 
-/// The number of keys that hold lists, and thus the first key that is a register. Transactions read
-/// lists and append to them, so a list shows the order of its writers. Registers are put and
-/// deleted without a read before.
+/// The number of keys that hold lists, and thus the first key that is a register. Transactions only
+/// append to lists, so a list shows the order of its writers. Registers are put and deleted as a
+/// whole.
 pub const LISTS: Key = 14;
 /// Number of keys that transactions use.
 pub const KEYS: Key = 22;
@@ -20,7 +20,7 @@ pub const KEYS: Key = 22;
 /// One step of a transaction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
-    /// A read of a key, alone or in a range.
+    /// A read of a key, alone, with other keys, or in a range.
     Read {
         /// The key that was read.
         key: Key,
@@ -53,7 +53,8 @@ pub enum Step {
         /// The key of the register.
         key: Key,
     },
-    /// A guard on a key: the commit is refused if another transaction writes the key.
+    /// A guard on a key: the commit is refused if another transaction has written the key since
+    /// this one began.
     Guard {
         /// The key that was guarded.
         key: Key,
@@ -65,7 +66,9 @@ pub enum Step {
 pub enum Outcome {
     /// The transaction committed.
     Committed {
-        /// The sequence number of the commit; `None` for a plain batch, which returns no number.
+        /// The sequence number of the commit; `None` under
+        /// [`Sabotage::NoValidation`](super::Sabotage), where a plain batch is written, which
+        /// returns no number.
         number: Option<u64>,
     },
     /// The commit was refused.
@@ -84,9 +87,11 @@ pub enum Outcome {
 /// A transaction, as it was recorded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Transaction {
-    /// The process that ran the transaction. A process runs one transaction at a time.
+    /// The process that ran the transaction, in the sense of the checker `adya`: one of the places
+    /// of a worker for an open transaction. A process runs one transaction at a time.
     pub process: u32,
-    /// The number of the event with which the transaction began.
+    /// The number of the event with which the transaction began. All begins and ends of
+    /// transactions are numbered in one sequence.
     pub began: u64,
     /// The number of the event with which the transaction ended. A transaction precedes another one
     /// if it ended before the other one began.
@@ -118,9 +123,8 @@ impl Transaction {
         writes.all(|step| step.written() != Some(key) || matches!(step, Step::Merge { .. }))
     }
 
-    /// Returns whether other transactions may merge operands into the value of the key without a
-    /// conflict with this one: this transaction does not guard the key, and writes to it only by
-    /// merging operands.
+    /// Returns whether merges by other transactions into the key cause no conflict with this
+    /// transaction: it does not guard the key, and writes to it by merges only, or not at all.
     pub fn merges_freely(&self, key: Key) -> bool {
         self.only_merges(key) && !self.steps.contains(&Step::Guard { key })
     }
@@ -142,7 +146,7 @@ impl Step {
         }
     }
 
-    /// Returns the key that the step changes.
+    /// Returns the key that the step changes; `None` for a read or a guard.
     pub fn written(&self) -> Option<Key> {
         match self {
             Self::Append { key, .. }

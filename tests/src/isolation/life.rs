@@ -14,8 +14,8 @@ use super::history::{History, KEYS};
 use super::worker::{Done, Shared, Worker, name_of, read_all};
 use crate::disk::{self, MemDisk};
 
-/// The number of times that one database is opened. The time until it is closed or loses power is
-/// called a life.
+/// The number of lives of one database. A life is the time from an opening until the database is
+/// closed or loses power.
 const LIVES: usize = 3;
 
 /// The parameters of one database, which is opened several times. A life is the time from an
@@ -29,8 +29,9 @@ pub(super) struct Config {
     pub(super) transactions: usize,
 }
 
-/// Opens a database several times, runs transactions each time until it is closed or the power
-/// fails, and calls `check` with the history of each such life.
+/// Opens a database several times, each time runs transactions until it is closed or the power
+/// fails, and calls `check` with the number of this life, from 0 on, and its history. Ends early
+/// after a life with violations.
 pub(super) fn run_database(config: &Config, mut check: impl FnMut(usize, &History)) {
     let mut rng = ChaCha8Rng::seed_from_u64(config.seed);
     let mem = MemDisk::new();
@@ -111,9 +112,9 @@ fn work(shared: &Shared<'_>, threads: usize, rng: &mut ChaCha8Rng) -> Vec<Done> 
     })
 }
 
-/// Draws the options for one opening. A single worker flushes and merges by itself, between the
-/// steps of the transactions: then a failed commit is known to have left nothing, and the run is
-/// reproducible from its seed.
+/// Draws the options for one opening. With one thread, the worker itself flushes and merges,
+/// between the steps of the transactions: then a failed commit is known to have left nothing, and
+/// the run is reproducible from its seed.
 fn options(config: &Config, mem: &MemDisk, rng: &mut ChaCha8Rng) -> Options {
     let manual = config.threads == 1;
     let small = Options {

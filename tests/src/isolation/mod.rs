@@ -58,21 +58,22 @@ pub enum Sabotage {
     /// A transaction's writes are committed as a plain batch, without a check for other writers of
     /// its keys.
     NoValidation,
-    /// Reads return the latest content rather than the content at the beginning of the transaction.
+    /// Reads of single keys that the transaction has not written return the latest content rather
+    /// than the content at the beginning of the transaction.
     ReadsNow,
 }
 
 /// Number of failures after which a run stops.
 const FAILURES_MAX: usize = 5;
 
-/// Runs about `transactions` transactions on in-memory databases, on `threads` threads, and checks
-/// their histories. With `crashes` the power fails while transactions run. Stops after a few
-/// failures.
+/// Runs at least `transactions` transactions on in-memory databases, on `threads` threads, and
+/// checks their histories. With `crashes`, each life of a database ends with a power loss, mostly
+/// while transactions run. Stops after a few failures.
 pub fn run(seed: u64, threads: usize, transactions: u64, crashes: bool) -> Report {
     run_sabotaged(seed, threads, transactions, crashes, Sabotage::None)
 }
 
-/// Does the same as [`run`], with a fault of the runner.
+/// Does the same as [`run`], with the fault `sabotage` in the runner.
 pub fn run_sabotaged(
     seed: u64,
     threads: usize,

@@ -30,7 +30,7 @@ pub fn check(history: &History) -> Vec<String> {
     violations
 }
 
-/// The versions of each key, by the sequence number of the commit.
+/// The versions of each key, by the sequence number of the commit that wrote them.
 struct Versions(BTreeMap<Key, BTreeMap<u64, Version>>);
 
 struct Version {
@@ -96,7 +96,7 @@ impl Versions {
     }
 }
 
-/// The writes of a transaction so far.
+/// The content of each key that a transaction has written so far.
 #[derive(Default)]
 struct Own {
     writes: BTreeMap<Key, Content>,
@@ -141,7 +141,8 @@ fn check_reads(transaction: &Transaction, versions: &Versions, violations: &mut 
     }
 }
 
-/// Checks that a commit lost no update of another transaction, and that a refusal has a cause.
+/// Checks that no other transaction committed a write that conflicts with this one between its
+/// start and its commit, and that a refused commit had such a conflict.
 fn check_outcome(
     transaction: &Transaction,
     history: &History,

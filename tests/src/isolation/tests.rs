@@ -248,7 +248,7 @@ fn a_transaction_that_does_not_see_its_own_write_is_caught() {
 }
 
 /// The fault: a commit has a smaller number than its transaction's start. Regression: on such a
-/// history the check of the transaction's writes panicked before this one.
+/// history, `numbers::check` panicked before it compared the two.
 #[test]
 fn a_commit_before_the_start_of_its_transaction_is_caught() {
     let transactions = [
@@ -282,7 +282,8 @@ fn a_refusal_without_a_cause_is_caught() {
     assert_exact(&history(transactions, false), "refused for key 0");
 }
 
-/// Merges do not conflict with each other, and apply in the order of their commits.
+/// Merges into the same key do not conflict with each other, and apply in the order of their
+/// commits. They conflict with other writes and with guards.
 #[test]
 fn merges_stand_beside_merges_and_nothing_else() {
     let merge = |element| Step::Merge { key: X, element };
@@ -353,8 +354,9 @@ fn a_wrong_register_is_caught() {
     }
 }
 
-/// The faults: after a power loss, an acknowledged commit is missing, or a commit whose outcome is
-/// unknown is there in part. All or nothing of such a commit is allowed.
+/// The faults: after a power loss, an acknowledged commit is missing, the write of a transaction
+/// that was rolled back is there, or a commit with an unknown outcome is there in part. Such a
+/// commit may be there entirely or not at all.
 #[test]
 fn a_recovery_that_loses_or_tears_is_caught() {
     let acknowledged = (0, committed(1), [first(X, 1), first(Y, 1)].concat());

@@ -10,7 +10,7 @@ use rand_chacha::ChaCha8Rng;
 use super::Sabotage;
 use super::history::{Content, Element, KEYS, Key, LISTS, Outcome, Step, Transaction};
 
-/// Number of transactions that a worker has open at once.
+/// The most transactions that a worker has open at once.
 pub(super) const OPEN_MAX: usize = 4;
 
 /// The state that all workers share while a database is open.
@@ -39,8 +39,8 @@ pub(super) struct Done {
 struct Open {
     transaction: ebb_storage::Transaction,
     record: Transaction,
-    /// The writes of the transaction in a plain batch, which is written instead of a commit under
-    /// [`Sabotage::NoValidation`].
+    /// The writes of the transaction as a plain batch. Only under [`Sabotage::NoValidation`] is it
+    /// filled, and then it is written instead of the commit.
     batch: WriteBatch,
     steps_left: u32,
 }
@@ -63,8 +63,8 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Works until all transactions have begun and ended, or until an error such as a power
-    /// failure.
+    /// Works until all transactions of the budget have begun and ended, or until an error, such as
+    /// a power failure, which rolls the open transactions back.
     pub(super) fn run(mut self) -> Done {
         let mut open: [Option<Open>; OPEN_MAX] = Default::default();
         let mut more = true;
@@ -225,8 +225,8 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    /// Guards a range of keys, which begins with the key `from`, in one table: the commit is
-    /// refused if another transaction writes one of them.
+    /// Guards the keys of one table from `from` to a random end: the commit is refused if another
+    /// transaction has written one of them since this one began.
     fn guard_range(&mut self, one: &mut Open, from: Key) -> Result<()> {
         let (table, first) = self.locate(from);
         let to = self.rng.random_range(from..=KEYS);

@@ -16,8 +16,9 @@ pub const SCRIPTS: u32 = 2;
 /// Number of batches that writer 0 writes before it creates the next snapshot.
 pub const SNAPSHOT_EVERY: u64 = 200;
 
-/// Returns options under which a store flushes and compacts all the time. Processes take the
-/// durabilities in turn: acknowledged writes survive the end of the process under each of them.
+/// Returns options under which a store flushes and compacts all the time. The three durabilities
+/// take turns with the number of the process: acknowledged writes must survive a kill of the
+/// process under each of them.
 pub fn busy_options(life: &Life) -> Options {
     Options {
         durability: match life.number % 3 {
@@ -78,7 +79,7 @@ pub fn value(writer: u32, n: u64) -> String {
     format!("{writer}:{n};").repeat(12)
 }
 
-/// A line that a writing process prints once something is acknowledged.
+/// An acknowledgement that the process to be killed prints as one line.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Acknowledged {
     /// A batch of writes.
@@ -112,7 +113,7 @@ impl Acknowledged {
         }
     }
 
-    /// Parses a line; `None` if the line was cut off.
+    /// Parses a line; `None` if it is not a whole acknowledgement, as when the kill cut it off.
     pub fn parse(line: &str) -> Option<Self> {
         let mut words = line.split(' ');
         match words.next()? {

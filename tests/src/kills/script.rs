@@ -13,10 +13,10 @@ use crate::seed::rng;
 use crate::session::{Setup, read_prefixed};
 use crate::setup::{START_MS, tables};
 
-/// Every kind of change, in the thread's own keyspaces. The clock stands still: a TTL either ends
-/// at once, or later than any process lives. Flushes and merges are rare: the store does them all
-/// the time for the writers of batches, and a thread that requests one has to wait for that work,
-/// too.
+/// All kinds of changes in the thread's own keyspaces, without reopenings, backups and moves of the
+/// clock. As the clock stands still, a TTL ends either at once, or later than any process lives.
+/// Flushes and merges are rare: the store does them all the time for the writers of batches, and a
+/// thread that requests one has to wait for that work, too.
 const MIX: Mix = Mix {
     advance: 0,
     reopen: 0,

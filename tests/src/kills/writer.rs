@@ -18,7 +18,8 @@ use crate::session::Session;
 /// standard output.
 ///
 /// # Errors
-/// Any error of the store; there should be none.
+/// Any error of the store (there should be none), an outcome that differs from the model's, and an
+/// error of the standard output.
 pub fn write_until_killed(root: &Path, life: &Life) -> Result<()> {
     let db = Db::open(store_dir(root), busy_options(life))?;
     let keyspace = db.keyspace("kill")?;
@@ -73,7 +74,8 @@ fn write(db: &Db, keyspace: &Keyspace, [a, b]: &[Table; 2], writer: u32, out: &O
     Ok(())
 }
 
-/// Runs the operations of a script, and checks the outcome of each.
+/// Runs the operations of a script until an error, checks the outcome of each, and prints its
+/// acknowledgement.
 fn play(db: &Db, root: &Path, life: &Life, mut script: Script, out: &Out) -> Result<()> {
     let setup = script.setup(root, busy_options(life));
     let mut session = Session::over(db.clone(), setup);

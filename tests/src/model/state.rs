@@ -39,7 +39,7 @@ pub enum Outcome {
     Everything(State),
     /// The database refused the operation with this kind of error.
     Refused(ErrorKind),
-    /// The operation uses a handle that is not open: its slot is empty.
+    /// The operation uses a handle that is not open: there is none in its slot.
     EmptySlot,
 }
 
@@ -49,9 +49,9 @@ impl State {
         self.tables[table.index()].as_ref()
     }
 
-    /// Returns this state as if all keyspaces and tables existed, with missing tables as empty
-    /// ones. For comparisons after a crash or a failed call: a table is created by an edit of the
-    /// manifest, which is not ordered with the commits.
+    /// Returns this state with all keyspaces and tables, the missing ones as empty ones. For
+    /// comparisons after a crash or a failed call: then a table may exist or not, because it is
+    /// created by an edit of the manifest, which is not ordered with the commits.
     pub fn without_existence(mut self) -> Self {
         self.keyspaces.fill(true);
         for table in &mut self.tables {
@@ -60,7 +60,8 @@ impl State {
         self
     }
 
-    /// Describes a difference between two states in few words.
+    /// Describes one difference between two states in a few words. Returns "no difference" if they
+    /// are equal.
     pub fn difference(&self, other: &Self) -> String {
         if self.keyspaces != other.keyspaces {
             return format!(
@@ -129,7 +130,7 @@ fn short(value: Option<&Arc<[u8]>>) -> String {
 }
 
 impl Outcome {
-    /// Describes a difference between two outcomes in few words.
+    /// Describes one difference between two outcomes, which must not be equal, in a few words.
     pub fn difference(&self, other: &Self) -> String {
         match (self, other) {
             (Self::Everything(a), Self::Everything(b)) => a.difference(b),

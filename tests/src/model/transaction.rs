@@ -10,9 +10,9 @@ use crate::operation::{Bounds, Key, TableNo, Write};
 /// An open transaction.
 #[derive(Debug, Clone)]
 pub(super) struct Transaction {
-    /// The content that the transaction sees, own writes included.
+    /// The content that the transaction sees, including its own writes.
     pub(super) state: State,
-    /// Number of commits before the transaction began.
+    /// Number of commits in the model before the transaction began.
     pub(super) began: u64,
     pub(super) writes: Vec<Write>,
     pub(super) guards: Vec<Touched>,

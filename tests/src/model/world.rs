@@ -12,14 +12,15 @@ use crate::operation::{Bounds, KEYSPACES, Operation, TABLES, TableNo, Write};
 /// The content of a table, by key.
 type Cells = BTreeMap<Vec<u8>, Cell>;
 
-/// The content of a key: a put, and the merge operands that came after it. If the put never
-/// expires, operands are merged into it at once.
+/// The content of a key: a put (or the first merge operand of an absent key), and the merge
+/// operands that came after it. If the put never expires, operands are merged into it at once.
 #[derive(Debug, Clone)]
 struct Cell {
     base: Arc<[u8]>,
     /// The time at which the put of `base` expires; `None` if it never does.
     expiry_ms: Option<u64>,
-    /// The operands merged onto a put that expires. They are the value once the put has expired.
+    /// The merge operands that came after a put that expires, merged into one. They are the value
+    /// once the put has expired.
     operand: Option<Arc<[u8]>>,
 }
 
@@ -66,14 +67,15 @@ pub(super) fn merged(operator: Option<&str>, older: &[u8], newer: &[u8]) -> Arc<
 /// the values that have not expired by then.
 #[derive(Debug, Clone, Default)]
 pub struct World {
-    /// The time on the clock of the database, in milliseconds since the clock's start.
+    /// The time on the clock of the database, in milliseconds since the time at which the clock
+    /// started.
     pub now_ms: u64,
     keyspaces: [bool; KEYSPACES.len()],
     tables: [Option<Arc<Cells>>; TABLES.len()],
     snapshots: BTreeMap<(u8, u8), StoredSnapshot>,
 }
 
-/// A snapshot. Its content is what had not expired at its creation.
+/// A snapshot, with the values that had not expired when it was created.
 #[derive(Debug, Clone)]
 pub(super) struct StoredSnapshot {
     pub(super) tables: Tables,
@@ -164,8 +166,9 @@ impl World {
         Some(Arc::new(seen.collect()))
     }
 
-    /// Runs an operation that changes something, or a backup, and returns its outcome. Other
-    /// operations change nothing, and what they read is not computed here.
+    /// Runs an operation that changes the content or the clock, or a backup, and returns its
+    /// outcome. For all other operations returns [`Outcome::Done`]: they change nothing here, and
+    /// [`Model`](super::Model) computes what they read.
     pub fn apply(&mut self, operation: &Operation) -> Outcome {
         match operation {
             Operation::CreateTable(table) => {

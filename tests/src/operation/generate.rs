@@ -22,13 +22,13 @@ pub struct Mix {
     pub advance: u32,
     /// The weight of truncations of a table.
     pub truncate: u32,
-    /// The weight of drops of a table, which is soon created again.
+    /// The weight of drops of a table. A dropped table is soon created again.
     pub drop: u32,
     /// The weight of ingested files.
     pub ingest: u32,
     /// The weight of snapshots that are created, renewed or deleted.
     pub snapshot: u32,
-    /// The weight of flushes, of merges and of syncs, each.
+    /// The weight of flushes. Merges and syncs have the same weight each.
     pub maintain: u32,
     /// The weight of reopenings.
     pub reopen: u32,
@@ -43,13 +43,14 @@ pub struct Mix {
     pub backup: u32,
     /// The longest value, in bytes.
     pub value_bytes_max: u16,
-    /// The most snapshots at a time.
+    /// The most snapshots that exist at a time.
     pub snapshots_max: usize,
 }
 
 impl Mix {
-    /// All kinds except drops. An open handle still reads the dropped table, and the names in
-    /// operations do not distinguish that table from the one created after it.
+    /// All kinds of operations except drops. A handle that was opened before a drop still reads the
+    /// dropped table, but operations name a table in the same way before the drop and after it is
+    /// created again. So the expected outcome would be ambiguous.
     pub const EVERYTHING: Self = Self {
         write: 120,
         batch: 50,
@@ -107,7 +108,7 @@ pub struct Generator {
     mix: Mix,
     /// Snapshots that were created and not deleted, by keyspace and name. They may have expired.
     snapshots: BTreeSet<(u8, u8)>,
-    /// Number of values so far: each value has a number of its own.
+    /// Number of values drawn so far. Each value gets the next number, so all are different.
     values: u32,
     /// The table that was dropped last, until it is created again.
     dropped: Option<TableNo>,

@@ -5,8 +5,8 @@ use rand::RngExt;
 
 use crate::seed::{Rng, rng};
 
-/// Picks arbitrary neighbouring runs that are not busy, also a single run. The pick depends only on
-/// the seed and the shape of the table.
+/// Picks arbitrary neighbouring runs that are not busy, also a single run, or nothing. The pick
+/// depends only on the seed and the shape of the table.
 #[derive(Debug, Clone, Copy)]
 pub struct AnyValid {
     /// The seed from which the runs to be merged are drawn.
@@ -23,8 +23,9 @@ impl CompactionPicker for AnyValid {
     }
 }
 
-/// Picks valid runs, or makes an invalid pick: no runs, or runs that do not exist, are busy, are no
-/// neighbours, or are named twice.
+/// Picks valid runs, or nothing, or makes an invalid pick: no runs, or runs that do not exist, are
+/// busy, are no neighbours, or are named twice. The pick depends only on the seed and the shape of
+/// the table.
 #[derive(Debug, Clone, Copy)]
 pub struct Anything {
     /// The seed of the picks.

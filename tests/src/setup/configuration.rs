@@ -124,14 +124,14 @@ fn some_bytes(rng: &mut Rng) -> u64 {
     1 << rng.random_range(12..19)
 }
 
-/// A way in which all lists of operations of the metamorphic proof run: a change of the usual
-/// options, and reopenings.
+/// A configuration with a name, under which the test `metamorphic` runs all lists of operations:
+/// changes of the usual options, and additional reopenings.
 #[derive(Debug, Clone, Copy)]
 pub struct Configuration {
     /// The name, which describes what is special about the configuration.
     pub name: &'static str,
     change: fn(&mut Options, &mut SsTableOptions),
-    /// The number of operations between two reopenings, if there are any.
+    /// The number of operations between two additional reopenings; `None` if there are none.
     pub reopen_every: Option<usize>,
 }
 
@@ -164,7 +164,8 @@ impl Configuration {
     }
 }
 
-/// The named configurations. Most differ from the first in one thing, the others in several.
+/// The named configurations. Most differ from the first one in a single respect, the others in
+/// several.
 pub const CONFIGURATIONS: &[Configuration] = &[
     configuration("plain", |_, _| {}),
     configuration("tiny blocks", |_, s| s.block_bytes = 1),

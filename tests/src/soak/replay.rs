@@ -15,7 +15,7 @@ const TRANSACTION_THREADS: usize = 3;
 /// consecutive seeds, starting at the seed times this number, so different seeds share no database.
 const HISTORIES_MAX: u64 = 10_000;
 
-/// Checks the histories of a seed; every second seed has power losses.
+/// Runs the isolation test of one seed and checks its histories. Even seeds have power losses.
 pub(super) fn isolation(seed: u64, _: &Budget) -> Report {
     let crashes = seed.is_multiple_of(2);
     let first = seed.wrapping_mul(HISTORIES_MAX);

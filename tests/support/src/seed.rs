@@ -62,8 +62,8 @@ pub fn explores() -> bool {
 struct Environment {
     seed: Option<u64>,
     seeds: Option<u64>,
-    /// The random first seed of the nightly run, which tries new seeds; the others follow it one by
-    /// one. `None` in other runs.
+    /// In the nightly run, which tries new seeds, the random first seed; the other seeds follow it
+    /// one by one. `None` in other runs.
     drawn: Option<u64>,
 }
 
@@ -83,8 +83,8 @@ impl Environment {
 struct Plan {
     /// Each seed, and whether it is a known regression.
     seeds: Vec<(u64, bool)>,
-    /// Whether the run tries new seeds. If one of them fails and is not known, it is a new
-    /// regression.
+    /// Whether the run tries new seeds. A new seed that fails is added to the regressions, unless
+    /// it is already there.
     explores: bool,
 }
 
@@ -129,8 +129,8 @@ fn known_seeds(test: &str, regressions: &str) -> Vec<u64> {
     seeds
 }
 
-/// If the test panics while this value lives, prints how to replay the seed, and records a new seed
-/// as a regression.
+/// If the test panics while this value lives, prints how to replay the seed. If the seed is new,
+/// also adds it to the file of regressions.
 struct Replay<'a> {
     test: &'a str,
     seed: u64,

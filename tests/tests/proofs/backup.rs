@@ -79,7 +79,7 @@ fn a_backup_opens_as_the_database_and_goes_its_own_way() {
 }
 
 /// Makes the next backup copy its files: links into its target fail, as on another file system. The
-/// first `files` links, which lead into the folder beside the database, succeed.
+/// first `files` links succeed: they lead into a folder in the directory of the database itself.
 fn move_target_away(mem: &MemDisk, files: u64) {
     for nth in files + 1..=2 * files {
         mem.fail_next(FaultOp::Link, nth, ErrorKind::CrossesDevices);
@@ -87,7 +87,8 @@ fn move_target_away(mem: &MemDisk, files: u64) {
 }
 
 /// Returns the numbers of the I/O calls at which power is lost, each in a database of its own:
-/// about 50 that are spread evenly over `calls` calls, and all of the last `dense` calls.
+/// about 50 that are spread evenly over `calls` calls, all of the last `dense` calls, and the
+/// number after them: there the backup completes before the power is lost.
 fn calls_to_fail(seed: u64, calls: u64, dense: u64) -> impl Iterator<Item = u64> {
     let stride = calls.div_ceil(50);
     (1..=calls + 1).filter(move |call| call % stride == seed % stride || calls < call + dense)
@@ -332,7 +333,8 @@ fn a_full_disk_fails_the_backup_and_leaves_nothing() {
     assert_holds(&open_at(&mem, TARGET, &world).unwrap(), &world);
 }
 
-/// Stops the writers when it is dropped, also by a panic of the test: the scope waits for them.
+/// Stops the writers when it is dropped, also when the test panics. Otherwise the scope would wait
+/// for them for ever.
 struct StopOnDrop<'a>(&'a AtomicBool);
 
 impl Drop for StopOnDrop<'_> {

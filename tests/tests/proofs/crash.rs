@@ -26,8 +26,8 @@ fn power_lost_at_any_call_leaves_each_ingest_whole_or_not_at_all() {
     crash_everywhere(test, &[Kind::Ingests], &[Sync, Os], 2);
 }
 
-/// A drop is not undone by a power loss, keeps the content that snapshots see, and leaves no files
-/// once nothing needs them.
+/// A power loss does not undo the drop of a table. Snapshots keep the content of a dropped table,
+/// and its files are removed once nothing needs them.
 #[test]
 fn power_lost_at_any_call_leaves_tables_and_their_snapshots_as_they_were() {
     let test = "power_lost_at_any_call_leaves_tables_and_their_snapshots_as_they_were";

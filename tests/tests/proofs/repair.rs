@@ -20,19 +20,20 @@ use rand::RngExt;
 
 const TARGET: &str = "/repaired";
 
-/// All writes to each key of a table, oldest first.
+/// The puts and merges of each key, oldest first, by table and key. Deletions are not included.
 type History = BTreeMap<(TableNo, Vec<u8>), Vec<Written>>;
 
-/// A write of a value.
+/// A write to a key: a put of a value, or a merge of an operand.
 #[derive(Debug)]
 enum Written {
     Put(Vec<u8>),
     Operand(Vec<u8>),
 }
 
-/// Returns whether `value` may result from some of the `writes`, while others are lost: from one of
-/// the puts, or no value, and later operands merged into it, each at most once and in order. Writes
-/// from before a deletion are allowed, too, because the deletion may be lost.
+/// Returns whether a repair that lost some of the `writes` of a key may have found `value`. Without
+/// the merge operator `append`, `value` must be that of one of the writes. With it, `value` starts
+/// with one of the puts or operands, and continues with later operands in order, each at most once.
+/// The deletions between the writes may be lost, too.
 fn was_written(table: TableNo, value: &[u8], writes: &[Written]) -> bool {
     let part = |write: &Written| match write {
         Written::Put(part) | Written::Operand(part) => part[..] == *value,
@@ -145,8 +146,10 @@ impl Case {
         }
     }
 
-    /// Compares the repaired database with the original content. Tables whose names are lost are
-    /// identified by their content.
+    /// Checks the repaired database: it has no value that was never written, and the report names
+    /// every key that differs from the original, unless `is_log_cut`. The tables whose names are
+    /// lost may have any content that was written. Returns the whole content, or an empty state if
+    /// the name or the merge operator of a table is lost.
     fn check(&self, mem: &MemDisk, report: &RepairReport) -> State {
         let db = open_at(mem, TARGET, &self.world).unwrap();
         for table in TableNo::all() {
@@ -207,8 +210,8 @@ impl Case {
         found.unwrap_or_default()
     }
 
-    /// Returns the content of a table. A table whose merge operator is lost cannot be read; then
-    /// the report must name the operator as lost.
+    /// Returns the content of a table; an empty one if the table does not exist. Returns `None` if
+    /// the table cannot be read because its merge operator is lost, which the report must name.
     fn read(&self, db: &Db, report: &RepairReport, keyspace: &str, name: &str) -> Option<Content> {
         let table = db
             .existing_keyspace(keyspace)
@@ -287,9 +290,9 @@ fn every_flipped_bit_costs_what_is_named_and_no_more() {
     });
 }
 
-/// Returns whether the report may list `lost` as a loss because of damage to the file `damaged`:
-/// only if this is the lost file. Damage to the manifest or to CURRENT costs nothing, because a
-/// copy exists.
+/// Returns whether damage to the file `damaged` explains that the report lists `lost`: only if the
+/// two are the same file. Damage to one copy of the manifest or of CURRENT explains no loss,
+/// because the other copy is whole.
 fn is_about(lost: &Path, damaged: &Path) -> bool {
     let name = damaged.to_string_lossy();
     lost == damaged && !name.contains("MANIFEST") && !name.contains("CURRENT")

@@ -14,9 +14,9 @@ const SOAK: &str = env!("CARGO_BIN_EXE_soak");
 /// use in turn.
 const KILLS: u64 = 3;
 
-/// Lets one test run at a time, until the guard is dropped. Between fork and exec, a child process
-/// holds the lock files that this process has open, so a store that is closed meanwhile stays
-/// locked.
+/// Lets only one of these tests run at a time, until the guard is dropped. Between fork and exec, a
+/// child process holds the lock files that this process has open. So a store that another test
+/// closes meanwhile would stay locked for a moment.
 fn alone() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
@@ -26,8 +26,8 @@ fn soak(arguments: &[&str]) -> Output {
     Command::new(SOAK).args(arguments).output().unwrap()
 }
 
-/// `EBB_KILLS` is the number of kills. Each seed has at most [`kills::KILLS`] of them; with more, the
-/// number is rounded up to a multiple of that.
+/// The environment variable `EBB_KILLS` is the number of kills. Each seed has at most
+/// [`kills::KILLS`] of them, so a larger number is rounded up to a multiple of that.
 #[test]
 fn what_was_acknowledged_before_a_sigkill_is_there_after_it() {
     let _turn = alone();

@@ -10,7 +10,8 @@ use ebb_tests::model::World;
 use ebb_tests::operation::Mix;
 use ebb_tests::session::read_everything;
 
-/// Creates and closes a database of several runs, with snapshots and a log.
+/// Creates and closes a database of several runs, with snapshots and a log. Returns its expected
+/// content.
 fn database(mem: &MemDisk) -> World {
     Made::drawn(11, mem, Mix::CHANGES, 150).unwrap().world
 }
@@ -88,7 +89,8 @@ fn a_verification_ends_at_the_step_that_stops_it() {
     assert_eq!(db.verify_all(|_| ()).unwrap(), whole);
 }
 
-/// A server verifies under a lease, which it checks at each step.
+/// A server verifies under a lease, which it checks at each step. So a step must not be long, even
+/// if the log has a single large record.
 #[test]
 fn the_log_is_verified_in_pieces() {
     let mem = MemDisk::new();
@@ -200,9 +202,10 @@ fn an_empty_or_missing_directory_is_no_database() {
     }
 }
 
-/// Regression: a run counts its range tombstones, and its files count versions only, so after the
-/// first flushed range tombstone `verify` reported a manifest that contradicts itself. Also, the
-/// last file of a run may have range tombstones only, and no keys.
+/// Regression: the manifest counts the range tombstones of a run, but its files count versions
+/// only. So after the first flush of a range tombstone, `verify` reported that the manifest
+/// contradicts itself. The last file of a run may have range tombstones only, which is no damage
+/// either.
 #[test]
 fn a_run_with_range_tombstones_is_sound() {
     let mem = MemDisk::new();

@@ -8,14 +8,15 @@ use ebb_storage::simulation::MemDisk;
 use ebb_storage::{FileSystem, LockGuard, LogStore, ReadFile, SyncFile, TableFiles, WriteFile};
 use shuttle::sync::atomic::{AtomicBool, Ordering};
 
-/// A [`MemDisk`] that lets the scheduler switch threads before each call.
+/// A [`MemDisk`] that lets the scheduler switch threads before each call on the disk.
 #[derive(Debug, Clone)]
 pub(crate) struct SwitchingDisk {
     disk: MemDisk,
     switch: Arc<AtomicBool>,
 }
 
-/// An open file of the disk, which also lets the scheduler switch threads before each call.
+/// An open file of the disk, which also lets the scheduler switch threads before each read, append
+/// and sync.
 #[derive(Debug)]
 struct Open<T> {
     file: T,
@@ -36,8 +37,8 @@ impl SwitchingDisk {
     }
 }
 
-/// Lets shuttle switch threads at `point`: it may do so at any operation on one of its own atomics
-/// and locks.
+/// Lets shuttle's scheduler switch threads. It may do so at any operation on an atomic or a lock of
+/// shuttle, so a load of `point`, whose value is not used, is enough.
 fn switch(point: &AtomicBool) {
     point.load(Ordering::Relaxed);
 }

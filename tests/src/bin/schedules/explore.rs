@@ -17,9 +17,9 @@ const STACK_BYTES: usize = 1 << 20;
 /// Limit on the steps of one schedule, far above what any scenario takes: a schedule that reaches
 /// the limit has a thread that spins.
 const STEPS_MAX: usize = 500_000;
-/// The depth of the PCT scheduler: a schedule has one place less than this at which the running
-/// thread gets the lowest priority, so that another thread goes first. Few such places find bugs
-/// that need a long delay.
+/// The depth of the PCT scheduler. In each schedule, the scheduler chooses `PCT_DEPTH - 1` places.
+/// At each of them the running thread gets the lowest priority, so that others go first. A few
+/// places are enough for bugs that need one thread to be delayed for long.
 const PCT_DEPTH: usize = 4;
 
 /// Runs scenarios over a whole database under random schedules of its threads.
@@ -55,7 +55,8 @@ struct Outcome {
     failure: Option<String>,
 }
 
-/// Exit code 0: every schedule passed; 1: a schedule failed; 2: the arguments name no scenario.
+/// Returns exit code 0 if every schedule passed, 1 if one failed or the schedule to replay cannot
+/// be read, and 2 if --scenario matches no scenario, or more than one with --replay.
 pub(crate) fn main() -> ExitCode {
     let args = Args::parse();
     let chosen: Vec<_> = scenarios::ALL

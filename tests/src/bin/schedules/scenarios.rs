@@ -309,7 +309,7 @@ fn snapshots() {
 }
 
 /// One thread writes, another flushes and merges beside the background threads, and a third reads a
-/// view with an iterator that is half-way.
+/// view while one of its iterators is half-way.
 fn iterators() {
     const BATCHES: u64 = 5;
     let disk = MemDisk::new();
@@ -365,8 +365,8 @@ fn files(disk: &MemDisk) -> Vec<std::path::PathBuf> {
     files
 }
 
-/// Drops all handles while writes and maintenance are under way; dropping the last one closes the
-/// database.
+/// The main thread drops its handle while writers and maintenance are under way. The last writer to
+/// end drops the last handle, which closes the database.
 fn closing() {
     const BATCHES: u64 = 3;
     let disk = MemDisk::new();
@@ -445,7 +445,7 @@ fn count_of(value: &[u8]) -> u64 {
 }
 
 /// The power fails at a random I/O call, while synced writes, the creation of a snapshot, flushes
-/// and merges are under way.
+/// and merges are under way, or in the restart if there are fewer calls before it.
 fn power() {
     const BATCHES: u64 = 4;
     let disk = MemDisk::new();
