@@ -16,8 +16,9 @@ use crate::error::CliError;
 /// The extension of the name of a Parquet file, in any case.
 const PARQUET: &str = "parquet";
 
-/// A part of the name of each metadata file of an Iceberg table, as in `v3.metadata.json`.
-const METADATA: &str = ".metadata.json";
+/// The ends of the names of the metadata files of Iceberg tables. The same as in `ebb-publish`, which a build may
+/// lack.
+const METADATA_ENDS: [&str; 2] = [".metadata.json", ".metadata.json.gz"];
 
 /// The prefix of URLs of S3, which name a bucket, and a file or a folder in it.
 const BUCKET: &str = "s3://";
@@ -174,7 +175,7 @@ fn input(path: &Path) -> Option<Input> {
     if is_parquet(path) {
         return Some(Input::Files(vec![path.to_path_buf()]));
     }
-    if path.file_name()?.to_str()?.ends_with(METADATA) {
+    if is_metadata(path.file_name()?.to_str()?) {
         return Some(table(path, None));
     }
     let (folder, tag) = path.to_str()?.rsplit_once('@')?;
@@ -226,7 +227,12 @@ fn bucket(url: &str) -> Result<(String, String), CliError> {
 
 /// Returns whether a name is that of a Parquet file, or of a metadata file of an Iceberg table.
 fn is_file_of_columns(name: &str) -> bool {
-    is_named_parquet(Path::new(name)) || name.ends_with(METADATA)
+    is_named_parquet(Path::new(name)) || is_metadata(name)
+}
+
+/// Returns whether a name is that of a metadata file of an Iceberg table.
+fn is_metadata(name: &str) -> bool {
+    METADATA_ENDS.iter().any(|end| name.ends_with(end))
 }
 
 /// Returns whether a path names a Parquet file, by its extension, or by the bytes of a file that is there.
@@ -250,7 +256,7 @@ fn has_parquet(path: &Path) -> io::Result<bool> {
 fn is_table(folder: &Path) -> bool {
     let entries = fs::read_dir(folder.join("metadata")).into_iter().flatten();
     let mut names = entries.flatten().map(|entry| entry.file_name());
-    names.any(|name| name.to_string_lossy().contains(METADATA))
+    names.any(|name| is_metadata(&name.to_string_lossy()))
 }
 
 /// Returns the Parquet files of a folder, ascending by name; `None` if it has none, or contains other files
@@ -341,6 +347,32 @@ mod tests {
             assert_eq!(input(&path(text)), None, "{text}");
         }
         assert_eq!(input(Path::new("-")), None);
+    }
+
+    /// Regression: a compressed metadata file with the name of old versions of Iceberg was loaded as text, and in
+    /// a bucket, its `@` began a tag.
+    #[test]
+    fn each_name_of_a_metadata_file_names_a_table_also_with_an_at_sign() {
+        for name in [
+            "v7.metadata.json",
+            "v7.gz.metadata.json",
+            "v7.metadata.json.gz",
+            "a@7.metadata.json.gz",
+        ] {
+            let path = PathBuf::from(format!("absent/t/metadata/{name}"));
+            let local = Input::Table {
+                path: path.clone(),
+                tag: None,
+            };
+            assert_eq!(input(&path), Some(local), "{name}");
+            let remote = Input::Bucket {
+                bucket: "lake".to_owned(),
+                key: format!("t/metadata/{name}"),
+                tag: None,
+            };
+            let url = format!("s3://lake/t/metadata/{name}");
+            assert_eq!(in_bucket(&url).unwrap(), remote, "{name}");
+        }
     }
 
     #[test]

@@ -8,10 +8,9 @@
 use super::commit_place::CommitPlace;
 use super::error::CommitError;
 use super::metadata_store::{MetadataStore, Newest};
-use super::names::is_metadata;
 use crate::catalog::RestCatalog;
 use crate::iceberg::commit_request::CommitRequest;
-use crate::iceberg::metadata::TableMetadata;
+use crate::iceberg::metadata::{TableMetadata, is_metadata_file};
 use crate::target::{Target, TargetError};
 
 #[cfg(test)]
@@ -89,7 +88,7 @@ impl CatalogTables<'_> {
     fn check_is_free(&self, table: &str) -> Result<(), CommitError> {
         let objects = self.target.list(&format!("{table}/metadata"))?;
         let is_own = self.place().is_taken(table, &objects)?;
-        if !is_own && objects.iter().any(|object| is_metadata(object)) {
+        if !is_own && objects.iter().any(|object| is_metadata_file(object)) {
             return refuse(
                 table,
                 "the target has metadata of the table that the catalog does not know; choose another target"

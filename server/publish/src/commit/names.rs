@@ -5,9 +5,6 @@
 /// content is the URL of the catalog, or the text `no catalog`.
 const CATALOG_MARK: &str = "/metadata/ebb-catalog.txt";
 
-/// The endings of the names of metadata files, whichever engine wrote them.
-const METADATA_ENDS: [&str; 2] = [".metadata.json", ".metadata.json.gz"];
-
 /// Returns the name of a new data file of the table `table`, for the commit that will create `version` of the
 /// metadata. No other data file for this version may have the same `unique`.
 pub fn data_file_name(table: &str, version: u64, unique: &str) -> String {
@@ -46,11 +43,6 @@ pub(super) fn catalog_mark(table: &str) -> String {
 /// Returns whether `name` is the one that [`catalog_mark`] returns for some table.
 pub(super) fn is_catalog_mark(name: &str) -> bool {
     name.ends_with(CATALOG_MARK)
-}
-
-/// Returns whether `name` is that of a metadata file, whichever engine wrote it.
-pub(super) fn is_metadata(name: &str) -> bool {
-    METADATA_ENDS.iter().any(|end| name.ends_with(end))
 }
 
 /// Returns N for a name of the form `.../vN.metadata.json`; `None` for other names.

@@ -4,8 +4,8 @@
 use super::commit_place::CommitPlace;
 use super::error::CommitError;
 use super::metadata_store::{MetadataStore, Newest};
-use super::names::{is_metadata, metadata_name, version_of};
-use crate::iceberg::metadata::TableMetadata;
+use super::names::{metadata_name, version_of};
+use crate::iceberg::metadata::{TableMetadata, is_metadata_file};
 use crate::target::{Target, TargetError};
 
 /// The store of metadata in the target itself: for each version of a table an object `vN.metadata.json`.
@@ -18,7 +18,7 @@ impl MetadataStore for Versions<'_> {
     fn newest(&self, table: &str) -> Result<Option<Newest>, CommitError> {
         let objects = self.target.list(&format!("{table}/metadata"))?;
         self.place().is_taken(table, &objects)?;
-        let is_foreign = |object: &String| is_metadata(object) && version_of(object).is_none();
+        let is_foreign = |object: &String| is_metadata_file(object) && version_of(object).is_none();
         if let Some(foreign) = objects.iter().find(|object| is_foreign(object)) {
             return Err(CommitError::Refused {
                 table: table.to_owned(),

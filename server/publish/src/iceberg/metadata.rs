@@ -16,6 +16,14 @@ pub const FORMAT_VERSION: u8 = 2;
 /// The `last-partition-id` of a table that has no partition fields, whose ids would begin with 1000.
 const LAST_PARTITION_ID: i32 = 999;
 
+/// The ends of the names of metadata files of all engines. Old versions of Iceberg append `.gz`.
+const FILE_ENDS: [&str; 2] = [".metadata.json", ".metadata.json.gz"];
+
+/// Returns whether a file or an object with this name, or path, is a metadata file of any engine.
+pub fn is_metadata_file(name: &str) -> bool {
+    FILE_ENDS.iter().any(|end| name.ends_with(end))
+}
+
 /// The metadata of a table, with the members of its JSON in `vN.metadata.json` or in the answer of a catalog.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

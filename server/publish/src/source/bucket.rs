@@ -4,10 +4,10 @@ use std::io;
 use std::path::Path;
 
 use super::folder::Folder;
-use super::owner::{self, is_metadata};
+use super::owner;
 use super::place::Place;
-use super::table::METADATA_SUFFIX;
 use super::{Result, SourceError};
+use crate::iceberg::metadata::is_metadata_file;
 use crate::target::Target;
 
 /// The extension of the name of a Parquet file, which may also be in upper case.
@@ -29,7 +29,8 @@ pub(super) enum Found {
 /// Returns the kind of source at `key`, which has no slash at its ends and is empty for the whole bucket.
 ///
 /// # Errors
-/// If a request to the bucket fails, or if there is no source at the key.
+/// If a request to the bucket fails, if there is no source at the key, or if it is Parquet files that belong to
+/// an Iceberg, Delta or Hudi table.
 pub(super) fn find(target: &Target, key: &str) -> Result<Found> {
     if let Some(found) = object(target, key)? {
         return Ok(found);
@@ -39,7 +40,8 @@ pub(super) fn find(target: &Target, key: &str) -> Result<Found> {
         key: key.to_owned(),
     };
     let metadata = folder.metadata_files()?;
-    if metadata.iter().filter_map(Place::name).any(is_metadata) {
+    let mut names = metadata.iter().filter_map(Place::name);
+    if names.any(is_metadata_file) {
         return Ok(Found::Table {
             key: key.to_owned(),
             metadata: None,
@@ -48,19 +50,20 @@ pub(super) fn find(target: &Target, key: &str) -> Result<Found> {
     parquet_files(target, key).map(Found::Files)
 }
 
-/// Returns the source that the object at `key` is: a data file, or the table that has this metadata file.
-/// `None` if the object is neither, or does not exist.
+/// Returns the source that the object at `key` is: a data file, or a table with this metadata file. `None` if
+/// it is neither, or does not exist. Fails if the data file belongs to an Iceberg, Delta or Hudi table.
 fn object(target: &Target, key: &str) -> Result<Option<Found>> {
     let (folder, name) = key.rsplit_once('/').unwrap_or(("", key));
-    if !is_parquet(name) && !name.ends_with(METADATA_SUFFIX) {
+    if !is_parquet(name) && !is_metadata_file(name) {
         return Ok(None);
     }
-    let key = target.key(key)?;
-    let Some(bytes) = target.size(&key)? else {
+    let object = target.key(key)?;
+    let Some(bytes) = target.size(&object)? else {
         return Ok(None);
     };
-    let place = Place::object(target.clone(), key, Some(bytes));
+    let place = Place::object(target.clone(), object, Some(bytes));
     if is_parquet(name) {
+        owner::check_key(target, key, folder)?;
         return Ok(Some(Found::Files(vec![place])));
     }
     // A table has its metadata in a folder of its own.
@@ -85,7 +88,10 @@ fn is_parquet(name: &str) -> bool {
 fn parquet_files(target: &Target, key: &str) -> Result<Vec<Place>> {
     let failed = |problem: String| SourceError::file(Path::new(&target.url(key)))(problem);
     let entries = target.entries(&target.key(key)?)?;
-    owner::check_key(target, key, &entries.folders)?;
+    // A key at which nothing lies is absent, also below a table.
+    if !entries.objects.is_empty() || !entries.folders.is_empty() {
+        owner::check_key(target, key, key)?;
+    }
     let is_shown = |name: &str| !name.starts_with(['.', '_']);
     let mut folders = entries
         .folders

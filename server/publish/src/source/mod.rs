@@ -188,8 +188,9 @@ impl Source {
     /// bucket. `name` is a tag or a branch of a table, as for [`Source::table`].
     ///
     /// # Errors
-    /// If a request to the bucket fails, if there is no such source, if `name` is given for Parquet files, or
-    /// if the table cannot be read.
+    /// If a request to the bucket fails, if there is no such source, if `name` is given for Parquet files, if these
+    /// lie in the folder of an Iceberg, Delta or Hudi table, as for [`Source::parquet`], or if the table cannot be
+    /// read.
     pub fn bucket(target: &Target, key: &str, name: Option<&str>) -> Result<Self> {
         match bucket::find(target, key)? {
             Found::Files(files) if name.is_none() => Self::of_files(files),

@@ -1,5 +1,10 @@
 //! The tables that Parquet files belong to. The log or the metadata of such a table decides which of its files
 //! and rows count. The others were deleted or replaced, and the folder shows no difference.
+//!
+//! Files on this machine and in buckets are checked alike: for each folder from that of the file up to the root,
+//! [`Owner::candidates`] names the tables that the file would belong to, and the folder in which each of them has
+//! its log or its metadata. If the user lacks permission for that folder, it proves nothing, and the file is
+//! loaded: the user may have permission for the file alone.
 
 use std::collections::BTreeSet;
 use std::fmt::Display;
@@ -8,21 +13,110 @@ use std::path::{Path, PathBuf};
 
 use object_store::path::Path as Key;
 
-use super::folder::{Folder, METADATA};
-use super::place::Place;
-use super::table::METADATA_SUFFIX;
+use super::folder::METADATA;
 use super::{Result, SourceError};
-use crate::target::Target;
+use crate::iceberg::metadata::is_metadata_file;
+use crate::target::{IsSought, Target};
 
-/// The formats of tables other than Iceberg: the name of the folder with the table's log, and the name of the
-/// format.
-const LOGS: [(&str, &str); 2] = [("_delta_log", "Delta"), (".hoodie", "Hudi")];
+/// The formats of tables other than Iceberg.
+const LOGS: [Format; 2] = [
+    Format::Log {
+        folder: "_delta_log",
+        name: "Delta",
+    },
+    Format::Log {
+        folder: ".hoodie",
+        name: "Hudi",
+    },
+];
 
 /// The folder of an Iceberg table that contains its data files.
 const DATA: &str = "data";
 
-/// Checks that none of the local files `paths` lies below the folder of a Delta or Hudi table, or below the
-/// data folder of an Iceberg table.
+/// The format of a table.
+#[derive(Debug, Clone, Copy)]
+enum Format {
+    /// A format whose tables have a log, which lies in the folder `folder` of the table.
+    Log {
+        folder: &'static str,
+        name: &'static str,
+    },
+    Iceberg,
+}
+
+/// A table that files would belong to, if it exists.
+#[derive(Debug)]
+struct Owner<'p> {
+    format: Format,
+    /// The folder of the table: a path of this machine, or a key of a bucket, which is empty for the whole bucket.
+    table: &'p Path,
+}
+
+impl<'p> Owner<'p> {
+    /// Returns the tables that files below the folder `folder` would belong to, without those that only a folder
+    /// further up shows.
+    fn candidates(folder: &'p Path) -> impl Iterator<Item = Self> {
+        let iceberg = folder.parent().filter(|_| folder.ends_with(DATA));
+        let iceberg = iceberg.map(|table| Self {
+            format: Format::Iceberg,
+            table,
+        });
+        let logs = LOGS.map(|format| Self {
+            format,
+            table: folder,
+        });
+        logs.into_iter().chain(iceberg)
+    }
+
+    /// Returns the folder of the log or the metadata.
+    fn proof(&self) -> PathBuf {
+        self.table.join(match self.format {
+            Format::Log { folder, .. } => folder,
+            Format::Iceberg => METADATA,
+        })
+    }
+
+    /// Returns whether the table exists on this machine.
+    fn is_local(&self) -> bool {
+        let proof = self.proof();
+        match self.format {
+            Format::Log { .. } => proof.is_dir(),
+            Format::Iceberg => {
+                let entries = fs::read_dir(proof).into_iter().flatten();
+                let mut names = entries.flatten().map(|entry| entry.file_name());
+                names.any(|name| is_metadata_file(&name.to_string_lossy()))
+            }
+        }
+    }
+
+    /// Returns a function of the key of an object directly in the folder of the log or the metadata, which returns
+    /// whether the object proves that the table exists; `None` if any object below that folder proves it. Programs
+    /// other than Iceberg have folders called `metadata`, too.
+    fn is_proof(&self) -> Option<IsSought> {
+        match self.format {
+            Format::Log { .. } => None,
+            Format::Iceberg => Some(is_metadata_file),
+        }
+    }
+
+    /// Returns why files of the table cannot be loaded one by one: a sentence that begins with the files.
+    /// `table` is the folder of the table, as the user would name it.
+    fn problem(&self, table: impl Display) -> String {
+        match self.format {
+            Format::Log { folder, name } => format!(
+                "it belongs to the {name} table {table}, whose log in {folder} decides which files and rows \
+                 count; those that were deleted or replaced would come back: let an engine that reads {name} \
+                 write the rows as Parquet files into another folder"
+            ),
+            Format::Iceberg => format!(
+                "it belongs to the Iceberg table {table}, whose metadata decides which files and rows count; \
+                 those that were deleted or replaced would come back: load the table itself"
+            ),
+        }
+    }
+}
+
+/// Checks that none of the local files `paths` lies in the folder of an Iceberg, Delta or Hudi table.
 ///
 /// # Errors
 /// If a file does (the error names the table), or if a file does not exist.
@@ -35,7 +129,8 @@ pub(super) fn check_files(paths: &[PathBuf]) -> Result<()> {
             if !checked.insert(folder.to_path_buf()) {
                 break;
             }
-            if let Some(problem) = problem_of(folder) {
+            if let Some(owner) = Owner::candidates(folder).find(Owner::is_local) {
+                let problem = owner.problem(owner.table.display());
                 return Err(SourceError::file(path)(problem));
             }
         }
@@ -43,64 +138,32 @@ pub(super) fn check_files(paths: &[PathBuf]) -> Result<()> {
     Ok(())
 }
 
-/// Returns why files in `folder` cannot be loaded one by one: a sentence about the table whose files they
-/// are. `None` if they belong to none.
-fn problem_of(folder: &Path) -> Option<String> {
-    let log = LOGS.iter().find(|(log, _)| folder.join(log).is_dir());
-    if let Some((log, format)) = log {
-        return Some(of_log(format, log, folder.display()));
-    }
-    let table = folder.parent().filter(|_| folder.ends_with(DATA))?;
-    let metadata = fs::read_dir(table.join(METADATA)).into_iter().flatten();
-    let mut names = metadata.flatten().map(|entry| entry.file_name());
-    let is_table = names.any(|name| is_metadata(&name.to_string_lossy()));
-    is_table.then(|| of_iceberg(table.display()))
-}
-
-/// Checks that the folder `key` of a bucket is neither the folder of a Delta or Hudi table nor the data
-/// folder of an Iceberg table. `folders` are the folders directly in it. Folders further up are not looked
-/// at.
+/// Checks that the Parquet files at `key` of a bucket, a file in the folder `folder` or this folder itself, do not
+/// lie in the folder of an Iceberg, Delta or Hudi table.
+///
+/// Takes two lists for each folder up to the root of the bucket, and one more for a folder called `data`. They
+/// are sent together, so a file five folders deep costs twelve requests and about the time of one. Only the
+/// list of a folder `metadata` may have more pages than one.
 ///
 /// # Errors
-/// If the folder belongs to such a table. The error names the table.
-pub(super) fn check_key(target: &Target, key: &str, folders: &[Key]) -> Result<()> {
-    let refused = |problem: String| SourceError::file(Path::new(&target.url(key)))(problem);
-    let has = |log: &str| folders.iter().any(|folder| folder.filename() == Some(log));
-    if let Some((log, format)) = LOGS.iter().find(|(log, _)| has(log)) {
-        return Err(refused(of_log(format, log, target.url(key))));
-    }
-    let (table, name) = key.rsplit_once('/').unwrap_or(("", key));
-    if name != DATA {
-        return Ok(());
-    }
-    let folder = Folder::Bucket {
-        target: target.clone(),
-        key: table.to_owned(),
+/// If the files belong to a table, which the error names, or if a request to the bucket fails for another reason
+/// than a lack of permission.
+pub(super) fn check_key(target: &Target, key: &str, folder: &str) -> Result<()> {
+    let folders = Path::new(folder).ancestors();
+    let owners: Vec<Owner<'_>> = folders.flat_map(Owner::candidates).collect();
+    let proof = |owner: &Owner<'_>| -> Result<(Key, Option<IsSought>)> {
+        let folder = target.key(&owner.proof().to_string_lossy())?;
+        Ok((folder, owner.is_proof()))
     };
-    // The role of the user may list this folder alone, which proves nothing about the table.
-    let metadata = folder.metadata_files().unwrap_or_default();
-    if metadata.iter().filter_map(Place::name).any(is_metadata) {
-        return Err(refused(of_iceberg(target.url(table))));
+    let proofs = owners.iter().map(proof).collect::<Result<Vec<_>>>()?;
+    let found = target.have_objects(&proofs)?;
+    let mut owners = owners.iter().zip(found);
+    match owners.find(|(_, is_found)| *is_found) {
+        None => Ok(()),
+        Some((owner, _)) => {
+            let table = target.url(&owner.table.to_string_lossy());
+            let problem = owner.problem(table);
+            Err(SourceError::file(Path::new(&target.url(key)))(problem))
+        }
     }
-    Ok(())
-}
-
-/// Returns whether a name is that of a metadata file of an Iceberg table.
-pub(super) fn is_metadata(name: &str) -> bool {
-    name.contains(METADATA_SUFFIX)
-}
-
-fn of_log(format: &str, log: &str, table: impl Display) -> String {
-    format!(
-        "it belongs to the {format} table {table}, whose log in {log} decides which files and rows count; \
-         those that were deleted or replaced would come back: let an engine that reads {format} write the \
-         rows as Parquet files into another folder"
-    )
-}
-
-fn of_iceberg(table: impl Display) -> String {
-    format!(
-        "it belongs to the Iceberg table {table}, whose metadata decides which files and rows count; those \
-         that were deleted or replaced would come back: load the table itself"
-    )
 }

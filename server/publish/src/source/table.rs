@@ -16,8 +16,8 @@ use crate::iceberg::foreign::{SchemaField, SnapshotView, TableVersion};
 use crate::iceberg::manifest::{self, ManifestEntry, POSITIONAL_DELETES, ROWS, Status};
 use crate::iceberg::manifest_list::{self, ManifestFile};
 
-/// The end of the name of a metadata file. In the names of some compressed files `.gz` follows.
-pub(super) const METADATA_SUFFIX: &str = ".metadata.json";
+/// The end of the name of a metadata file.
+const METADATA_SUFFIX: &str = ".metadata.json";
 
 /// The largest size of a compressed metadata file, in bytes after decompression.
 const METADATA_BYTES_MAX: u64 = 1 << 28;

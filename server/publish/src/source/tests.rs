@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::fs::{self, File};
+use std::io::Write as _;
 use std::sync::Arc;
 
 use arrow_array::builder::{ListBuilder, StringBuilder};
@@ -10,6 +11,7 @@ use arrow_array::{
 };
 use arrow_schema::{Field, Schema};
 use ebb_model::types::UserType;
+use flate2::write::GzEncoder;
 use parquet::arrow::arrow_writer::ArrowWriterOptions;
 use parquet::arrow::{ArrowWriter, PARQUET_FIELD_ID_META_KEY};
 use parquet::basic::{Compression, GzipLevel, ZstdLevel};
@@ -22,7 +24,7 @@ use serde_json::{Value as Json, json};
 use super::*;
 use crate::data_file::{Column, DataFileWriter};
 use crate::iceberg::testing::{self, Engine, TestFile, TestManifest};
-use crate::target::faulty::in_memory;
+use crate::target::faulty::{Event, in_memory, with_event};
 use crate::types::{FieldIds, OnEmpty, TypeOptions};
 
 /// Returns a Parquet field as Iceberg's writers make it: with the field id `id`, if there is one.
@@ -792,24 +794,6 @@ fn parquet_files_of_a_table_are_refused_by_the_name_of_the_table() {
         let told = format!("a.parquet: it belongs to the {table} {}", root.display());
         assert!(error.contains(&told), "{error}");
     }
-    let bucket = bucket_with(dir.path(), "in");
-    for (key, told) in [
-        (
-            "in/delta",
-            "in/delta: it belongs to the Delta table s3://lake/in/delta, ",
-        ),
-        (
-            "in/hudi",
-            "in/hudi: it belongs to the Hudi table s3://lake/in/hudi, ",
-        ),
-        (
-            "in/t/data",
-            "in/t/data: it belongs to the Iceberg table s3://lake/in/t, ",
-        ),
-    ] {
-        let error = refused(Source::bucket(&bucket, key, None));
-        assert!(error.contains(told), "{error}");
-    }
     // A link to the file of a table.
     std::os::unix::fs::symlink(path("delta/a.parquet"), path("link.parquet")).unwrap();
     let error = refused(Source::parquet(&[path("link.parquet")]));
@@ -818,6 +802,105 @@ fn parquet_files_of_a_table_are_refused_by_the_name_of_the_table() {
     let [x, data] = ["x", "x/data"].map(parquet);
     let beside = path("delta/../x/a.parquet");
     assert!(Source::parquet(&[x, data, beside]).is_ok());
+}
+
+/// Regression: a table's file in a bucket was loaded, and so was the folder of a partition, although local ones are
+/// refused. Rows that the table had deleted came back.
+#[test]
+fn files_and_folders_below_a_table_in_a_bucket_are_refused_by_the_name_of_the_table() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.parquet");
+    write(&path, &[("k", None, ints([1]))], Compression::SNAPPY);
+    let bytes = fs::read(&path).unwrap();
+    for (format, table, folder, mark) in [
+        ("Delta", "in/t", "in/t", "in/t/_delta_log/0.json"),
+        ("Delta", "t", "t/day=1/hour=2", "t/_delta_log/0.json"),
+        ("Hudi", "in/t", "in/t", "in/t/.hoodie/hoodie.properties"),
+        ("Hudi", "t", "t/day=1", "t/.hoodie/hoodie.properties"),
+        (
+            "Iceberg",
+            "in/t",
+            "in/t/data",
+            "in/t/metadata/v1.metadata.json",
+        ),
+        (
+            "Iceberg",
+            "t",
+            "t/data/day=1",
+            "t/metadata/v2.metadata.json.gz",
+        ),
+        // The root of the bucket is the table.
+        ("Delta", "", "", "_delta_log/0.json"),
+        ("Hudi", "", "day=1", ".hoodie/hoodie.properties"),
+        ("Iceberg", "", "data", "metadata/v1.metadata.json"),
+    ] {
+        let lake = in_memory("s3://lake").unwrap();
+        let file = format!("{folder}/a.parquet");
+        let file = file.trim_start_matches('/');
+        lake.replace(file, bytes.clone().into()).unwrap();
+        lake.replace(mark, "{}".into()).unwrap();
+        for key in [file, folder] {
+            let error = refused(Source::bucket(&lake, key, None));
+            let expected =
+                format!("s3://lake/{key}: it belongs to the {format} table s3://lake/{table}, ");
+            assert!(error.starts_with(&expected), "{error}");
+        }
+        let absent = format!("{folder}/absent");
+        let error = refused(Source::bucket(&lake, absent.trim_start_matches('/'), None));
+        assert!(error.starts_with("cannot read s3://lake/"), "{error}");
+        lake.remove(mark).unwrap();
+        for key in [file, folder] {
+            assert!(Source::bucket(&lake, key, None).is_ok(), "{key} {mark}");
+        }
+    }
+}
+
+#[test]
+fn files_in_a_bucket_are_loaded_beside_tables_and_keys_that_only_resemble_those_of_tables() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.parquet");
+    write(&path, &[("k", None, ints([1]))], Compression::SNAPPY);
+    let lake = in_memory("s3://lake").unwrap();
+    let files = [
+        "in/x/a.parquet",
+        "in/data/a.parquet",
+        "in/database/a.parquet",
+    ];
+    for file in files {
+        lake.replace(file, fs::read(&path).unwrap().into()).unwrap();
+    }
+    for key in [
+        // An object in place of a folder, and folders whose names are longer.
+        "in/x/_delta_log",
+        "in/x/_delta_log2/0.json",
+        "in/.hoodie_old/hoodie.properties",
+        // A table beside the file.
+        "in/delta/_delta_log/0.json",
+        // A folder with metadata of other programs, and an Iceberg table that is called `metadata`.
+        "in/metadata/notes.json",
+        "in/metadata/metadata/v1.metadata.json",
+        // Iceberg tables whose folder for data is another one.
+        "in/x/metadata/v1.metadata.json",
+        "metadata/v1.metadata.json",
+    ] {
+        lake.replace(key, "{}".into()).unwrap();
+    }
+    for file in files {
+        assert!(Source::bucket(&lake, file, None).is_ok(), "{file}");
+    }
+}
+
+#[test]
+fn a_file_in_a_bucket_takes_two_requests_for_each_folder_above_it_and_one_for_itself() {
+    let lake = in_memory("s3://lake").unwrap();
+    lake.replace("a/b/c.parquet", "".into()).unwrap();
+    // The folders are `a/b`, `a` and the root.
+    let (limited, calls) = with_event(&lake, 7, Event::Kill).unwrap();
+    bucket::find(&limited, "a/b/c.parquet").unwrap();
+    assert!(!calls.met_event());
+    let (limited, _) = with_event(&lake, 6, Event::Kill).unwrap();
+    let error = refused(bucket::find(&limited, "a/b/c.parquet"));
+    assert!(error.starts_with("listing s3://lake/"), "{error}");
 }
 
 /// Returns a bucket in memory with copies of all files below a folder. Their keys begin with `prefix`.
@@ -878,6 +961,26 @@ fn a_table_in_a_bucket_is_read_as_its_folder_is() {
         let error = refused(Source::bucket(&bucket, "db/t", None));
         let absent = "cannot read s3://lake/db/t/data/new.parquet";
         assert!(error.starts_with(absent), "{error}");
+    }
+}
+
+/// Regression: a compressed metadata file with the name of old versions of Iceberg was not found in a bucket.
+#[test]
+fn a_table_is_read_by_each_name_of_a_compressed_metadata_file() {
+    let fixture = renamed(Engine::Spark);
+    let mut packed = GzEncoder::new(Vec::new(), flate2::Compression::default());
+    let metadata = fixture.metadata.to_string();
+    packed.write_all(metadata.as_bytes()).unwrap();
+    let packed = packed.finish().unwrap();
+    let folder = fixture.dir.path().join("metadata");
+    for name in ["v7.metadata.json.gz", "v7.gz.metadata.json"] {
+        fs::write(folder.join(name), &packed).unwrap();
+        let local = Source::table(&folder.join(name), None).unwrap();
+        let lake = bucket_with(fixture.dir.path(), "t");
+        let remote = Source::bucket(&lake, &format!("t/metadata/{name}"), None).unwrap();
+        let found = rows(&remote, &COLUMNS).unwrap();
+        assert_eq!(found.len(), 5, "{name}");
+        assert_eq!(found, rows(&local, &COLUMNS).unwrap(), "{name}");
     }
 }
 

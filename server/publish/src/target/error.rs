@@ -53,6 +53,15 @@ pub(super) fn reason(error: &Error) -> String {
     format!("{before}{}", parts.join(": "))
 }
 
+/// Returns whether a server rejected a request for a lack of permission. S3 answers so with the status 403, and
+/// Google's servers with 401 if the request has no credentials. `object_store` has variants for such errors, but
+/// not for those of lists, whose text alone has the status.
+pub(super) fn is_denied(error: &Error) -> bool {
+    let text = error.to_string();
+    let status = split_answer(&text).and_then(|(_, status, _)| status);
+    status.is_some_and(|status| status.starts_with("401") || status.starts_with("403"))
+}
+
 /// Splits the text of an error that contains a server's response: the text before the response, its status
 /// (`None` if the text does not show one), and its body. `None` for the text of another error.
 fn split_answer(text: &str) -> Option<(&str, Option<&str>, &str)> {

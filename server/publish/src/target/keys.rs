@@ -8,6 +8,7 @@ use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use object_store::path::Path;
 use object_store::{Error, ObjectStoreExt as _};
 
+use super::error::is_denied;
 use super::{Result, Target, TargetError};
 
 /// The greatest number of requests that one call makes at once. If each takes 50 ms, a thousand objects take
@@ -22,6 +23,9 @@ pub(crate) struct FolderEntries {
     /// The keys of the folders.
     pub(crate) folders: Vec<Path>,
 }
+
+/// Returns whether the object with this key is one of those that [`Target::have_objects`] searches for.
+pub(crate) type IsSought = fn(&str) -> bool;
 
 impl Target {
     /// Returns the key of an object that a location or a user names, with exactly these characters.
@@ -110,6 +114,42 @@ impl Target {
     pub(crate) fn get_range(&self, key: &Path, range: Range<u64>) -> Result<Bytes> {
         let read = self.runtime.block_on(self.store.get_range(key, range));
         read.map_err(|error| self.failed("reading", key.as_ref(), &error))
+    }
+
+    /// Returns for each of `folders` whether it has an object that is sought: one directly in the folder for whose
+    /// key the function returns true, or without a function, any object below the folder. A folder that the
+    /// credentials may not list counts as empty. Looks into [`READS_IN_FLIGHT`] folders at once.
+    ///
+    /// A folder takes one request. With a function, it takes another one for each further 1000 objects and folders
+    /// directly in it; what lies in those folders costs nothing.
+    ///
+    /// # Errors
+    /// If a request to the target fails for another reason than a lack of permission.
+    pub(crate) fn have_objects(&self, folders: &[(Path, Option<IsSought>)]) -> Result<Vec<bool>> {
+        let found = stream::iter(folders)
+            .map(|(folder, is_sought)| self.has_object_soon(folder, *is_sought));
+        let found = found.buffered(READS_IN_FLIGHT);
+        self.runtime.block_on(found.try_collect())
+    }
+
+    async fn has_object_soon(&self, folder: &Path, is_sought: Option<IsSought>) -> Result<bool> {
+        let found = match is_sought {
+            None => {
+                let first = self.store.list(Some(folder)).try_next().await;
+                first.map(|object| object.is_some())
+            }
+            Some(is_sought) => {
+                let listed = self.store.list_with_delimiter(Some(folder)).await;
+                listed.map(|listed| {
+                    let mut objects = listed.objects.iter();
+                    objects.any(|object| is_sought(object.location.as_ref()))
+                })
+            }
+        };
+        match found {
+            Err(error) if is_denied(&error) => Ok(false),
+            found => found.map_err(|error| self.failed("listing", folder.as_ref(), &error)),
+        }
     }
 
     /// Lists the objects and folders directly in the folder `key`. Both lists are empty if there is no such

@@ -46,6 +46,7 @@ use tokio::runtime::{Builder, Runtime};
 
 pub use self::error::TargetError;
 use self::folder::{remove_staged, split_absent, url_of};
+pub(crate) use self::keys::IsSought;
 pub use self::upload::Upload;
 #[cfg(feature = "s3")]
 use crate::catalog::RestCatalog;

@@ -133,15 +133,17 @@ fn parquet(values: std::ops::Range<i32>) -> Vec<u8> {
     writer.finish("a.parquet".to_owned()).unwrap().0
 }
 
-/// Returns the answer of a bucket that contains only `file`, under the key `ebb/out/a.parquet`.
-fn bucket_of_one(request: &Request, file: &[u8]) -> Response {
+/// Returns the answer of a bucket that contains only `file`, under the key `ebb/FOLDER/a.parquet`.
+fn bucket_of_one(request: &Request, folder: &str, file: &[u8]) -> Response {
+    let folder = format!("ebb/{folder}/");
     if request.path.contains("list-type=2") {
         let query = request.path.replace("%2F", "/");
-        let is_in_folder = query.contains("prefix=ebb/out/&") || query.ends_with("prefix=ebb/out/");
+        let prefix = format!("prefix={folder}");
+        let is_in_folder = query.contains(&format!("{prefix}&")) || query.ends_with(&prefix);
         let listed = if is_in_folder {
             let length = file.len();
             format!(
-                "<Contents><Key>ebb/out/a.parquet</Key><Size>{length}</Size><ETag>1</ETag>\
+                "<Contents><Key>{folder}a.parquet</Key><Size>{length}</Size><ETag>1</ETag>\
                  <LastModified>2026-01-01T00:00:00.000Z</LastModified></Contents>"
             )
         } else {
@@ -150,7 +152,7 @@ fn bucket_of_one(request: &Request, file: &[u8]) -> Response {
         let body = format!("<ListBucketResult>{listed}</ListBucketResult>");
         return ("200 OK", body.into());
     }
-    assert_eq!(request.path, "/lake/ebb/out/a.parquet");
+    assert_eq!(request.path, format!("/lake/{folder}a.parquet"));
     let range = request.headers["range"].strip_prefix("bytes=").unwrap();
     let (from, to) = range.split_once('-').unwrap();
     let (from, to): (usize, usize) = (from.parse().unwrap(), to.parse().unwrap());
@@ -167,7 +169,7 @@ fn rows_of_a_bucket_are_read_with_the_credentials_and_no_error_has_them() {
     let endpoint = serve(move |request| {
         assert!(request.headers["authorization"].contains("Credential=AKIDEXAMPLE/"));
         assert_eq!(request.headers["x-amz-security-token"], "SESSIONTOKEN");
-        Some(bucket_of_one(request, &file))
+        Some(bucket_of_one(request, "out", &file))
     });
     let source = Source::bucket(&target(&endpoint), "out", None).unwrap();
     let [file] = source.files() else {
@@ -200,4 +202,40 @@ fn rows_of_a_bucket_are_read_with_the_credentials_and_no_error_has_them() {
             "{text}"
         );
     }
+}
+
+/// Regression: a list that failed for any reason was taken for the absence of a table.
+#[test]
+fn a_folder_that_may_not_be_listed_counts_as_one_without_a_table_and_another_error_ends_the_load() {
+    for (status, is_loaded) in [
+        ("403 Forbidden", true),
+        ("401 Unauthorized", true),
+        ("400 Bad Request", false),
+    ] {
+        let file = parquet(0..10);
+        let endpoint = serve(move |request| {
+            if request.path.contains("_delta_log") || request.path.contains(".hoodie") {
+                let body = "<Error><Code>AccessDenied</Code></Error>";
+                return Some((status, body.into()));
+            }
+            Some(bucket_of_one(request, "out", &file))
+        });
+        let loaded = Source::bucket(&target(&endpoint), "out", None);
+        assert_eq!(loaded.is_ok(), is_loaded, "{status}: {loaded:?}");
+    }
+}
+
+/// Other programs have folders called `metadata`, too, and the objects in the folders below would take a request for
+/// each 1000.
+#[test]
+fn only_the_objects_directly_in_a_folder_called_metadata_are_listed() {
+    let file = parquet(0..10);
+    let endpoint = serve(move |request| {
+        if request.path.contains("metadata") {
+            assert!(request.path.contains("delimiter="), "{}", request.path);
+        }
+        Some(bucket_of_one(request, "data", &file))
+    });
+    let loaded = Source::bucket(&target(&endpoint), "data", None);
+    assert!(loaded.is_ok(), "{loaded:?}");
 }
