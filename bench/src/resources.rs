@@ -86,7 +86,7 @@ pub fn directory_bytes(dir: &Path) -> io::Result<u64> {
     bytes_of_files(dir, |_| true)
 }
 
-/// Returns the total length of the files in a directory that `counts` accepts, in bytes.
+/// Returns the total length, in bytes, of those files in a directory for which `counts` returns true.
 pub fn bytes_of_files(dir: &Path, counts: impl Fn(&Path) -> bool) -> io::Result<u64> {
     let length = |entry: io::Result<fs::DirEntry>| {
         let entry = entry?;

@@ -4,7 +4,7 @@ use std::borrow::Borrow;
 
 use ebb_scheduler::forecast;
 
-/// Returns the mean of at least one value.
+/// Returns the mean of `values`; NaN if there are none.
 pub fn mean(values: impl IntoIterator<Item = f64>) -> f64 {
     let (mut sum, mut count) = (0.0, 0.0);
     for value in values {
@@ -14,7 +14,7 @@ pub fn mean(values: impl IntoIterator<Item = f64>) -> f64 {
     sum / count
 }
 
-/// Returns the median of at least one value.
+/// Returns the median of `values`. Panics if there are none.
 pub fn median(values: impl IntoIterator<Item: Borrow<f64>>) -> f64 {
     let values = values
         .into_iter()

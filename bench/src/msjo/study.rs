@@ -73,16 +73,16 @@ pub struct MsjoResult {
     pub machines: usize,
     pub jobs: usize,
     pub tasks: usize,
-    /// The lower bounds for each objective of the algorithms. The first is that of COGE, which
-    /// generates constraints of the linear programme until the gap is at most `eps`. If the study
-    /// requests it, the bound with all constraints (the converged relaxation) is the second.
+    /// The lower bounds. Each objective of the algorithms has the bound of COGE, which generates
+    /// constraints of the linear programme until the gap is at most `eps`, and then, if the study
+    /// requests it, the bound with all constraints (the converged relaxation).
     pub bounds: Vec<MsjoBound>,
     /// The results of each algorithm.
     pub rows: Vec<MsjoRow>,
 }
 
 impl Study {
-    /// Returns the objectives of the algorithms.
+    /// Returns the objectives of the algorithms, each once.
     fn objectives(&self) -> Vec<Objective> {
         let both = [Objective::Jobs, Objective::Tasks].into_iter();
         let occurs = |objective: &Objective| {
@@ -108,10 +108,10 @@ const fn name(objective: Objective) -> &'static str {
     }
 }
 
-/// Runs all algorithms on `threads` threads, at least one.
+/// Computes the lower bounds, and runs all algorithms, on `threads` threads, at least one.
 ///
 /// # Errors
-/// If a linear programme cannot be solved.
+/// If a linear programme cannot be solved, or an algorithm returns an invalid schedule.
 pub fn run(study: &Study, threads: usize, progress: &dyn Progress) -> Result<MsjoResult> {
     let instance = &study.instance;
     // A converged bound has its gap here, and COGE's bound `None`. COGE's comes first for each objective,

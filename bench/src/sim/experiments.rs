@@ -8,14 +8,15 @@ use ebb_jobs::simulate;
 
 use super::analysis::{self, Analysis};
 
-/// An experiment of the thesis.
+/// An experiment of the thesis, a variant of one, or one that the thesis does not have.
 #[derive(Clone, Copy, Debug)]
 pub struct Experiment {
     /// The name in `ebb sim experiments`.
     pub name: &'static str,
-    /// The figures and tables of the thesis that the experiment repeats.
+    /// The figures and tables of the thesis that the experiment repeats, and how it differs from them;
+    /// "none of the thesis's" if it repeats none.
     pub figures: &'static str,
-    /// The result of the thesis, in one sentence.
+    /// The result of the thesis; the question of the experiment if the thesis has no such result.
     pub claim: &'static str,
     /// The scenario or the formula.
     pub source: Source,
@@ -36,7 +37,8 @@ macro_rules! scenario {
     };
 }
 
-/// All experiments, in the order of the thesis.
+/// All experiments: first those of the thesis with their variants, in the order of the thesis, then
+/// those with the offline bound or a wrong forecast, and at last those that the thesis does not have.
 pub const EXPERIMENTS: [Experiment; 31] = [
     Experiment {
         name: "acceleration",

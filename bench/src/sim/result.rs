@@ -68,7 +68,7 @@ pub struct PolicyResult {
     pub missed_fraction: Option<Interval>,
     /// The fraction of the goals, 0 to 1, that the policy missed beyond the lower bound, which
     /// holds for every scheduler. Counts only jobs that were submitted within the measured window;
-    /// `None` without a bound.
+    /// `None` without such jobs or without a bound.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub above_bound: Option<Interval>,
     /// Mean time from the goal to the end of jobs that missed their goals, in seconds.

@@ -96,8 +96,9 @@ impl Agenda {
         self.waiting -= 1;
     }
 
-    /// Removes the batches that were due by `until_s`, in seconds since the start of the run.
-    /// Returns for each batch its due time and the number of its operations that no thread took.
+    /// Called when the run ends, `until_s` seconds after its start. Returns, for each batch that was
+    /// due by then, its due time and the number of its operations that no thread took, if any. Drops
+    /// later batches.
     pub(super) fn take_unserved(&mut self, until_s: f64) -> impl Iterator<Item = (f64, u64)> {
         let Self {
             ahead, arrivals, ..

@@ -16,8 +16,8 @@ use clap::{Args, ValueEnum};
 
 use crate::ycsb::cql::enter_idle_class;
 
-/// The number of threads for each core: with two, one runs also while the other one moves to another
-/// core.
+/// The number of threads for each core: two, so that one runs even while the kernel moves the other
+/// one to another core.
 const THREADS_PER_CORE: usize = 2;
 /// The memory of each thread that walks over memory: more than the caches of a core.
 pub const MEMORY_BYTES: usize = 64 << 20;
@@ -45,10 +45,10 @@ pub struct IdlersArgs {
     threads: usize,
 }
 
-/// Keeps the threads at work until the standard input ends.
+/// Starts the threads, and keeps them at work until the standard input ends.
 ///
 /// # Errors
-/// When the system grants no thread or not the idle class.
+/// When the system refuses a thread or the idle class.
 pub fn run_idlers(args: &IdlersArgs) -> Result<()> {
     let (sender, entered) = channel();
     for _ in 0..args.threads {

@@ -9,7 +9,8 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::threads::pause;
 
-/// The time that `perf` gets to begin: it prints nothing when it begins to count.
+/// The pause after the start of `perf`, long enough for `perf` to begin to count. Its length is fixed,
+/// because `perf` prints nothing when it begins.
 const ATTACH: Duration = Duration::from_millis(500);
 
 /// A running `perf` that counts the CPU instructions of a process. It is ended when this value is

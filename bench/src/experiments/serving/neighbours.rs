@@ -37,8 +37,8 @@ use crate::threads::{pause, value_of};
 /// The number of busy programs: two, because the results in the book were measured on a machine
 /// with two cores. The limits below are for such a machine, too.
 const PROGRAMS: usize = 2;
-/// The completion time goal of those aggregation jobs that have a goal, in seconds. On a machine
-/// with two cores such a job takes some 3 s beside busy programs, which have no goal.
+/// The completion time goal of those aggregation jobs that have a goal, in seconds. On a machine with
+/// two cores, a job without a goal takes some 3 s beside the busy programs.
 const GOAL_S: f64 = 5.0;
 /// The largest acceptable duration of an aggregation job beside busy programs, as a multiple of its
 /// duration without them.
@@ -207,7 +207,7 @@ pub fn measure(setting: &Setting<'_>) -> Result<Neighbours> {
 const COUNTS: &str =
     r#"while kill -0 "$PPID"; do n=0; while [ $n -lt 100000 ]; do n=$((n + 1)); done; done"#;
 
-/// Programs that never yield a core. They are killed when this value is dropped.
+/// Shells that count without end, to keep cores busy. They are killed when this value is dropped.
 #[derive(Debug)]
 struct BusyPrograms(Vec<Child>);
 

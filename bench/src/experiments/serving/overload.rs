@@ -37,14 +37,14 @@ const IN_FLIGHT: usize = 1024;
 /// The number of requests under way on each connection of the closed loop that measures the peak.
 /// With more, requests queue so long that the server rejects some.
 const PEAK_IN_FLIGHT: usize = 1;
-/// The numbers of the cores on which the server and the client run.
+/// The numbers of two cores: the server runs on the first one, the client on the second.
 const CORES: [usize; 2] = [0, 1];
 /// The fraction of a core that the server gets.
 const PART_OF_CORE: f64 = 0.2;
 /// The loads, as multiples of the peak rate.
 const LOADS: [f64; 2] = [0.5, 3.0];
 
-/// The number of connections that flood the server, beside one that does not (the polite one).
+/// The number of connections that together send one of [`LOADS`] beside the polite connection.
 const FLOODS: u64 = 3;
 /// The rate of the connection that does not flood the server (the polite one), as a fraction of the
 /// peak rate, the highest that the server can serve.
@@ -55,7 +55,7 @@ struct Clients {
     /// The client that measures the peak rate, and that sends each load while no other client sends
     /// requests.
     all: RawClient,
-    /// The client that floods the server while the polite one sends its small load.
+    /// The client that sends one of [`LOADS`] while the polite one sends its small load.
     flood: RawClient,
     polite: RawClient,
 }
@@ -90,7 +90,7 @@ pub struct Window {
 
 impl Window {
     /// Summarizes a window, whose measured time lasted for `length`. Latencies and rejections of
-    /// the lead before it are not included.
+    /// the lead before it are left out; the rate of served operations includes the lead.
     ///
     /// # Errors
     /// If the server returned wrong values.

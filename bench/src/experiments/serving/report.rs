@@ -85,7 +85,7 @@ impl Report {
         }
     }
 
-    /// Returns the table for the terminal, with a newline at the end.
+    /// Returns the report as text for the terminal, with a newline at the end.
     pub fn text(&self) -> String {
         let mut text = String::new();
         // Writing to a string does not fail.

@@ -42,9 +42,9 @@ pub struct Secured {
 }
 
 impl Secured {
-    /// Returns the median over the rounds of the ratio of operations per second of CPU time with
-    /// TLS and roles to those without. In each round the plain windows before and after are
-    /// averaged, because a machine's speed drifts.
+    /// Returns the operations for each second of server CPU time with TLS and roles, divided by
+    /// those without: the median over the rounds, `None` without rounds. In each round the plain
+    /// windows before and after are averaged, because a machine's speed drifts.
     fn over_plain(&self) -> Option<f64> {
         let around = means_of_rounds(&self.plain_cpu_us, &self.again_cpu_us);
         median_ratio(&around, &self.secured_cpu_us)

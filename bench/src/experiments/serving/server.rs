@@ -143,8 +143,8 @@ impl Server {
         fs::read_to_string(log_path(&self.data)).context("cannot read the server's log")
     }
 
-    /// Sends a command to the child process, which hosts the server and its jobs, and returns the
-    /// line of the response.
+    /// Sends a command to the child process, which must be the host that [`Self::host`] starts, and
+    /// returns the next line of its output: the response.
     pub fn request(&mut self, command: &str) -> Result<String> {
         use std::io::Write;
         let input = self.input.as_mut().context("its input is piped")?;

@@ -31,7 +31,8 @@ impl SlowCore {
     /// of the core, above 0 and below 1.
     ///
     /// # Errors
-    /// When the system does not grant the real-time class, which requires CAP_SYS_NICE.
+    /// When the core does not exist, or the system does not grant the real-time class, which
+    /// requires CAP_SYS_NICE.
     pub(super) fn take(core: usize, left: f64) -> Result<Self> {
         let is_over = Arc::new(AtomicBool::new(false));
         let (granted, is_granted) = channel();

@@ -23,7 +23,7 @@ use crate::ycsb::cql::query;
 
 /// The number of tables of the keyspace.
 const TABLES: u64 = 500;
-/// The number of snapshots in the end.
+/// The number of snapshots that are created, and afterwards deleted.
 const SNAPSHOTS: u64 = 1000;
 /// The number of snapshots whose latencies are reported together.
 const STAGE: u64 = 100;
@@ -49,7 +49,7 @@ const CREATE_KEYSPACE: &str =
 pub struct Snapshots {
     pub tables: u64,
     pub drivers: usize,
-    /// The number of snapshots in the end.
+    /// The number of snapshots that were created, and afterwards deleted.
     pub snapshots: u64,
     /// Latencies of CREATE SNAPSHOT, in groups of a hundred.
     pub creates: Vec<Latencies>,
@@ -57,7 +57,7 @@ pub struct Snapshots {
     pub drops: Vec<Latencies>,
     /// Cores that the server uses at rest before the first snapshot.
     pub rest_cores_before: f64,
-    /// Cores that the server uses at rest with all snapshots.
+    /// Cores that the server uses at rest while all snapshots exist.
     pub rest_cores: f64,
 }
 

@@ -18,7 +18,8 @@ use serde::Serialize;
 use super::server::Server;
 use crate::ycsb::cql::Tally;
 
-/// The metric of the server's stages, which it has with `--stage-latencies`.
+/// The beginning of each line of the server's metrics that has a bucket of a stage. Servers with
+/// `--stage-latencies` have such lines.
 const METRIC: &str = "ebb_cql_stage_duration_seconds_bucket{";
 /// The server's stages, in order.
 const STAGES: [&str; 3] = ["queued", "executed", "sent"];
@@ -29,7 +30,8 @@ const STAGES: [&str; 3] = ["queued", "executed", "sent"];
 /// operations out.
 #[derive(Debug, Default)]
 pub struct Stages {
-    /// Delays of operations until the client sent them; `None` before the first window.
+    /// The delay of each operation from its due time until the client sent it; `None` before the
+    /// first window.
     late_nanos: Option<Histogram<u64>>,
     server: ServerStages,
 }

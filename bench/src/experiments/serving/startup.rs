@@ -69,7 +69,8 @@ pub fn measure(setting: &Setting<'_>) -> Result<Startup> {
     Ok(measured)
 }
 
-/// Starts a server, reads a record, and returns the time until the response.
+/// Starts a server and reads a record. Returns the server, and the seconds from its start until the
+/// response.
 fn first_answer(setting: &Setting<'_>) -> Result<(Server, f64)> {
     let begun = Instant::now();
     let server = setting.start(DATABASE, &[])?;

@@ -36,7 +36,7 @@ pub(super) struct SteadyLoad {
 }
 
 impl SteadyLoad {
-    /// Measures the peak rate of the server by closed loops.
+    /// Measures the peak rate of the server by closed loops, and returns the load that follows from it.
     pub(super) fn find(args: &ServingArgs, client: &mut RawClient) -> Result<Self> {
         Self::find_of(WORKLOAD.parse()?, args, client)
     }

@@ -31,8 +31,8 @@ pub(super) const WRITES: Workload = Workload {
 pub struct Kind {
     /// Operations per second of the server, one value for each round.
     pub ops_per_s: Vec<f64>,
-    /// Operations per second of a second, equal run in each round: shows how large differences by
-    /// chance are.
+    /// Operations per second of the server when each round repeats the run: shows how large
+    /// differences by chance are.
     pub again_ops_per_s: Vec<f64>,
     /// Operations per second of Redis, one value for each round; empty if Redis is not installed.
     pub redis_ops_per_s: Vec<f64>,
@@ -46,8 +46,8 @@ pub struct Kind {
     pub redis_cpu_us: Vec<f64>,
     /// CPU time of Redis's client for an operation, in microseconds, one value for each round.
     pub redis_client_cpu_us: Vec<f64>,
-    /// CPU time for an operation of a process that uses the store without a server, in
-    /// microseconds, one value for each round.
+    /// CPU time for an operation if a process uses the store without a server, in microseconds,
+    /// one value for each round.
     pub embedded_cpu_us: Vec<f64>,
 }
 
@@ -139,8 +139,8 @@ pub fn measure(setting: &Setting<'_>) -> Result<Throughput> {
     Ok(measured)
 }
 
-/// Runs `plan`. Returns the operations per second, and the CPU time for an operation, in
-/// microseconds, of the server and of the client.
+/// Runs `plan`. Returns the operations per second, and then the server's and the client's CPU time for
+/// an operation, in microseconds.
 pub(super) fn run(server: &Server, client: &mut RawClient, plan: &Plan) -> Result<(f64, f64, f64)> {
     let before = server.process.usage()?;
     let tally = client.run(plan, |_| ())?;

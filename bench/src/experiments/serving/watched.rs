@@ -297,8 +297,8 @@ fn ms_per_s(cpu: Duration, took: Duration) -> f64 {
 }
 
 impl Console {
-    /// Returns the access of a console, with a new token in the database `data`. `line` is the line
-    /// of the server's output that has its HTTP address.
+    /// Adds a token for reads to the database `data`, and returns a console that uses it. `line` is
+    /// the line of the server's output that has its HTTP address.
     fn of(data: &Path, line: &str) -> Result<Self> {
         let address = line.strip_prefix("listening for HTTP on http://");
         let address = address.with_context(|| format!("no address for HTTP in {line:?}"))?;

@@ -26,7 +26,8 @@ pub struct Measurement {
     pub space: Space,
     /// The peaks of disk and memory, up to the moment at which `space` was measured.
     pub peak: Peak,
-    /// Disk and memory after the snapshot was deleted and the database was idle for a while.
+    /// Disk and memory after the snapshot was deleted and the database was idle for a while; `None`
+    /// in a case without a snapshot.
     pub space_after_drop: Option<Space>,
     /// Overwrites per second; `None` without overwrites.
     pub overwrites_per_s: Option<f64>,

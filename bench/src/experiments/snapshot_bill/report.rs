@@ -13,7 +13,8 @@ use crate::experiments::statistics::median;
 #[derive(Debug, Serialize)]
 pub struct Bill {
     pub settings: Scale,
-    /// The size of the SSTables of the same data, freshly loaded and settled, in bytes.
+    /// The size of the SSTables of a freshly loaded and merged database with the same final data, in
+    /// bytes.
     pub live_bytes: u64,
     /// The bytes of SSTables and log while there is a snapshot, divided by `live_bytes`.
     pub disk_over_live: f64,

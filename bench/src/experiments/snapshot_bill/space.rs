@@ -12,7 +12,8 @@ use crate::resources::{bytes_of_files, memory_bytes, memory_peak_bytes};
 /// The usage of a database at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Space {
-    /// Size of the SSTables on disk, in bytes, including files that are about to be deleted.
+    /// Size of the SSTables on disk, in bytes. Includes files that are about to be deleted, except in
+    /// the case `fresh`.
     pub sstable_bytes: u64,
     /// Size of the log on disk, in bytes.
     pub wal_bytes: u64,

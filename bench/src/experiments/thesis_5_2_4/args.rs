@@ -67,7 +67,7 @@ pub struct Sizes {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: Option<u32>,
 
-    /// Executions of workload A one after the other [default: 10]
+    /// Executions of workload A, one after the other, in the part snapshots [default: 10]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
     iterations: Option<u32>,
 
@@ -102,7 +102,7 @@ pub struct Scale {
     pub target_s: f64,
     /// The number of rounds. Each round runs every execution once.
     pub rounds: u32,
-    /// The number of executions of workload A one after the other.
+    /// The number of executions of workload A, one after the other, in the part `snapshots`.
     pub iterations: u32,
     pub threads: u32,
     /// Size at which a memtable is flushed, in KiB.
@@ -118,7 +118,8 @@ impl ThesisArgs {
         Part::ALL.into_iter().filter(is_chosen).collect()
     }
 
-    /// Returns the sizes from the command line, with defaults for the others.
+    /// Returns the sizes from the command line. A size that is not given has its default, which may
+    /// be smaller with `--quick`.
     pub fn scale(&self) -> Scale {
         let default = |full, quick| if self.quick { quick } else { full };
         let sizes = &self.sizes;

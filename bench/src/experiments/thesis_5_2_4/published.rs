@@ -57,8 +57,9 @@ pub const SNAPSHOT_EACH_MS: [f64; 2] = [18.17, 22.87];
 /// for each execution).
 pub const SSTABLES_AFTER: [u32; 2] = [193, 532];
 
-/// Returns the thesis's full speed, in operations per second. For workload D the number is in the
-/// text of the thesis. For A the thesis has no number, and the last target of Table 5.4 is used.
+/// Returns the thesis's full speed, in operations per second, of workload D or A: only these have
+/// target rates. For D the number is in the text of the thesis. For A the thesis has no number, and
+/// the last target of Table 5.4 is used.
 pub fn maximum_ops_per_s(workload: Mix) -> f64 {
     match workload {
         Mix::D => 4400.0,

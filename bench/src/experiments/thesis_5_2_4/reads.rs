@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// A way to read, and the variant of the store.
+/// A way to read, together with the variant of the store on which the reads run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reads {
@@ -31,7 +31,7 @@ impl Reads {
         Self::BesideSnapshot,
         Self::Snapshot,
     ];
-    /// The ways to read that the thesis compares in Table 5.5 and in figures 5.9 and 5.10.
+    /// The ways to read that Table 5.5 and figures 5.10 and 5.11 compare.
     pub const TWO: [Self; 2] = [Self::Original, Self::Snapshot];
     /// The ways to read that the thesis compares in Figure 5.12.
     pub const OVER_ITERATIONS: [Self; 3] = [Self::Original, Self::Snapshot, Self::NewestSnapshot];

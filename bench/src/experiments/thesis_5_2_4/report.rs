@@ -15,13 +15,13 @@ pub struct Report<'a> {
     pub settings: &'a Scale,
     /// The number of processors that each process may use.
     pub cpus: usize,
-    /// Operations per second of workloads D and A at full speed; targets are converted to fractions
-    /// of these.
+    /// Operations per second of workloads D and A at full speed. Target rates are fractions of these.
+    /// `None` if the workload did not run at full speed.
     pub full_speed_ops_per_s: [Option<f64>; 2],
     /// The number of executions whose throughput was less than 99% of the requested rate.
     pub executions_behind: usize,
-    /// The costs of each other way to read, divided by those of [`Reads::Original`], in the thesis
-    /// and here.
+    /// For each cell of tables 5.3 to 5.5, except for the column of [`Reads::Original`]: the mean
+    /// latency of reads divided by that of this column, in the thesis and here.
     pub comparisons: Vec<Comparison>,
     /// The results of all processes, in the order in which they ran.
     pub runs: &'a [RunResult],

@@ -41,7 +41,7 @@ pub struct Ratio {
     /// disk.
     pub p50: f64,
     /// The number of blocks that a point read fetched from the disk, divided by that of the base;
-    /// `None` if a read of the base fetched none.
+    /// `None` if the reads of the base fetched none.
     pub blocks: Option<f64>,
     /// The CPU time for an operation, with the background work of the execution, divided by that of
     /// the base.
@@ -88,8 +88,8 @@ impl Results {
         self.ratio_of((run, iteration), (base, iteration))
     }
 
-    /// Returns the latencies and other costs of `run`, divided by those of `base`; each is a run
-    /// and the index of an iteration. `None` if `run` or `base` has no result.
+    /// Like [`ratio`](Self::ratio), but `run` and `base` have iterations of their own: each is a pair
+    /// of a run and the index of an iteration.
     pub fn ratio_of(&self, run: (Run, usize), base: (Run, usize)) -> Option<Ratio> {
         let median_ratio = |of: fn(&Execution) -> f64| {
             let runs = self.executions(run.0, run.1);
@@ -126,7 +126,7 @@ impl Results {
     }
 
     /// Returns the operations per second of a workload at full speed without snapshots
-    /// ([`Reads::Original`]): the median over the rounds.
+    /// ([`Reads::Original`]): the median over the rounds; `None` without such a run.
     pub fn full_speed_ops_per_s(&self, workload: Mix) -> Option<f64> {
         let run = Run::saturating(workload, Reads::Original);
         let executions = self.executions(run, 0);

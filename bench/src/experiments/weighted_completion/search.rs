@@ -10,7 +10,7 @@ use super::{Part, SEEDS, algorithms, bar};
 use crate::msjo::{Study, run as run_study};
 use crate::sim::in_parallel;
 
-/// Our algorithm, and then those with which it is compared.
+/// The names of the algorithms: ours, and then those with which it is compared.
 const NAMES: [&str; 7] = [
     "lp-search",
     "huwf-non-idling",
@@ -23,7 +23,7 @@ const NAMES: [&str; 7] = [
 /// The number of jobs of the paper's figures 5 and 6, and of `scheduler/tests/results/converged-100-jobs.csv`.
 const JOBS: u32 = 100;
 /// The gap at which the solver of the relaxation stops, as a fraction of the relaxation's value.
-/// The results in that file have the same gap.
+/// The results in `converged-100-jobs.csv` have the same gap.
 const CONVERGED: f64 = 1e-3;
 
 pub fn run(threads: usize) -> Result<Part> {

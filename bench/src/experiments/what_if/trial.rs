@@ -36,8 +36,8 @@ const QUESTIONS: usize = 50;
 /// The time that an experiment usually takes besides its trials, for warming up and for timing
 /// predictions, in seconds.
 pub(super) const AROUND_S: f64 = 15.0;
-/// The largest excess over [`AROUND_S`] of the time for warming up and for timing predictions, in
-/// seconds. It is part of the maximal duration that the experiment announces.
+/// The seconds by which warming up and timing predictions may exceed [`AROUND_S`]. The maximal
+/// duration that the experiment announces includes these seconds.
 pub(super) const AROUND_LIMIT_S: f64 = 90.0;
 /// CPU time of a job that warms up, in seconds.
 const WARM_UP_CPU_S: f64 = 2.0;
@@ -136,8 +136,8 @@ impl Host {
         Ok(())
     }
 
-    /// Runs a trial: this number of pairs of runs, one with the additional job, whose effect is
-    /// predicted, and one without. Returns `None` if a run took too long and was given up.
+    /// Runs a trial: `pairs` times a run with the additional job, whose effect is predicted, and a run
+    /// without. Returns `None` if a run took too long and was given up.
     pub fn trial(&mut self, drawn: &TrialPlan, pairs: u32) -> Result<Option<Trial>> {
         let mut trial = Trial { pairs: Vec::new() };
         for _ in 0..pairs {

@@ -9,8 +9,8 @@ use crate::sim::picture::Heat;
 const S_PEND: f64 = 35.0;
 const R_PEND: f64 = 10.0;
 
-/// Returns Figure 4.2: the utility by equations (5)-(7) of the thesis, over the slots
-/// of a job that requires 20 (s_req).
+/// Returns Figure 4.2: the utility by equations (5)-(7) of the thesis, over the slots of a job for maps
+/// and for reduces. The maps require 20 slots (s_req).
 #[must_use]
 pub fn utility() -> Analysis {
     shape(
@@ -20,8 +20,8 @@ pub fn utility() -> Analysis {
     )
 }
 
-/// Returns Figure 5.17: the utility by equations (13)-(15) of the thesis, over the slots of a job
-/// that requires 15 (s_req). At least 10 of these slots have to be held now (s_fit).
+/// Returns Figure 5.17: the utility by equations (13)-(15) of the thesis, over the slots of a job for
+/// maps and for reduces. The maps require 15 slots (s_req), at least 10 of them now (s_fit).
 #[must_use]
 pub fn reverse_utility() -> Analysis {
     shape(

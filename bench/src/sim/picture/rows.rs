@@ -10,14 +10,15 @@ const ROW: f64 = 84.0;
 const GAP: f64 = 18.0;
 const TOP: f64 = 52.0;
 const BOTTOM: f64 = 44.0;
-/// The number of parts into which time is divided; the mean of each part is drawn.
+/// The number of equal parts into which the time axis is divided. Each part has one value of a line.
 const PARTS: usize = 480;
 /// The lower end of the axis of satisfaction; lower values are drawn there.
 const UTILITY_MIN: f64 = -2.0;
 
 /// A line within a row, with gaps at NaN.
 struct Trace {
-    /// The mean value in each of the [`PARTS`] equal parts into which the time is divided.
+    /// A value for each of the [`PARTS`] parts of the time axis: the mean of the part for running
+    /// tasks, and the value in its middle for CPU and satisfaction.
     values: Vec<f64>,
     /// The style of the line, as SVG attributes; empty for a solid line.
     how: &'static str,

@@ -11,7 +11,7 @@ use crate::console::{rate, seconds};
 use crate::ycsb::cql::SnapshotForm;
 use crate::ycsb::{Distribution, ReadFrom, VALUE_BYTES_DEFAULT, VALUE_BYTES_MIN, Workload};
 
-/// The options of `ycsb`: the workload and its target.
+/// The options of `ycsb`: the workload, and the store or server that it runs against.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, after_long_help = long_help())]
 pub struct YcsbArgs {

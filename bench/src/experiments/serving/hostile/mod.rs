@@ -39,8 +39,7 @@ use crate::experiments::colocation::disturbance::Observer;
 use crate::threads::value_of;
 use crate::ycsb::cql::{Plan, RawClient};
 
-/// The number of threads of attackers, each of which attacks about a hundred times a second at
-/// most.
+/// The number of threads of attackers. Each thread attacks at most about a hundred times a second.
 const ATTACKERS: u8 = 8;
 /// The most memory that attacks may add to the server's: 352 MiB of results that wait for their
 /// readers, twice 64 MiB for prepared statements (tables and allocators leave some unused), and 100
@@ -63,8 +62,8 @@ pub struct HostileClients {
     pub alone_again: Beside,
     /// The measurement of the load beside attackers that perform all kinds of attacks.
     pub hostile: Beside,
-    /// The measurements of the load beside each kind of attack alone, by the name of the kind.
-    /// Empty unless `--each-attack` is given.
+    /// For each kind of attack, by its name: the measurement of the load beside attackers that
+    /// perform only this kind. Empty unless `--each-attack` is given.
     pub each: BTreeMap<&'static str, Beside>,
     /// The number of attacks of each kind, by the name of the kind, in all windows together.
     pub attacks: BTreeMap<&'static str, u64>,
@@ -121,7 +120,7 @@ struct Condition {
 }
 
 /// Returns the conditions to compare: the load alone, the load alone again (which shows the noise),
-/// beside all kinds of attacks and, if `each`, beside each kind alone.
+/// the load beside all kinds of attacks and, if `each`, the load beside each single kind.
 fn conditions(each: bool) -> Vec<Condition> {
     let condition = |name, attacks| Condition { name, attacks };
     let mut all = vec![
@@ -250,7 +249,8 @@ pub fn measure(setting: &Setting<'_>) -> Result<HostileClients> {
     })
 }
 
-/// Calls `run` while attackers attack. Returns also the number of attacks by name.
+/// Calls `run` while attackers perform attacks of the kinds `only`. Returns the result of `run`, and
+/// the number of attacks of each kind, by its name.
 fn beside_attackers<T>(
     target: &Target,
     only: &[Attack],
