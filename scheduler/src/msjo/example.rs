@@ -59,7 +59,7 @@ pub fn long_map_beside_a_delay() -> Instance {
 /// seconds, if the machine waits for the reduce, which runs from 4 to 5.
 pub const WAITING_STARTS_S: [f64; 3] = [0.0, 4.0, 5.0];
 
-/// The starts of job 0's map, its reduce and job 1's map in [`long_map_beside_a_delay`] if the
-/// machine never waits while a task may start: the map of 8 s may start at 1, and so runs before
-/// the reduce.
+/// The starts of job 0's map, its reduce and job 1's map in [`long_map_beside_a_delay`], in
+/// seconds, if the machine never waits while a task may start: the map of 8 s may start at 1, and
+/// so runs before the reduce.
 pub const NON_IDLING_STARTS_S: [f64; 3] = [0.0, 9.0, 1.0];

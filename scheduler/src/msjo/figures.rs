@@ -17,14 +17,15 @@ use super::workload::{RandomJobs, Weights, misjudged};
 use crate::lp::LpError;
 use crate::model::{Job, JobId};
 
-/// A figure: some numbers at each point of an axis.
+/// A figure of the paper, to be computed again: for each point of the horizontal axis, one number
+/// for each curve.
 #[derive(Clone, Copy, Debug)]
 pub struct Figure {
     /// The number of the figure in the paper.
     pub number: u32,
     /// The published result, in words.
     pub published: &'static str,
-    /// The caption of the chart.
+    /// The heading of the figure's chart and table.
     pub title: &'static str,
     /// The label of the horizontal axis, with its unit.
     pub x_label: &'static str,
@@ -65,8 +66,8 @@ const SEEDS: u64 = 10;
 
 const PUBLISHED: &[&str] = &["mars", "mares", "huwf", "hjwf"];
 
-/// The algorithms for the objective of jobs: the published ones, their variants that never let a
-/// machine idle while a task may start, and ebb's own.
+/// The algorithms that figures 7 to 12 compare on [`Objective::Jobs`]: the published ones, their
+/// variants that never let a machine idle while a task may start, and ebb's own, `lp-search`.
 const OF_JOBS: &[&str] = &[
     "mars",
     "mares",

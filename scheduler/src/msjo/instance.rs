@@ -50,9 +50,10 @@ pub struct Task {
     pub job: usize,
     /// p: the length of the task, in seconds.
     pub length_s: f64,
-    /// d: the time until a map's output has arrived, in seconds; 0 for a reduce.
+    /// d: the time from the end of a map until its output has reached the reduces, in seconds; 0 for a
+    /// reduce.
     pub delay_s: f64,
-    /// W: the weight of the task's own completion.
+    /// W: the weight of the task's completion time in [`Objective::Tasks`](super::Objective::Tasks).
     pub weight: f64,
     /// r: the earliest start, in seconds. It does not include the wait for maps.
     pub released_s: f64,
@@ -76,7 +77,8 @@ impl JobTasks {
         self.maps.start..self.reduces.end
     }
 
-    /// Returns the tasks of the job that end last: its reduces, or its maps if it has no reduces.
+    /// Returns the positions, in [`Instance::tasks`], of the tasks whose ends decide when the job ends:
+    /// its reduces, or its maps if it has no reduces.
     #[must_use]
     pub fn last_tasks(&self) -> Range<usize> {
         if self.reduces.is_empty() {
@@ -115,7 +117,8 @@ pub enum InstanceError {
 }
 
 impl Instance {
-    /// Lays out the tasks of `jobs`, to run on `machines` machines that are free from 0 on.
+    /// Creates the instance that has the tasks of `jobs`, and `machines` machines that are free from
+    /// 0 on.
     ///
     /// # Errors
     /// If there are no machines, a job has no tasks, a length is not positive, a time or a
@@ -184,14 +187,14 @@ impl Instance {
         self.free_s.len()
     }
 
-    /// Returns the total length of a job's tasks, in seconds.
+    /// Returns the total length of the tasks of the job at position `job`, in seconds.
     #[must_use]
     pub fn work_s(&self, job: usize) -> f64 {
         let tasks = &self.tasks[self.jobs[job].tasks()];
         tasks.iter().map(|task| task.length_s).sum()
     }
 
-    /// Returns the weight per second of a job's work.
+    /// Returns the weight of the job at position `job` divided by [`Self::work_s`].
     #[must_use]
     pub fn unit_weight(&self, job: usize) -> f64 {
         self.jobs[job].job.weight / self.work_s(job)

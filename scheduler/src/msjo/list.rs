@@ -76,7 +76,8 @@ pub fn in_order(instance: &Instance, order: &[usize]) -> Schedule {
 }
 
 /// Returns the schedule in which each machine runs its tasks in the order of `order`, and idles while
-/// the next one may not start yet. `node` has the machine of each task of the instance.
+/// the next one may not start yet. `node` has the machine of each task of the instance. `order` is as
+/// for [`in_order`].
 ///
 /// # Panics
 /// When a task is on a machine that does not exist.

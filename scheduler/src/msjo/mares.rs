@@ -14,7 +14,7 @@ use crate::lp::LpError;
 use crate::model::NodeId;
 
 /// Assigns tasks in job order, each to the machine with the least work so far (of several,
-/// the lowest number).
+/// the lowest number). Returns the machine of each task.
 #[must_use]
 pub fn by_workload(instance: &Instance) -> Vec<NodeId> {
     let mut work_s = vec![0.0; instance.machines()];

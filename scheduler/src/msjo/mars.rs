@@ -23,9 +23,9 @@ pub(super) fn middle_s(instance: &Instance, start_s: &[f64]) -> Vec<f64> {
 /// the length) in the relaxed solution `bound`.
 ///
 /// Theorem 3 of Ling et al.: if in every job no map is longer than a reduce, and
-/// [`Bound::all_hold`], the value of the schedule is at most 3 times the bound. If the solution
-/// violates constraints, because their generation stopped early, the proof raises the start times
-/// until none is violated. The order stays the same, and the factor becomes 3 / (1 - eps).
+/// [`Bound::all_hold`] is true, the value of the schedule is at most 3 times the bound. If the
+/// solution violates constraints, because COGE stopped early, the proof raises the start times until
+/// none is violated. The order stays the same, and the factor becomes 3 / (1 - eps).
 #[must_use]
 pub fn mars_of(instance: &Instance, bound: &Bound) -> Schedule {
     in_order(

@@ -6,8 +6,9 @@ use crate::ordered_f64::OrderedF64;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Returns all tasks by ascending `key`, ties by position. A reduce never comes before the
-/// maps of its job, whatever its key is.
+/// Returns the positions of all tasks by ascending `key`. A reduce whose key is less than that of a
+/// map of its job takes the largest key of these maps. Of equal keys, maps come before reduces, then
+/// the lower position comes first. So a reduce never comes before the maps of its job.
 #[must_use]
 pub fn by_key(instance: &Instance, key: &[f64]) -> Vec<usize> {
     let mut last_map = vec![f64::NEG_INFINITY; instance.jobs.len()];

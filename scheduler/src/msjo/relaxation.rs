@@ -34,8 +34,8 @@ use cuts::{Chain, Cuts, Row};
 use solved::Solved;
 use std::borrow::Cow;
 
-/// Violations of an inequality that are smaller than this fraction of its right side are ignored:
-/// the errors of the solver are as large.
+/// Violations of an inequality that are smaller than this fraction of its right side, or of 1 if
+/// that is larger, are ignored: the errors of the solver are as large.
 const VIOLATION_MIN: f64 = 1e-5;
 
 /// The largest number of linear programmes that are solved for one relaxation. If constraints are
@@ -113,8 +113,8 @@ pub struct Bound {
     /// seconds.
     pub start_s: Vec<f64>,
     /// An upper bound on the optimum of the relaxation with all its constraints: the smallest
-    /// objective among start times that violate none. Such times are derived from the solution of
-    /// each linear programme solved, by raising its start times until no constraint is violated.
+    /// objective of all start times found that violate no constraint. Each linear programme yields
+    /// such times: those of its solution, raised until no constraint is violated.
     pub no_violation_value: f64,
     /// The number of linear programmes solved.
     pub iterations: u32,
@@ -144,8 +144,9 @@ impl<'a> Relaxation<'a> {
 
     /// Runs COGE, the paper's constraint generation: solves linear programmes, and adds
     /// constraints until none is violated, or until the value is at least (1 - `eps`) times
-    /// [`Bound::no_violation_value`]. `eps` is from 0 to below 1; the paper takes 0.3. With
-    /// 0, COGE stops when violations are as small as the solver's errors.
+    /// [`Bound::no_violation_value`]; after 300 programmes it stops in any case. `eps` is from 0 to
+    /// below 1; the paper takes 0.3. With 0, COGE stops when violations are as small as the
+    /// solver's errors.
     ///
     /// # Errors
     /// When the solver finds no solution: lengths that differ by many orders of magnitude.
@@ -154,9 +155,9 @@ impl<'a> Relaxation<'a> {
     }
 
     /// Solves the relaxation with all its constraints to the relative precision `eps`, which is
-    /// positive: its optimum lies between [`Bound::value`] and [`Bound::no_violation_value`].
-    /// Chooses the constraints to add in each round otherwise than [`Self::coge`], and therefore
-    /// solves fewer linear programmes.
+    /// positive. The optimum of the relaxation lies between [`Bound::value`] and
+    /// [`Bound::no_violation_value`]. Each round adds other constraints than [`Self::coge`] does,
+    /// so that fewer linear programmes have to be solved.
     ///
     /// # Errors
     /// As [`Self::coge`].
@@ -246,8 +247,9 @@ impl<'a> Relaxation<'a> {
         }
     }
 
-    /// Checks the start times `start_s`, and appends the constraints that they violate to
-    /// `chains`. Returns the start times raised until they violate no constraint.
+    /// Finds the constraints that the start times `start_s` violate, and appends those that `cuts`
+    /// chooses to `chains`. Appends nothing only if none is violated. Returns the start times raised
+    /// until they violate no constraint.
     fn separate(&self, start_s: &[f64], cuts: Cuts, chains: &mut Vec<Chain>) -> Vec<f64> {
         let mut raised_s = start_s.to_vec();
         for pool in &self.pools {
@@ -342,7 +344,7 @@ fn first_start_s(instance: &Instance) -> f64 {
     first_s.max(free_s.fold(f64::INFINITY, f64::min))
 }
 
-/// Returns the instance with times that count from `first_s`.
+/// Returns the instance with times that count from `first_s`; earlier times become 0.
 fn from_time(instance: &Instance, first_s: f64) -> Cow<'_, Instance> {
     if first_s == 0.0 {
         return Cow::Borrowed(instance);

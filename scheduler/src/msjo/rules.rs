@@ -8,7 +8,7 @@ use super::schedule::Schedule;
 /// The criterion that orders tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Rule {
-    /// HUWF: first the job whose weight is highest for its total work.
+    /// HUWF: first the job with the highest weight per second of work.
     HighUnitWeightFirst,
     /// HJWF: first the job whose weight is highest.
     HighJobWeightFirst,
@@ -36,10 +36,10 @@ impl Rule {
         })
     }
 
-    /// Builds the schedule at once, as the paper does for the rules by job, HUWF and HJWF. Takes
-    /// the tasks from a list by rank, and plans each on the machine where it can start earliest,
-    /// even if the machine has to idle until then. Reduces join the list once all maps of their job
-    /// are *planned*.
+    /// Builds the schedule task by task, as the paper does for the rules by job, HUWF and HJWF. Takes
+    /// the tasks from a list by rank, and plans each on the machine that is free first, even if this
+    /// machine then has to idle until the task may start. Reduces join the list once all maps of
+    /// their job are *planned*.
     #[must_use]
     pub fn planned(self, instance: &Instance) -> Schedule {
         in_order(instance, &available_first(instance, &self.ranks(instance)))

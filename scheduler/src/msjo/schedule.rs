@@ -34,7 +34,7 @@ pub enum Violation {
     /// A task is on a machine that does not exist.
     #[error("{0} runs on a machine that is not there")]
     NoSuchMachine(String),
-    /// A task starts before its release, or before its machine is free at all.
+    /// A task starts before its release, or before its machine is free ([`Instance::free_s`]).
     #[error("{0} starts before its release")]
     BeforeRelease(String),
     /// The reduce with the first name starts before the output of the map of its job with the second name
@@ -50,13 +50,13 @@ pub enum Violation {
 const ROUNDING_S: f64 = 1e-6;
 
 impl Schedule {
-    /// Returns the end of a task, in seconds.
+    /// Returns the end of the task at position `task`, in seconds.
     #[must_use]
     pub fn end_s(&self, instance: &Instance, task: usize) -> f64 {
         self.start_s[task] + instance.tasks[task].length_s
     }
 
-    /// Returns the end of a job (C in the paper), in seconds.
+    /// Returns the end of the job at position `job` (C in the paper), in seconds.
     #[must_use]
     pub fn completion_s(&self, instance: &Instance, job: usize) -> f64 {
         let tasks = instance.jobs[job].last_tasks();
@@ -137,7 +137,7 @@ mod tests {
         }
     }
 
-    /// Figure 1 (a): the tasks of job 1, then those of job 2.
+    /// The FIFO schedule in the paper's figure 1 (a): the tasks of job 1, then those of job 2.
     #[test]
     fn figure_1_adds_up() {
         let instance = figure_1();

@@ -70,8 +70,9 @@ impl Search {
             .expect("there are several")
     }
 
-    /// Moves one block of `order` to another place, `tries` times; keeps each move that
-    /// does not raise the objective.
+    /// Moves one block of `order` to another place, `tries` times, and undoes each move that raises
+    /// the objective. Returns the order after the last move. `value` is the objective of the given
+    /// order.
     fn improved(
         &self,
         instance: &Instance,
@@ -110,8 +111,8 @@ impl Search {
 
 /// The tasks of an instance in blocks: two for each job, its maps and its reduces.
 struct Blocks {
-    /// The tasks of each block (the maps or the reduces of a job), in the order in which
-    /// they are scheduled.
+    /// The tasks of each block (the maps or the reduces of a job). A task comes before those whose
+    /// length and delay add up to less.
     tasks: Vec<Vec<u32>>,
 }
 
@@ -151,9 +152,9 @@ impl Blocks {
     }
 }
 
-/// Returns the orders of blocks (the maps or the reduces of a job) from which the search starts.
-/// The number beside each is the objective's value of its schedule: 0, until the caller computes
-/// it. `middle_s` has the middle finish time of each task in the relaxation.
+/// Returns the orders of blocks (the maps or the reduces of a job) from which the search starts,
+/// each with a 0, which the caller replaces by the objective of its schedule. `middle_s` has the
+/// middle finish time of each task in the relaxation.
 fn starts(instance: &Instance, blocks: &Blocks, middle_s: &[f64]) -> Vec<(f64, Vec<u32>)> {
     let jobs = instance.jobs.len();
     let by = |key: &dyn Fn(usize, TaskKind) -> f64| {

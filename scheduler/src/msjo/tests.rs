@@ -4,8 +4,8 @@ use super::*;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-/// Draws an instance in which maps may be longer than reduces, jobs may lack either, and one of the three
-/// machines is busy at first.
+/// Draws an instance in which maps may be longer than reduces, a job may have no maps or no reduces, and
+/// one of the three machines is busy at first.
 fn small(seed: u64) -> Instance {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let jobs = (0..rng.random_range(1..6)).map(|id| {
@@ -95,8 +95,8 @@ fn schedules_can_be_carried_out_and_none_is_below_the_bound() {
 }
 
 /// Solves the paper's relaxation, equations (1) to (4), as printed, and returns its optimum. It has
-/// a variable for each start and each end, a row for each map and reduce of a job, and a row for
-/// every set of tasks.
+/// a variable for the start of each task and the end of each job, a row for each pair of a map and a
+/// reduce of a job, and a row for every set of tasks.
 fn all_subsets(instance: &Instance) -> f64 {
     let mut lp = crate::lp::LinearProgramme::default();
     let starts: Vec<_> = instance.tasks.iter().map(|_| lp.variable(0.0)).collect();

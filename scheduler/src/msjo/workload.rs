@@ -24,10 +24,9 @@ pub enum Weights {
 /// A family of random jobs. [`RandomJobs::most_random`] has the defaults of the paper: 50
 /// machines, everything random.
 ///
-/// A job is released in each unit of time from 0 on with probability 1/2. Weights are
-/// normal around 30 (deviation 10), lengths of maps around 10 s (5 s), of reduces around
-/// 15 s (5 s), all redrawn until they are positive. A map's delay, the time until its
-/// output has arrived at the reduces, is twice its length.
+/// At each full second from 0 on, a job is released with probability 1/2. Weights are normal
+/// around 30 (deviation 10), lengths of maps around 10 s (5 s), of reduces around 15 s (5 s), all
+/// redrawn until they are positive.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RandomJobs {
     /// The number of jobs.
@@ -137,9 +136,9 @@ impl RandomJobs {
     }
 }
 
-/// Returns `instance` as a scheduler with wrong estimates sees it: lengths, and with them
-/// delays, are multiplied by factors drawn evenly between 1 - `error_max` and 1 +
-/// `error_max`. `error_max` is from 0 to 1.
+/// Returns `instance` as a scheduler with wrong estimates sees it: the length and the delay of
+/// each task are multiplied by the same factor, drawn evenly between 1 - `error_max` (at least
+/// 0.001) and 1 + `error_max`. `error_max` is from 0 to 1.
 #[must_use]
 pub fn misjudged(instance: &Instance, error_max: f64, seed: u64) -> Instance {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);

@@ -31,13 +31,13 @@ struct Predictor {
     /// An ascending step function from the room of a job ([`Past::room`]) to its probability of
     /// meeting the goal. Each step (pool) comes from past jobs with similar room. Its pair is the
     /// smallest room among these jobs, and the probability for jobs with at least this room and
-    /// less than that of the next step.
+    /// less than that of the next step. Jobs with less room than any step get the first probability.
     pools: Vec<(f64, f64)>,
 }
 
 impl Predictor {
-    /// Fits the regression to past jobs in any order. Without past jobs, every job gets the
-    /// probability 1/2.
+    /// Fits the regression to past jobs in any order, and ignores those whose room is NaN. Without
+    /// past jobs, every job gets the probability 1/2.
     fn learn(mut past: Vec<Past>) -> Self {
         past.retain(|job| !job.room.is_nan());
         past.sort_by(|a, b| a.room.total_cmp(&b.room));
@@ -85,9 +85,9 @@ impl Predictor {
     }
 }
 
-/// Simulates `jobs` under `policy`. Returns each job with a goal that was submitted within the
-/// window: the capacity that was free for it in the first control cycle after its submission, and
-/// whether it met the goal.
+/// Simulates `jobs` under `policy`. Returns each job with a goal that was submitted within
+/// [`SimConfig::window_s`]: the capacity that was free for it in the first control cycle after its
+/// submission, and whether it met the goal. Jobs that the policy never saw are left out.
 ///
 /// # Errors
 /// When the configuration or a job cannot be simulated.
@@ -143,9 +143,9 @@ impl Policy for Observer<'_> {
 /// lies in it.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct ReliabilityBin {
-    /// Smallest predicted probability in the bin.
+    /// Lower limit of the predicted probabilities in the bin, inclusive.
     pub from: f64,
-    /// Upper limit of the predicted probabilities in the bin; exclusive, except in the last bin.
+    /// Upper limit of the predicted probabilities in the bin, exclusive except in the last bin.
     pub until: f64,
     /// Number of jobs whose predicted probability lies in the bin.
     pub jobs: u32,
@@ -171,7 +171,8 @@ pub type Predictions = Vec<(f64, bool)>;
 /// that no job contributes to its own prediction.
 ///
 /// If one half met more goals than usual by chance, the predictions from it are too high, and those
-/// from the other half too low; over all replicas both errors cancel.
+/// from the other half too low; over all replicas both errors cancel. A single replica has no other
+/// half: each of its jobs gets the probability 1/2.
 #[must_use]
 pub fn predict_each_half(replicas: &[Vec<Past>]) -> Vec<Predictions> {
     let (first, second) = replicas.split_at(replicas.len() / 2);

@@ -17,17 +17,18 @@ use super::fluid::{FluidJob, ROUNDING, missed_exactly, missed_relaxed};
 const STEP: usize = 5;
 
 /// The sizes of groups that are tried, in steps of [`STEP`] jobs. A group of s steps may end only
-/// at multiples of s / 4 steps, because the time for a group grows with the square of its size.
+/// at multiples of s / 4 steps, or with the last job, because the time for a group grows with the
+/// square of its size.
 const SIZES: [usize; 6] = [1, 2, 4, 8, 16, 32];
 
 /// Limit of the branch-and-bound search for the exact result of a group: the number of branches
 /// times the number of jobs in the group.
 const BRANCHES_TIMES_JOBS_MAX: usize = 20_000;
 
-/// Returns a lower bound on the number of jobs that miss their goals under any scheduler: the sum
-/// over groups of jobs of the least number that a group misses. Each of `views` is a relaxation of
-/// the same jobs, and each group is counted in the view in which it misses most. With a single
-/// view, the result is never larger than [`missed_exactly`] of all jobs.
+/// Returns a lower bound on the number of jobs that miss their goals under any scheduler. Divides
+/// the jobs into groups, and adds up the least number of jobs that each group misses. Each of `views`
+/// is a relaxation of the same jobs, and each group is counted in the view in which it misses most.
+/// With a single view, the result is never larger than [`missed_exactly`] of all jobs.
 pub(super) fn missed_in_groups(views: &[Vec<FluidJob>]) -> usize {
     let jobs = views[0].len();
     let mut order: Vec<usize> = (0..jobs).collect();

@@ -50,9 +50,9 @@ impl OfflineBound {
 /// more sets may raise the bound, and take longer.
 const PROBES: u32 = 13;
 
-/// Largest number of instants in such a set. Instants are as far apart as the shortest task is long.
-/// If a run is so long that it has more of them, the capacity is not checked at instants. The other
-/// relaxations still give a bound, which may be lower.
+/// Largest number of instants in one of the [`PROBES`] sets. Instants are as far apart as the shortest
+/// task is long. If a run is so long that it has more of them, the capacity is not checked at instants.
+/// The other relaxations still give a bound, which may be lower.
 const INSTANTS_MAX: f64 = 10_000_000.0;
 
 /// Returns a lower bound, valid for any scheduler, on the number of goals missed in one run of the
@@ -139,7 +139,7 @@ fn gcd(a: u32, b: u32) -> u32 {
     }
 }
 
-/// Returns a function that gives, for a job, the largest factor by which its tasks may run faster
+/// Returns a function that gives, for a job, the largest factor by which its maps may run faster
 /// than in the lengths that were drawn for them at random.
 fn fastest_factor(config: &SimConfig) -> impl Fn(&SimJob) -> f64 + Copy {
     let accelerated = config
@@ -169,7 +169,7 @@ struct Requirements {
     goal_s: f64,
     /// Work of all tasks, in hundredths of a core times seconds.
     work: f64,
-    /// CPU of all tasks at once, in hundredths of a core.
+    /// Sum of the CPU demands of all tasks, in hundredths of a core.
     demand: f64,
     task_s_min: f64,
 }

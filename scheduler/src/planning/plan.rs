@@ -20,7 +20,7 @@ pub struct Outlook {
     /// infinite if there are none, and the goal counts from there.
     pub job: Job,
     /// Median of the job's ends over the simulated futures (draws of what may happen), in seconds;
-    /// `None` if it does not end in most of them.
+    /// `None` if it ends in fewer than half of them.
     pub finish_s: Option<f64>,
     /// Time, in seconds, at which the job has ended in enough of the simulated futures for the
     /// plan's confidence; `None` if it ends in fewer of them.
@@ -42,7 +42,7 @@ pub struct Saving {
     #[serde(flatten)]
     pub change: Change,
     /// Cost for comparing changes: 0 for more weight, because all other jobs that meet their goals
-    /// still meet them; for fewer maps, the fraction of the work that is given up; for a later
+    /// still meet them; for fewer maps, the fraction of the maps that is given up; for a later
     /// goal, the delay divided by the time from the job's submission until its goal; 1 for removing
     /// another job.
     pub cost: f64,
@@ -61,12 +61,13 @@ pub enum Change {
     /// The job gets a later goal.
     LaterGoal {
         /// The earliest goal, in seconds, that the job meets with the plan's confidence, to within
-        /// a hundredth of the time until then.
+        /// a hundredth of the time from the job's submission until then.
         goal_s: f64,
     },
     /// The job gets fewer maps, and fewer reduces in proportion.
     FewerMaps {
-        /// The largest number of maps with which the job meets its goal with the plan's confidence.
+        /// The largest number of maps with which the job meets its goal with the plan's confidence,
+        /// to within a hundredth of its maps (or to within one map, if it has fewer than 100).
         maps: u32,
     },
     /// Another job is removed from the list of jobs, and leaves its capacity to those that remain.
@@ -83,8 +84,7 @@ pub type Future = (SimConfig, Vec<SimJob>);
 const WEIGHTS: [f64; 6] = [2.0, 4.0, 8.0, 16.0, 32.0, 64.0];
 
 /// An upper bound on the delays of a goal that are tried, as a multiple of the time from the job's
-/// submission until its goal. If twice the time by which the job is late is more than this, it is
-/// the bound instead.
+/// submission until its goal. For a very late job the bound is twice its lateness, if that is more.
 const LATER_MAX: f64 = 32.0;
 
 /// Relative precision of goals and numbers of maps in a [`Saving`].
@@ -93,8 +93,8 @@ const PRECISION: f64 = 0.01;
 /// Simulates all `futures` and returns the outlook of the jobs `of_interest`, in that order.
 ///
 /// `futures`, at least one, hold the same jobs of interest; their task lengths and the other
-/// jobs are drawn anew for each. A job is safe if it meets its goal in at least the part
-/// `confidence` of them, 0 to 1.
+/// jobs are drawn anew for each. A job is safe if it meets its goal in at least the fraction
+/// `confidence`, 0 to 1, of the futures.
 ///
 /// # Errors
 /// When a configuration or a job cannot be simulated.
@@ -181,9 +181,8 @@ fn quantile(times_s: impl Iterator<Item = Option<f64>>, q: f64) -> Option<f64> {
 /// The course of a job in one of the simulated futures.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Run {
-    /// The job with its submission and goal in this future, one simulated course of events. If the
-    /// job follows another one, the submission is the end of that other job, and the goal counts
-    /// from there.
+    /// The job with the submission and the goal that it has in this future. If the job follows
+    /// another one, its submission is the end of that other job, and its goal counts from there.
     job: Job,
     /// False if the job was not submitted, because the job that it follows did not end.
     was_submitted: bool,

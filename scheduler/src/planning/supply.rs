@@ -52,12 +52,13 @@ impl Supply {
         ((t_s / self.cycle_s).floor().max(0.0) as usize).min(self.hundredths.len() - 1)
     }
 
-    /// Returns the capacity at `t_s`, in hundredths of a core.
+    /// Returns the most CPU that tasks can hold at `t_s`, in hundredths of a core.
     pub fn at(&self, t_s: f64) -> f64 {
         self.hundredths[self.cycle(t_s)]
     }
 
-    /// Returns the work from 0 until `t_s`, in hundredths of a core times seconds.
+    /// Returns the most work that tasks can do from 0 until `t_s`, in hundredths of a core times
+    /// seconds.
     pub fn work_until(&self, t_s: f64) -> f64 {
         let cycle = self.cycle(t_s);
         let into_s = (t_s - cycle as f64 * self.cycle_s).clamp(0.0, self.cycle_s);

@@ -39,7 +39,8 @@ impl Policy for Delay {
     }
 }
 
-/// The jobs in fair order, and how long each has waited for a slot on a node with its input.
+/// The jobs with pending maps in fair order, and how long each has waited for a slot on a node with
+/// its input.
 struct Queue<'a> {
     view: &'a ClusterView,
     waits: Vec<Wait>,

@@ -132,11 +132,12 @@ pub(super) struct Draft<'a> {
     pub capacity: Vec<Option<Resources>>,
     /// Number of slots in the draft, per job and kind of task.
     slots: Vec<[u32; 2]>,
-    /// The resources that a task of the job needs, per job, for `[map, reduce]`.
+    /// For each job, the resources that its next map and its next reduce take when they start, as
+    /// `[map, reduce]`.
     pub demand: Vec<[Resources; 2]>,
-    /// The smallest demand of any task, per resource.
+    /// For each resource, the smallest demand of any task that is not done.
     pub least: Resources,
-    /// True if running tasks lose their slots to jobs whose tasks do not fit beside them.
+    /// True if running maps lose their slots to jobs whose tasks do not fit beside them.
     pub yielding: bool,
 }
 

@@ -14,9 +14,9 @@ use std::collections::binary_heap::PeekMut;
 /// Gives every job the same number of slots, or slots in proportion to its weight.
 ///
 /// Shares are computed first: one slot at a time is added to the share of the job with the fewest
-/// slots for its weight (ties: the oldest), among maps and among reduces alike. Slots that a job
-/// cannot use are divided among the others. Then maps start: a slot that is free goes to the job
-/// with the fewest running maps for its weight. Goals make no difference.
+/// slots for its weight (ties: the oldest). A job has one share for maps and one for reduces. Slots
+/// that a job cannot use are divided among the others. Then maps start: a slot that is free goes to
+/// the job with the fewest running maps for its weight. Goals make no difference.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Fair;
 
@@ -31,7 +31,7 @@ impl Policy for Fair {
     }
 }
 
-/// Drafts equal shares for all jobs.
+/// Drafts the shares of all jobs, in proportion to their weights.
 pub(super) fn fair_draft(view: &ClusterView) -> Draft<'_> {
     let mut draft = Draft::new(Scope::all(view, Measure::Slots));
     // Jobs by age: the order of jobs with equal shares.
@@ -90,8 +90,8 @@ struct Claim {
     kind: TaskKind,
 }
 
-/// The number of slots of a job divided by its weight, as a sort key; the smallest share comes
-/// first.
+/// The number of slots of a job divided by its weight, as a sort key: the smallest share comes
+/// first, and of equal shares that of the oldest job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Share {
     slots_for_weight: OrderedF64,

@@ -13,7 +13,7 @@ use crate::model::TaskKind;
 /// 1. *Keep* the most jobs (by weight) that can meet their goals together: Moore and Hodgson's rule
 ///    over the forecast capacity f(t); see `on_time`.
 /// 2. *Measure* jobs that were given up only because of an estimate, and whose goal is still ahead:
-///    start one map of each, while at most [`PROBING_MAX`] of the CPU is taken.
+///    start one map of each, while these maps take at most [`PROBING_MAX`] of the CPU.
 /// 3. Give slots to the kept jobs, the earliest goal first, as many as each can use. Jobs that were
 ///    given up come in between, where the kept jobs have time to spare; see `given_up`. Then come
 ///    jobs without a goal, the oldest first, and last the given-up jobs that the kept jobs have no
@@ -190,7 +190,8 @@ struct DraftFiller<'a> {
 }
 
 impl DraftFiller<'_> {
-    /// Adds slots for reduces that overlap the maps, for the jobs for which `some` returns true.
+    /// Adds slots for reduces to the jobs for which `some` returns true, if reduces may overlap the
+    /// maps; otherwise does nothing.
     fn reduces(&mut self, some: impl Fn(usize) -> bool) {
         if self.view.reduce_start == ReduceStart::Overlapped {
             let jobs = &self.view.jobs;
@@ -204,7 +205,7 @@ impl DraftFiller<'_> {
         }
     }
 
-    /// Adds one slot for `job`, unless all slots added so far then take more than `spare`
+    /// Adds one slot for `job`, unless with it all slots added so far would take more than `spare`
     /// hundredths of a core, or more than `limit`. The very first slot may exceed `limit`, but not
     /// `spare`.
     fn probe(&mut self, job: usize, limit: f64, spare: f64) {

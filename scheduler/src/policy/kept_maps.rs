@@ -66,8 +66,8 @@ impl KeptMaps {
 
     /// Evicts maps of jobs other than `claimant` from one node, as few as possible, so that enough
     /// free capacity for `demand` is left there. Returns the node and the jobs of these maps, once
-    /// for each map, or `None` if no node that was looked at (see [`NODES_MAX`]) has enough of
-    /// them.
+    /// for each map. Returns `None`, and evicts nothing, if evictions would make enough room on none
+    /// of the nodes examined (see [`NODES_MAX`]).
     pub fn take_fewest(
         &mut self,
         claimant: usize,
@@ -111,8 +111,8 @@ impl KeptMaps {
         Some((node, jobs))
     }
 
-    /// Recomputes the upper bounds on what evictions can free on a node, after a change of its
-    /// slots.
+    /// Recomputes the upper bounds on the free resources of a node after evictions, because its slots
+    /// have changed.
     pub fn correct_bounds(&mut self, node: usize, state: &PlacementState<'_>) {
         if let Some(bounds) = &mut self.bounds {
             bounds.correct(node, &self.on[node], state);
@@ -135,10 +135,9 @@ impl Bounds {
     }
 }
 
-/// Returns upper bounds on the resources that evictions can free on `node`: its free resources
-/// without the largest evictable map, and without all of them. Both are `None` if no map can be
-/// evicted or nothing can be placed there. `jobs` has the job of each map on the node that may lose
-/// its slot.
+/// Returns upper bounds on the free resources of `node` after evictions: first without its largest
+/// evictable map, then without all its evictable maps. Both are `None` if no map can be evicted or
+/// nothing can be placed there. `jobs` has the job of each map on the node.
 fn bounds_of(
     jobs: &[usize],
     node: usize,

@@ -119,14 +119,15 @@ impl Load {
         class.work -= due.work;
     }
 
-    /// Returns the sum of the work in tasks of about `task_s` seconds or longer.
+    /// Returns the work of the jobs in the class of `task_s` and in the classes of longer tasks, in
+    /// hundredths of a core times seconds.
     pub fn at_least(&self, task_s: f64) -> f64 {
         let longer = &self.classes[class_of(task_s)..];
         longer.iter().map(|class| class.work).sum()
     }
 
     /// Returns the capacity until `goal_s`, for tasks of `task_s` seconds, that the work of this load
-    /// leaves free.
+    /// leaves free, in hundredths of a core times seconds; negative if there is too much work.
     pub fn left(&self, room: &RoomUntil<'_>, goal_s: f64, task_s: f64) -> f64 {
         let own = room.until(goal_s, task_s) - self.at_least(task_s);
         let shorter = self.classes[..class_of(task_s)].iter();
@@ -227,7 +228,7 @@ const FREE_TIMES_MAX: usize = 64;
 struct RunningLoad {
     /// Remaining time of each task, in seconds, ascending.
     left_s: Vec<f64>,
-    /// `work[i]`: CPU that the first i tasks use in total, in hundredths times seconds.
+    /// `work[i]`: CPU that the first i tasks use in total, in hundredths of a core times seconds.
     work: Vec<f64>,
     /// `hundredths[i]`: CPU that all tasks but the first i use together while they run, in
     /// hundredths of a core.
@@ -254,7 +255,7 @@ impl RunningLoad {
     }
 
     /// Returns the CPU that the running tasks use from now until `after_s` seconds from now, in
-    /// hundredths times seconds. Their use after that does not count.
+    /// hundredths of a core times seconds. Their use after that does not count.
     fn until(&self, after_s: f64) -> f64 {
         if self.left_s.is_empty() {
             return 0.0;

@@ -18,7 +18,7 @@ use std::collections::{BTreeSet, BinaryHeap};
 #[derive(Debug)]
 pub(super) struct Places<'a> {
     draft: Draft<'a>,
-    /// Positions of the jobs that have slots or tasks, the most urgent first.
+    /// Positions of the jobs that have slots in the draft or running tasks, the most urgent first.
     order: Vec<usize>,
     /// Free resources of the nodes after the slots given so far.
     planned: Room,
@@ -27,7 +27,7 @@ pub(super) struct Places<'a> {
     idle: Room,
     /// Number of slots that have a node already, per job and kind of task.
     placed: Vec<[u32; 2]>,
-    /// Number of maps that would start now, per job.
+    /// For each job, the number of maps that [`offer`](Self::offer) has started in this decision.
     new_maps: Vec<u32>,
     /// Number of reduces with slots, per node.
     reduces_on: Vec<u32>,
@@ -40,7 +40,7 @@ pub(super) struct Places<'a> {
 }
 
 impl Draft<'_> {
-    /// Assigns the slots to nodes.
+    /// Assigns the drafted slots to nodes. Slots that fit on no node are left out.
     pub fn carry_out(self) -> Placement {
         Placement::of_slots(self.place_all())
     }
@@ -81,7 +81,8 @@ impl Draft<'_> {
 }
 
 impl<'a> Places<'a> {
-    /// Keeps running tasks on their nodes, and assigns no other slots.
+    /// Creates the assignment in which running tasks keep their slots, as far as the draft has
+    /// slots for them, and no other slot has a node yet.
     pub fn keeping(draft: Draft<'a>) -> Self {
         let jobs = &draft.scope.view.jobs;
         let has_slots =
@@ -192,8 +193,9 @@ impl<'a> Places<'a> {
         self.note(job, node, kind);
     }
 
-    /// Places each reduce on the node with the fewest reduces of all jobs; among equal nodes, on
-    /// the one with the fewest of the same job (the thesis's Algorithm 1, lines 1-9).
+    /// Places each reduce, among the nodes with room for it, on the one with the fewest reduces of
+    /// all jobs; among equal nodes, on the one with the fewest of the same job (the thesis's
+    /// Algorithm 1, lines 1-9).
     fn spread_reduces(&mut self) {
         let kind = TaskKind::Reduce;
         if !self.order.iter().any(|&job| self.is_due(job, kind)) {
@@ -409,7 +411,8 @@ impl<'a> Places<'a> {
         self.draft.scope.view.jobs[job].pending_maps > self.new_maps[job]
     }
 
-    /// Returns the number of maps of `job` that run or would start now.
+    /// Returns the number of maps of `job` that run, plus those that [`offer`](Self::offer) has
+    /// started in this decision.
     pub fn active_maps(&self, job: usize) -> u32 {
         let running = self.draft.scope.view.jobs[job].running_of(TaskKind::Map);
         running.count() as u32 + self.new_maps[job]

@@ -192,8 +192,8 @@ impl Room {
         }
     }
 
-    /// Returns the node with the most CPU left among those on which `demand` fits. Ties are broken
-    /// deterministically.
+    /// Returns the node with the most CPU left among those on which `demand` fits, or `None` if it
+    /// fits nowhere. Ties are broken deterministically.
     pub fn roomiest(&mut self, demand: &Resources) -> Option<usize> {
         let (node, looked_at) = self.search(demand);
         let depth = self.leaves.ilog2() as usize;

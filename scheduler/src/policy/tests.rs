@@ -234,8 +234,8 @@ fn on_random_views_every_policy_keeps_the_rules_of_placement() {
     }
 }
 
-/// Checks every resource of each node; where nodes have typed slots and the policy counts these,
-/// checks their number instead.
+/// Checks that the slots of the placement need no more of any resource than their node has. Where
+/// nodes have typed slots and the policy counts these, checks the number of slots instead.
 fn assert_no_node_has_more_than_it_holds(
     view: &ClusterView,
     placement: &Placement,

@@ -17,7 +17,8 @@ use std::sync::Arc;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Preemption {
     /// No effect on running tasks: a task without a slot in the placement runs to its end, and its
-    /// slot drains. Used by the TaskTrackers of the thesis and by the simulator.
+    /// slot drains. The TaskTrackers of the thesis work this way, and so does the simulator by
+    /// default.
     Never,
     /// A new placement slows running tasks down or pauses them in each cycle: a slot is a share of
     /// a core, which pacing enforces. Used by the live runtime.
@@ -54,15 +55,16 @@ pub struct RunningTask {
 }
 
 /// The default number of times that a job may decline a slot for a task, to wait for a slot near
-/// its input: the larger of the two values of the thesis.
+/// its input: the larger of the two values of the thesis. Under
+/// [`ForecastEdf`](super::ForecastEdf), the number of cycles in a row that maps may wait.
 pub const DELAYS_MAX: u32 = 3;
 
 /// How long a job has been waiting for a slot on a node with its input.
 #[derive(Clone, Copy, Debug, PartialEq, Default)]
 pub struct Wait {
-    /// The number of slots that the job has declined, under policies that offer it slots. Under
-    /// other policies, the number of cycles in which its maps waited for nodes with their input.
-    /// The count restarts when the job starts a task (under [`Delay`](super::Delay): a local one).
+    /// Under policies that offer slots to jobs, the number of slots that the job has declined since
+    /// it last started a map (under [`Delay`](super::Delay): a local map). Under other policies, the
+    /// number of cycles in a row in which some of its maps waited for nodes with their input.
     pub skips: u32,
     /// Time at which the job first declined a slot since it last started a local task, in seconds;
     /// `None` if it has declined none. Only [`Delay`](super::Delay) uses it.

@@ -18,12 +18,12 @@ pub(super) struct Workload {
     /// CPU work of a task of `kind`, in hundredths of a core times seconds: 3,000 for a task that
     /// takes a core for 30 s.
     pub task_work: f64,
-    /// The number of tasks that still need a slot; fractions are parts of tasks. Reduces that start
-    /// after the maps are included as the number of maps with the same work. If running tasks can be
-    /// paused, their remaining work is included, too.
+    /// The number of tasks of `kind` that still need a slot; fractions are parts of tasks. Reduces
+    /// that start after the maps are included as the number of maps with the same work. If running
+    /// tasks can be paused, their remaining work is included, too.
     pub unplaced_tasks: f64,
-    /// Sum of the remaining times of the running tasks, in seconds. 0 if they can be paused,
-    /// because `unplaced_tasks` then includes their work.
+    /// Sum of the remaining times of the running tasks of `kind`, in seconds. 0 if they can be
+    /// paused, because `unplaced_tasks` then includes their work.
     pub held_s: f64,
     /// Length of the phases still ahead, one task of each, in seconds: a task that starts this long
     /// before the goal just meets it.

@@ -30,7 +30,7 @@ impl ByLength {
         self.at_least.len() - 1
     }
 
-    /// Draws one of the longest members, each with the same chance.
+    /// Draws one of the longest members, each with the same chance; `None` if the set is empty.
     pub fn longest(&self, ties: &mut ChaCha8Rng) -> Option<u32> {
         match self.max() {
             0 => None,

@@ -76,10 +76,10 @@ const NEARLY_NOTHING: f64 = 1e-6;
 const VARIABLES_MAX: usize = 200_000;
 
 impl Capacity {
-    /// Computes the capacity for the mix of `model`.
+    /// Computes the capacity for the mix of tasks in the traffic of `model`.
     ///
     /// # Errors
-    /// When the model is invalid, or has too many kinds of nodes.
+    /// When the model is invalid, or has too many kinds of nodes and tasks, or the solver fails.
     pub fn of(model: &Model) -> Result<Self, ModelError> {
         model.check()?;
         let classes = classes(model);

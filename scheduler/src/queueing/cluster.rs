@@ -90,9 +90,9 @@ impl Cluster {
     /// Checks that the cluster can be simulated.
     ///
     /// # Errors
-    /// When there are no nodes or too many; when a rate is nearly 0, above 1 or rises with the
-    /// distance; when there are racks without a rate or a rate without racks; when the nodes do
-    /// not fill a whole number of racks.
+    /// When there are no nodes or more than 100,000; when a rate is below 0.0001, above 1 or rises
+    /// with the distance; when there are racks without a rate or a rate without racks; when the
+    /// nodes do not fill a whole number of racks.
     pub fn check(&self) -> Result<(), ModelError> {
         if self.nodes == 0 {
             return Err(bad("cluster.nodes", "a cluster needs at least one node"));

@@ -210,8 +210,8 @@ fn choose(
     }
 }
 
-/// Ends the tasks that run for the last time in the time slot `slot`, and adds them to `sums`;
-/// `None` during the warm-up.
+/// Ends the tasks that run for the last time in the time slot `slot`, and adds them to `sums`, which
+/// is `None` during the warm-up.
 fn end(
     discipline: &mut dyn Discipline,
     service: &mut Service,

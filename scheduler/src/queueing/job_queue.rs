@@ -79,8 +79,9 @@ impl JobQueue {
         self.len += 1;
     }
 
-    /// Removes the first task of the job with the fewest running tasks; among equals, of
-    /// the oldest job. `running[j]` is the number of running tasks of job j.
+    /// Removes and returns the first task of the job with the fewest running tasks; among
+    /// equals, of the oldest job. `None` if the queue is empty. `running[j]` is the number of
+    /// running tasks of job j.
     pub fn pop_fewest(&mut self, tasks: &mut Tasks, running: &[u32]) -> Option<Task> {
         let mut best = (u32::MAX, 0);
         for (at, part) in self.parts.iter().enumerate() {

@@ -67,10 +67,11 @@ const NEARER: f64 = 0.1;
 /// constants of the policy were chosen by simulation, with seeds 101 and 102; see the book's
 /// results on locality.
 const STOCK: f64 = 6.0;
-/// A node with a task's data is a home of the task if its price is at most `HOME_PRICE_MAX` times
-/// the smallest price among the nodes with this data, plus `HOME_PRICE_SLACK` tasks: prices that
-/// are equal in the long run differ by a task or two.
+/// A node with a task's data is a home of the task if the node's price is at most this number times
+/// the smallest price among the nodes with this data, plus [`HOME_PRICE_SLACK`].
 const HOME_PRICE_MAX: f64 = 1.05;
+/// The slack in the rule of [`HOME_PRICE_MAX`], in tasks: prices that are equal in the long run differ by
+/// a task or two.
 const HOME_PRICE_SLACK: f64 = 2.0;
 /// The benefit for tasks that have not arrived yet if an idle node with a price of 0 serves a task
 /// of another node now: tasks that arrive later wait less at the other node. The benefit is in

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-/// Largest growth of a stable system's backlog, as a part of the arriving tasks.
+/// A run counts as stable if its backlog grows by less than this fraction of the arriving tasks.
 pub const STABLE_GROWTH_MAX: f64 = 0.001;
 
 /// The measurements of a run, over its slots after the warm-up.
@@ -33,7 +33,8 @@ pub struct Measured {
     /// Growth of the backlog per arriving task: the slope of a line through the backlog (least
     /// squares), divided by the load. `None` if nothing arrived, or with less than two slots.
     pub growth: Option<f64>,
-    /// Number of waiting and running tasks at the end of the run.
+    /// Number of waiting and running tasks at the end of the last measured slot; 0 if no slot was
+    /// measured.
     pub backlog_at_end: u64,
     /// True if the run stopped early, because more tasks waited than [`Run`](super::Run) allows.
     pub overflowed: bool,

@@ -19,14 +19,14 @@ use super::solved::Solved;
 use crate::lp::{LinearProgramme, LpError, Variable};
 use crate::msjo::instance::Instance;
 
-/// The linear programme for an objective of jobs: the paper's equations (1) to (3), precedence and
+/// The linear programme for `Objective::Jobs`: the paper's equations (1) to (3), precedence and
 /// releases, with the ends of jobs as variables.
 #[derive(Debug)]
 pub(super) struct ByJobs<'a> {
     instance: &'a Instance,
     /// The least time from the start of each task to the end of its job, in seconds.
     tail_s: Vec<f64>,
-    /// The earliest end of each job, in seconds.
+    /// The earliest end of each job, in seconds: its end if it never waits for a machine.
     earliest_s: Vec<f64>,
     /// The time by which all jobs of some optimal schedule have ended, in seconds.
     latest_s: f64,

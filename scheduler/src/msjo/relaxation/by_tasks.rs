@@ -9,16 +9,16 @@ use crate::lp::{LinearProgramme, LpError, Variable};
 use crate::model::TaskKind;
 use crate::msjo::instance::Instance;
 
-/// The linear programme for an objective that sums over tasks instead of jobs. It has the
-/// paper's equations (1) and (2): no task starts before its release, and no reduce before
-/// the outputs of its job's maps have arrived.
+/// The linear programme for `Objective::Tasks`. It has the paper's equations (1) and (2): no
+/// task starts before its release, and no reduce before the outputs of its job's maps have arrived.
 #[derive(Debug)]
 pub(super) struct ByTasks<'a> {
     instance: &'a Instance,
     lp: LinearProgramme,
     /// S: the start of each task.
     starts: Vec<Variable>,
-    /// The part of the objective that does not depend on the variables.
+    /// The sum of weight times length over all tasks: the objective counts the ends of tasks, and the
+    /// variables are their starts.
     constant: f64,
 }
 

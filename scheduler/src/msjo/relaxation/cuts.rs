@@ -8,18 +8,21 @@ use crate::msjo::instance::Instance;
 /// programme as rows. Each constraint is about a prefix of an order of tasks.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cuts {
-    /// One of this many violated prefixes of an order of tasks becomes a row. Neighbouring prefixes
-    /// give nearly the same constraint, and later rounds add the others if they are still violated.
+    /// One out of this many successive violated prefixes of an order of tasks becomes a row.
+    /// Neighbouring prefixes give nearly the same constraint, and later rounds add more of them if they
+    /// are still violated.
     pub every: usize,
-    /// The largest number of rows that are added for one solution of the programme, over
-    /// all pools (sets of tasks that share machines): the solver's work grows with the
-    /// square of the rows, or worse.
+    /// The number of rows that one check of start times may add, divided evenly among the pools
+    /// (sets of tasks that share machines); a pool may always add one. A round makes one check, or
+    /// two with `halfway`. The limit is there because the solver's work grows with the square of the
+    /// rows, or worse.
     pub rows_max: usize,
     /// Whether rows that earlier rounds added are dropped from the programme if the last solution
     /// satisfies them with some slack ([`SLACK_MIN`]).
     pub drop_slack: bool,
     /// Whether violated constraints are also sought at the midpoint between the solution and the
-    /// best start times that violate no constraint. Rows found there exclude more.
+    /// best start times so far that violate no constraint. A row that excludes the midpoint cuts
+    /// deeper than one that excludes only the solution.
     pub halfway: bool,
 }
 
@@ -45,7 +48,7 @@ impl Cuts {
     /// Returns the violated prefixes that become rows. `violated` has all violated prefixes of one
     /// order of tasks, by length. The longest of each `every` successive ones is chosen, because it
     /// constrains the later tasks most. With many violated prefixes the step is larger, so that
-    /// this order gets at most `rows_max` / `pools` rows.
+    /// this order gets at most `rows_max` / `pools` rows, or one if that is less than one.
     pub fn chosen(self, violated: &[Row], pools: usize) -> Vec<Row> {
         let rows_max = (self.rows_max / pools).max(1);
         let every = self.every.max(violated.len().div_ceil(rows_max));

@@ -1,6 +1,7 @@
 //! The solution of a linear programme of the relaxation.
 
-/// The optimal value of a linear programme, and start times that belong to it.
+/// The solution of a linear programme. `value` is its optimal value as far as the solver is exact;
+/// for `Objective::Jobs` it is a proven lower bound on the optimum.
 #[derive(Debug)]
 pub(super) struct Solved {
     pub value: f64,

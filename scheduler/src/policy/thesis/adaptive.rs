@@ -33,9 +33,8 @@ impl Policy for Adaptive {
     }
 }
 
-/// Computes how many slots each job gets, not yet on which nodes. Gives out one slot at a time: to
-/// late jobs first, then to jobs without a finished map, then to those that lack most slots for
-/// their goals (the thesis's equation (1)).
+/// Computes how many slots each job gets, not yet on which nodes. Gives out one slot at a time, in
+/// the order of [`Adaptive`].
 pub(super) fn adaptive_draft<'a>(view: &'a ClusterView, workloads: &[Workload]) -> Draft<'a> {
     let scope = Scope::all(view, Measure::Slots);
     draft_by_priority(scope, workloads, &[], |job, slots| {

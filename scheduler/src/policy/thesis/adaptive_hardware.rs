@@ -141,8 +141,9 @@ impl<'a> Pools<'a> {
         })
     }
 
-    /// Returns the priority of an accelerable job for slots of the regular pool, by the thesis's
-    /// equation (3). `None` if the slots of the accelerated pool suffice for its goal.
+    /// Returns the priority of an accelerable job for one more slot of the regular pool, where it has
+    /// `slots` so far, by the thesis's equation (3). `None` if these and the accelerated pool suffice
+    /// for its goal, or if it has no goal.
     fn beyond_the_accelerated(&self, job: usize, speedup: f64, slots: u32) -> Option<Priority> {
         let goal_s = self.view.jobs[job].job.goal_s?;
         let needed = lack(self.view, &self.workloads[job], goal_s, 0);

@@ -60,9 +60,9 @@ pub struct ReverseFit {
 /// interval to the first, for a control cycle of `cycle_s` that starts at `now_s`. This is the
 /// thesis's Algorithm 2.
 ///
-/// `running_work` (hundredths times seconds) is the remaining work of running tasks; it uses up the
-/// availability from now on, earliest first. Jobs with equal goals are fitted in reverse order of
-/// the input, so that the first of them runs first.
+/// `running_work` is the remaining work of running tasks, in hundredths of a core times seconds; it
+/// uses up the availability from now on, earliest first. Jobs with equal goals are fitted in reverse
+/// order of the input, so that the first of them runs first.
 #[must_use]
 pub fn reverse_fit(
     now_s: f64,

@@ -24,7 +24,7 @@ pub(in crate::policy) struct Need {
     /// The remaining work of the job.
     pub workload: Workload,
     /// The least number of slots in the coming cycle with which the job can still meet its goal,
-    /// from Algorithm 2.
+    /// from Algorithm 2; 0 under [`Ras`](crate::policy::Ras), which has no forecast.
     pub s_fit: f64,
     /// The number of slots that the job has to hold on average, from now until its goal, to meet
     /// it.
@@ -124,7 +124,8 @@ pub(super) fn place_by_utility(
     draft.yielding().carry_out().into()
 }
 
-/// A job that still has tasks without a slot.
+/// A job of the view, with the slots that it has been given so far, apart from those for reduces
+/// that overlap the maps.
 #[derive(Clone, Copy)]
 struct Candidate {
     index: usize,
@@ -133,7 +134,7 @@ struct Candidate {
 }
 
 impl Candidate {
-    /// Returns whether the job holds fewer slots than it needs to meet its goal.
+    /// Returns whether the job holds fewer than [`Need::s_fit`] or fewer than [`Need::s_req`] slots.
     fn lacks(&self, need: &Need) -> bool {
         f64::from(self.slots) < need.s_fit.max(need.s_req)
     }

@@ -34,7 +34,8 @@ pub(super) enum Class {
 pub(super) struct Priority {
     pub class: Class,
     /// Order within a class, the largest first. For late jobs it is the expected lateness, in
-    /// seconds; for others the number of slots that they lack for their goals.
+    /// seconds; for needy, satisfied and guest jobs the number of slots that they lack for their
+    /// goals; 0 for the classes that are ordered by age only.
     urgency: Reverse<OrderedF64>,
     age: (OrderedF64, JobId),
 }
@@ -66,8 +67,8 @@ impl Priority {
 }
 
 /// Returns the number of slots that a job needs beyond the `slots` that it holds, by equation (1);
-/// negative if the job holds more than it needs. As in [`required_slots`], the last task is assumed
-/// to take one task length (the thesis's k is 1).
+/// negative if the job holds more than it needs. As in [`required_slots`], the last tasks have to
+/// start [`Workload::tail_s`] before the goal.
 pub(super) fn lack(view: &ClusterView, workload: &Workload, goal_s: f64, slots: u32) -> f64 {
     let cap = f64::from(workload.left);
     required_slots(workload.work_s(), goal_s, workload.tail_s, view.now_s, cap) - f64::from(slots)
@@ -84,8 +85,9 @@ pub(super) fn class_of_need(lack: f64) -> (Class, f64) {
     }
 }
 
-/// Drafts slots one at a time, each for the first job of the queue, which then moves back in the
-/// queue. `scope` has the nodes to which the slots will belong.
+/// Drafts the reduces that overlap the maps first. Then drafts slots one at a time, each for the
+/// first job of the queue, which then moves back in the queue. `scope` has the nodes to which the
+/// slots will belong.
 ///
 /// `priority` gets the position of a job and a number of slots. It returns the priority that the job
 /// has with that number of slots, or `None` if the job gets no more slots on these nodes.

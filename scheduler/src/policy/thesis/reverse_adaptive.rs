@@ -121,7 +121,8 @@ fn held_slots(view: &ClusterView, job: &JobView) -> f64 {
     }
 }
 
-/// Returns the remaining work of tasks that keep their slots, in hundredths times seconds.
+/// Returns the remaining work of all running tasks, in hundredths of a core times seconds; 0 where
+/// tasks can be paused.
 fn running_work(view: &ClusterView) -> f64 {
     if view.preemption == Preemption::EveryCycle {
         return 0.0;

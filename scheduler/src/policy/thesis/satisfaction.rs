@@ -24,7 +24,8 @@ pub fn satisfaction(view: &ClusterView, placement: &Placement) -> Vec<(JobId, f6
         .collect()
 }
 
-/// Returns the utility of one job that has `slots` for maps and for reduces.
+/// Returns the utility of one job, as [`satisfaction`] does. `slots` has its number of slots for
+/// maps, then that for reduces.
 #[must_use]
 pub fn satisfaction_with(view: &ClusterView, job: &JobView, slots: [u32; 2]) -> f64 {
     let workload = Workload::of(view, job);

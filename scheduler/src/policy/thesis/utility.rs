@@ -73,7 +73,7 @@ pub fn reduce_utility(r_alloc: f64, r_pend: f64) -> f64 {
     }
 }
 
-/// Returns log(alloc) / log(need) - 1, for `alloc` < `need`; minus infinity if `alloc` is 0.
+/// Returns log(alloc) / log(need) - 1, for `alloc` < `need`; minus infinity if `alloc` is below 1.
 fn logarithmic(alloc: f64, need: f64) -> f64 {
     if alloc < 1.0 {
         // Also covers a need below one slot, whose negative logarithm would reverse the order.
