@@ -54,7 +54,8 @@ fn drop_table(args: &Args, name: &TableName) -> Result<()> {
     let kept_by = covering(&keyspace, &name.table);
     let kept = match kept_by {
         0 => String::new(),
-        n => format!("; {} still covers it", counted(n, "snapshot")),
+        1 => "; 1 snapshot still covers it".to_owned(),
+        n => format!("; {n} snapshots still cover it"),
     };
     print::say(format!("dropped table {name} with {size}{kept}"))
 }

@@ -272,7 +272,7 @@ pub(crate) struct Settings {
     #[arg(default_value = "500")]
     pub(crate) slow_request_ms: u32,
     /// Measure latencies of point requests by stage, for the metric
-    /// ebb_cql_stage_duration_seconds: waiting, executing, sending.
+    /// ebb_cql_stage_duration_seconds: queued, executed, sent.
     #[arg(long, value_name = "YES", env = "EBB_STAGE_LATENCIES")]
     #[arg(num_args = 0..=1, default_missing_value = "true", default_value = "false")]
     #[arg(action = ArgAction::Set, hide_default_value = true)]
