@@ -24,11 +24,12 @@ pub(super) struct NaiveFair {
 struct WaitingTasks {
     tasks: Vec<Task>,
     taken: Vec<bool>,
-    /// A position in `tasks`: nodes have taken all tasks before it.
+    /// The position in `tasks` of the first task that still waits.
     first: usize,
     left: usize,
-    /// An index of the job's tasks by node, built by the first search. `None` before, and for jobs
-    /// with few tasks, or few tasks per node, which are searched one by one.
+    /// An index of the job's tasks by node, built when a node first looks for a local task. It
+    /// stays `None` for jobs below [`INDEXED_FROM`] or with too many nodes per task
+    /// ([`NODES_PER_TASK_MAX`]): their tasks are searched one by one.
     on_node: Option<ByNode>,
     /// The highest number of a node with data of the job, plus one: the length of the lists by node
     /// in [`ByNode`].
@@ -54,8 +55,8 @@ struct ByNode {
 /// Jobs with fewer tasks than this get no index by node: searching their tasks one by one is
 /// cheaper.
 const INDEXED_FROM: usize = 32;
-/// Jobs with fewer than one task per this many nodes get no index by node, because it has an entry
-/// for each node.
+/// Jobs with fewer than one task per this many nodes get no index by node: the index has an entry
+/// for each node, so for a few tasks it is too expensive.
 const NODES_PER_TASK_MAX: usize = 8;
 /// The number of low bits of a job's key that hold its age; the number of running tasks is above
 /// them.

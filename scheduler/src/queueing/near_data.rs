@@ -12,8 +12,9 @@ use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use std::sync::Arc;
 
-/// Returns the policy called `name` for scheduling jobs: one of [`policy::by_name`], or a policy
-/// of the queueing model that needs no arrival rates.
+/// Returns the policy called `name` for scheduling jobs: one of [`policy::by_name`], or an adapted
+/// policy of the queueing model. `None` for an unknown name, and for a policy of the model that
+/// needs arrival rates.
 #[must_use]
 pub fn policy_by_name(name: &str) -> Option<Arc<dyn Policy>> {
     policy::by_name(name).or_else(|| {
@@ -22,7 +23,8 @@ pub fn policy_by_name(name: &str) -> Option<Arc<dyn Policy>> {
     })
 }
 
-/// Returns the names that [`policy_by_name`] accepts, without those that have parameters.
+/// Returns the names that [`policy_by_name`] accepts, except those with a parameter, such as
+/// `adaptive-data:1`.
 pub fn policy_names() -> impl Iterator<Item = &'static str> {
     let of_queues = QUEUEING_POLICIES
         .iter()
@@ -35,16 +37,16 @@ pub fn policy_names() -> impl Iterator<Item = &'static str> {
 /// matters.
 const RATES: [f64; 2] = [0.8, 0.2];
 
-/// A scheduling policy that lets a policy of the queueing model decide about the idle slots of
-/// each node.
+/// A scheduling policy for jobs in which a policy of the queueing model chooses the job that gets
+/// an idle slot.
 ///
-/// A [`Policy`] has no memory, so each decision routes all pending maps again, by submission of
-/// their jobs and by split. Then each idle slot is offered to the queueing policy, node after
-/// node. The length of a queue is the number of its waiting tasks only. A split counts as local on
-/// its first three replicas, and nodes have no racks. A decision names only jobs: the component
-/// that starts a map chooses which one (a local one if there is one). Reduces, and slots of
-/// running tasks, are shared as by [`Fair`](policy::Fair). The time of the view seeds the tie
-/// breaks, so equal views have equal decisions.
+/// A [`Policy`] has no memory, so each decision queues all pending maps anew, the oldest job first.
+/// Then the queueing policy chooses a map for one idle slot after another, node by node. Its queues
+/// do not contain the maps that already run. A split counts as local on its first three replicas,
+/// and nodes have no racks. A decision names only jobs: the component that starts a map chooses
+/// which one (a local one if there is one). Reduces, and slots of running tasks, are shared as by
+/// [`Fair`](policy::Fair). The time of the view seeds the tie breaks, so equal views have equal
+/// decisions.
 #[derive(Clone, Copy, Debug)]
 struct NearData {
     policy: &'static QueueingPolicy,
@@ -84,7 +86,7 @@ struct Queues {
 
 impl Queues {
     /// Routes all pending maps of `view` into the queues of `policy`; `None` if the view has no
-    /// nodes.
+    /// nodes, or more than the queueing model permits.
     fn new(policy: &QueueingPolicy, view: &ClusterView) -> Option<Self> {
         let nodes = view.nodes.len() as u32;
         let stream = Stream {
@@ -137,8 +139,10 @@ impl Queues {
         }
     }
 
-    /// Returns the job whose map `node` runs next; `None` leaves the slot idle. Maps that do not
-    /// fit on `node` are taken out of the queues for the rest of this decision.
+    /// Returns the job that starts a map in an idle slot of `node`; `None` leaves the slot idle.
+    /// `can_start` returns whether a map of the job with this position fits on `node`. A map that
+    /// does not fit is removed from the queues, so this decision does not consider it for other
+    /// nodes.
     fn choose(&mut self, node: NodeId, can_start: &dyn Fn(usize) -> bool) -> Option<usize> {
         loop {
             let task = (self.discipline).choose(node, &self.running, &mut self.ties)?;

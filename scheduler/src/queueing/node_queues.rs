@@ -9,12 +9,12 @@ use super::task::Task;
 use crate::model::NodeId;
 use rand_chacha::ChaCha8Rng;
 
-/// Each node has a queue. A task joins the shortest of the queues of the nodes with its data. An
-/// idle node serves the queue of the largest weight, which the [`Rule`] defines.
+/// A policy with one queue for each node. A task joins the shortest of the queues of the nodes with
+/// its data. An idle node serves the queue with the largest weight, which the [`Rule`] defines. Of
+/// queues with the same weight the node prefers its own, then one in its rack.
 ///
 /// For joining, the length of a queue includes its tasks in service. (The survey's equation (6)
-/// leaves them out, and it breaks all ties at random: here a node prefers its own queue, then its
-/// rack's.)
+/// leaves them out, and the survey breaks all ties at random.)
 #[derive(Debug)]
 pub(super) struct NodeQueues {
     cluster: Cluster,
@@ -23,13 +23,14 @@ pub(super) struct NodeQueues {
     longest: Longest,
 }
 
-/// The weight that an idle node gives to each queue; it serves the queue with the largest one. A
-/// queue without waiting tasks cannot be chosen.
+/// The rule for the weight that an idle node gives to each queue. The node serves the queue with
+/// the largest weight. It cannot choose a queue without waiting tasks, nor one with a weight of 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rule {
     /// The length, tasks in service included, times the rate at which the node serves tasks of the
-    /// queue: alpha for its own queue, beta in its rack, gamma elsewhere. This is the survey's
-    /// equation (5); without racks its equation (4), whose printed form has beta in place of gamma.
+    /// queue: alpha for its own queue, beta for those of its rack, gamma for all others. This is
+    /// the survey's equation (5); without racks its equation (4), whose printed form has beta in
+    /// place of gamma.
     MaxWeight,
     /// The node's own queue comes first. If it is empty, the node serves the longest queue of all,
     /// provided that at least alpha / gamma tasks wait there (the rate of local tasks over that of

@@ -8,18 +8,18 @@ use rand_chacha::ChaCha8Rng;
 
 /// The price of each node: the cost of one more waiting task there, measured in waiting tasks.
 ///
-/// Prices are the queue lengths of a simulated second system, the *virtual* one. Every arriving
-/// task joins the shortest of its local queues there too, and nodes serve the queue with the
-/// largest rate times length (JSQ-MaxWeight). After each arrival, nodes serve in turn only while
-/// more tasks wait than the target `held`. So the virtual system stays at the boundary of its
-/// capacity, whatever the load of the real system is, and prices need neither a clock nor the
-/// arrival rates.
+/// Prices are the queue lengths of a simulated second system, the *virtual* one. Every task that
+/// arrives in the real system also joins the shortest of its local queues in the virtual one.
+/// There, nodes serve the queue with the largest rate times length (JSQ-MaxWeight). After each
+/// arrival, nodes serve in turn only while more tasks wait than the target `held`. So the virtual
+/// system stays at the boundary of its capacity, whatever the load of the real system is, and
+/// prices need neither a clock nor the arrival rates.
 ///
 /// In theory this is the subgradient method for the dual of the capacity's linear programme: at the
 /// boundary the queues are proportional to the multipliers of its constraints.
 ///
-/// Each arrival moves prices by a task or two. At queues of a thousand tasks that is little enough
-/// to distinguish prices that differ by some hundredths.
+/// An arrival changes a price by a few tasks at most. With [`TASKS_PER_NODE`] tasks per node this
+/// is so little that prices which differ by a few percent can be distinguished.
 #[derive(Debug)]
 pub(super) struct Prices {
     cluster: Cluster,
@@ -28,9 +28,8 @@ pub(super) struct Prices {
     queues: Longest,
     total: u64,
     /// The number of tasks, in units of 1 / [`UNITS`], that the virtual system should hold: the
-    /// target of `total`, the sum of all prices. It grows with the arrivals up to `held_max`,
-    /// because prices are found after few arrivals if their sum is small, and exactly if it is
-    /// large.
+    /// target of `total`, the sum of all prices. It grows with the arrivals up to `held_max`: while
+    /// the sum is small, prices settle after few arrivals; once it is large, they are exact.
     held: u64,
     held_max: u64,
     /// The node that serves next in the virtual system.
@@ -44,8 +43,8 @@ const UNITS: u64 = 1 << 20;
 /// Number of tasks per node that the virtual system holds in the long run, when its target `held`
 /// has reached `held_max`.
 const TASKS_PER_NODE: u64 = 1000;
-/// With each this many arrivals, the target `held` for the number of tasks in the virtual system
-/// grows by one task, until it reaches `held_max`.
+/// The number of arrivals after which the target `held` of the virtual system has grown by one
+/// task. It grows until it reaches `held_max`.
 const ARRIVALS_PER_HELD: u64 = 4;
 /// Number of time slots that a node serves, each time it is its turn in the virtual system. One
 /// slot would do as well, with four times as many turns.

@@ -12,7 +12,8 @@ pub(super) struct Queues {
     tasks: Tasks,
     queues: Vec<JobQueue>,
     in_service: Vec<u32>,
-    /// By node: the number of the queue from which the task in service on the node came.
+    /// By node: the number of the queue from which the node took the task that it serves, or served
+    /// last.
     from: Vec<u32>,
 }
 
@@ -41,8 +42,9 @@ impl Queues {
         self.queues[queue as usize].push(&mut self.tasks, task);
     }
 
-    /// Moves a task of the queue into service on `node`: the first one of the job with
-    /// the fewest running tasks.
+    /// Moves a task of the queue into service on `node`: the first task of the job with the fewest
+    /// running tasks. `running[j]` is the number of running tasks of job j. `None` if no task waits
+    /// in the queue.
     pub fn serve(&mut self, queue: u32, node: NodeId, running: &[u32]) -> Option<Task> {
         let task = self.queues[queue as usize].pop_fewest(&mut self.tasks, running)?;
         self.in_service[queue as usize] += 1;
@@ -50,14 +52,15 @@ impl Queues {
         Some(task)
     }
 
-    /// Ends the service on `node`; returns the queue that it served.
+    /// Ends the service on `node`; returns the number of the queue from which the ended task came.
     pub fn finished(&mut self, node: NodeId) -> u32 {
         let queue = self.from[node.0 as usize];
         self.in_service[queue as usize] -= 1;
         queue
     }
 
-    /// Returns the shortest of the queues `of`; ties are random.
+    /// Returns the number of the shortest of the queues `of`, counting waiting tasks and tasks in
+    /// service; ties are random.
     pub fn shortest(&self, of: impl Iterator<Item = u32>, ties: &mut ChaCha8Rng) -> u32 {
         let mut best = (u32::MAX, 0);
         let mut alike = 0;

@@ -39,7 +39,7 @@ impl QueueingPolicy {
     }
 }
 
-/// The policies of the queueing model, in the order in which they are listed.
+/// The policies of the queueing model, in the order in which the command line lists them.
 pub const QUEUEING_POLICIES: &[QueueingPolicy] = &[
     QueueingPolicy {
         name: "naive-fair",

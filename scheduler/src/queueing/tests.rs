@@ -6,8 +6,9 @@ use ebb_test_support::seed::for_seeds;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
-/// Routes the tasks and lets the idle nodes choose in this order; returns the job and index
-/// of each node's task.
+/// Routes the tasks, then lets the nodes in `idle` choose a task one after the other; a node may
+/// occur several times. Returns the job and the index of each chosen task; `None` if the node stays
+/// idle.
 fn serve(name: &str, cluster: Cluster, tasks: &[Task], idle: &[u32]) -> Vec<Option<(u32, u32)>> {
     let model = Model {
         cluster,
@@ -47,9 +48,10 @@ const FLAT: Cluster = Cluster::flat(3, 0.8, 0.2);
 /// slot.
 const RACKS: Cluster = Cluster::racks(4, 2, [0.8, 0.5, 0.2]);
 
-/// Job 0 has data on nodes 0 and 1, job 1 on node 1. Node 1 takes job 0, the older one, and
-/// its local task 1. Then job 1 has fewer running tasks, so node 0 takes its task though it
-/// is remote. Then both have one, and node 2 takes job 0's task 0, remote too.
+/// Job 0 has one task with data on node 0 and one with data on node 1, job 1 has one with data on
+/// node 1. Node 1 takes job 0, the older one, and its local task 1. Then job 1 has fewer running
+/// tasks, so node 0 takes the task of job 1 though it is remote. Then both jobs have one running
+/// task, and node 2 takes job 0's task 0, remote too.
 #[test]
 fn naive_fair_takes_the_job_first_and_looks_for_a_local_task_then() {
     let tasks = [Task::new(0, 0, &[0]), Task::new(0, 1, &[1]), on(1, 1)];
@@ -383,10 +385,10 @@ fn invalid_models_are_refused_with_the_field_and_the_reason() {
     }
 }
 
-/// The policy keeps to a plan, the optimal one for the largest load: which types of tasks each node
-/// serves. A type is the set of nodes with a task's data. 0.7 tasks a slot have type {0}, and 0.1
-/// type {1}; in the plan, node 0 serves only its own type, and node 1 both. So node 0 idles though
-/// a task of type {1} waits.
+/// The policy follows a plan that lists the types of tasks that each node serves: the optimal plan
+/// for the largest load. A type is the set of nodes with a task's data. 0.7 tasks a slot have type
+/// {0}, and 0.1 type {1}; in the plan, node 0 serves only its own type, and node 1 both. So node 0
+/// idles though a task of type {1} waits.
 ///
 /// Node 1 serves the type with the larger product of rate and number of waiting tasks: 0.2 * 5 of
 /// type {0} rather than 0.8 * 1 of its own, but its own rather than 0.2 * 3.
@@ -416,10 +418,10 @@ fn fluid_serves_only_the_basic_activities_of_the_plan() {
     }
 }
 
-/// Two nodes are overloaded, but some of their data is also on nodes with spare capacity. The
-/// policy must leave the tasks with this data to the other nodes. If each node served its waiting
-/// tasks by age alone, and helpers took the tasks with data elsewhere, the backlog would grow
-/// without limit from a load of 90% of the capacity on.
+/// Two nodes are overloaded, but other nodes, with spare capacity, also hold some of their data.
+/// The policy must leave the tasks with this shared data to the other nodes. If each node served
+/// its waiting tasks by age alone, and the other nodes helped with the shared ones, the backlog
+/// would grow without limit from a load of 90% of the capacity on.
 #[cfg(feature = "lp")]
 #[test]
 fn late_binding_leaves_shared_data_to_nodes_with_spare_capacity() {

@@ -22,8 +22,8 @@ pub struct Model {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Stream {
-    /// Mean number of tasks of this stream that arrive in a time slot. Where the total load is
-    /// varied, only the ratios between the streams count.
+    /// Mean number of tasks of this stream that arrive in a time slot. [`Model::at_load`] keeps
+    /// only the ratios between the streams.
     pub tasks_per_slot: f64,
     /// First node that may hold the stream's data.
     pub from: u32,
@@ -139,7 +139,8 @@ impl Model {
         self.streams.iter().map(|s| s.tasks_per_slot).sum()
     }
 
-    /// Returns the model with a load of `tasks_per_slot`, each stream in proportion.
+    /// Returns the model with all streams scaled in proportion, so that together they have a load
+    /// of `tasks_per_slot`.
     #[must_use]
     pub fn at_load(&self, tasks_per_slot: f64) -> Self {
         let scale = tasks_per_slot / self.load();
@@ -153,10 +154,11 @@ impl Model {
     /// Checks that the model can be simulated.
     ///
     /// # Errors
-    /// When [`Cluster::check`] fails; when there are no streams; when a stream has no nodes, more
-    /// replicas than nodes or than three, or a rate that is not positive; when more tasks arrive
-    /// than [`LOAD_MAX`]; when the shares of the sizes do not sum to 1, or a bin has no sizes or
-    /// too large ones.
+    /// When [`Cluster::check`] fails; when there are no streams; when a stream has no nodes or some
+    /// that are not in the cluster, does not have 1 to 3 replicas, has more replicas than nodes, or
+    /// has a rate that is not positive and finite; when more tasks arrive than [`LOAD_MAX`]; when
+    /// the shares of the sizes do not sum to 1 or one is negative; when a bin has no sizes, the
+    /// size 0, or sizes above ten million.
     pub fn check(&self) -> Result<(), ModelError> {
         self.cluster.check()?;
         if self.streams.is_empty() {

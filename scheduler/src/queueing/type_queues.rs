@@ -32,8 +32,8 @@ pub(super) struct TypeQueues {
     all: ByLength,
 }
 
-/// A hasher for a few small numbers from a trusted source. The standard hasher would take a fifth
-/// of the time that it takes to simulate a time slot.
+/// A hasher for a few small numbers from a trusted source. With the standard hasher, hashing would
+/// take a fifth of the simulation's time.
 #[derive(Debug, Default)]
 struct MixHasher(u64);
 
@@ -97,8 +97,8 @@ impl TypeQueues {
     }
 
     /// Calls `change` for each [`ByLength`] list that contains the type of `task`, whose index is
-    /// `at`: the lists of its local nodes, of their racks, and of all types. The arguments are the
-    /// list, the number that stands for the type in this list, and `positions`.
+    /// `at`: the lists of its local nodes, of their racks, and of all types. The arguments of
+    /// `change` are the list, the number that stands for the type in this list, and `positions`.
     fn in_orders(
         &mut self,
         at: usize,
@@ -136,9 +136,9 @@ impl TypeQueues {
     }
 
     /// Returns the types of tasks with data on `node`, in its rack, or anywhere, by `level`; `None`
-    /// if there are no racks. Types with data nearer than `level` are included. This does no harm:
-    /// the caller multiplies lengths by a rate that falls with the distance, and also looks at
-    /// these types at their own distance, where their weight is at least as large.
+    /// for the rack if there are no racks. Types with data nearer than `level` are included. This
+    /// does no harm: the caller multiplies lengths by a rate that falls with the distance, and also
+    /// looks at these types at their own distance, where their weight is at least as large.
     fn within(&self, node: NodeId, level: Locality) -> Option<&ByLength> {
         match level {
             Locality::Local => self.on_node.get(node.0 as usize),

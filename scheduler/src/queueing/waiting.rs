@@ -17,8 +17,9 @@ pub(super) struct WaitingTasks {
     lists: Vec<[List; 2]>,
 }
 
-/// The numbers (places) of the waiting tasks. When a task is taken, its place is free for another
-/// task. The number of tasks that have had a place distinguishes these tasks.
+/// The numbers of the waiting tasks, called places. The entries of a task in the lists contain its
+/// place. When a node takes a task, its place becomes free for another one. So each place counts
+/// the tasks that had it: the count distinguishes the present task from earlier ones.
 #[derive(Debug, Default)]
 struct Places {
     /// For each place, the number of tasks that had it and were taken. A list's entry is
@@ -68,8 +69,8 @@ pub(super) enum Role {
     Guest,
 }
 
-/// The homes of a task, the cheapest of its local nodes when it arrived: a bit for each local
-/// node, in their order, which is set if the node is a home.
+/// The homes of a task, the cheapest of its local nodes when it arrived: a bit for each local node,
+/// in the order of [`Task::local_nodes`], which is set if the node is a home.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Homes(u8);
 
@@ -169,9 +170,9 @@ impl List {
         part.from < part.until
     }
 
-    /// Returns the index in `parts` of the job with the fewest running tasks among the jobs
-    /// with waiting tasks in this list; of several, the oldest. `running[j]` is the number of
-    /// running tasks of job j.
+    /// Returns the index in `parts` of the job with the fewest running tasks among the jobs with
+    /// waiting tasks in this list; of several, the oldest. `None` if no task of the list waits.
+    /// `running[j]` is the number of running tasks of job j.
     fn fewest(&mut self, running: &[u32], places: &Places) -> Option<usize> {
         let mut best = (u32::MAX, None);
         let mut at = 0;
@@ -213,8 +214,9 @@ impl WaitingTasks {
         }
     }
 
-    /// Returns the guest at `node` (a task with data there, whose homes are other nodes) that
-    /// has waited longest, and its homes.
+    /// Returns the guest at `node` (a task with data there, whose homes are other nodes) that has
+    /// waited longest, and its homes; `None` if no guest waits at `node`. The task remains in the
+    /// lists.
     pub fn oldest_guest(&mut self, node: NodeId) -> Option<(Task, Homes)> {
         let list = &mut self.lists[node.0 as usize][Role::Guest as usize];
         while !list.parts.is_empty() {
@@ -227,10 +229,10 @@ impl WaitingTasks {
         None
     }
 
-    /// Takes a task that waits at `node` in the role `waits` (home or guest): the oldest
-    /// task of the job with the fewest running tasks; of several such jobs, of the oldest.
-    /// `running[j]` is the number of running tasks of job j. Returns the task and its
-    /// homes. The lists of other nodes skip it later.
+    /// Takes a task that waits at `node` in the role `waits` (home or guest): the oldest task of
+    /// the job with the fewest running tasks; of several such jobs, of the oldest. `running[j]` is
+    /// the number of running tasks of job j. Returns the task and its homes; `None` if no such task
+    /// waits. The lists of other nodes skip the task later.
     pub fn take(&mut self, node: NodeId, waits: Role, running: &[u32]) -> Option<(Task, Homes)> {
         let list = &mut self.lists[node.0 as usize][waits as usize];
         let at = list.fewest(running, &self.places)?;

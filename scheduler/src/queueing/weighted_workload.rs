@@ -26,8 +26,8 @@ pub(super) struct WeightedWorkload {
     /// remote tasks.
     queues: Vec<[JobQueue; 3]>,
     serving: Vec<Option<Locality>>,
-    /// Workloads as the bits of their floats: for numbers that are not negative, bits and
-    /// floats have the same order.
+    /// The workload of each node, as the bits of a float: for numbers that are not negative, bits
+    /// and floats have the same order.
     workloads: Least,
 }
 

@@ -24,8 +24,8 @@ pub trait CapacitySource: Send + Sync {
     /// Returns the capacity of analytics in the control cycle that starts now.
     ///
     /// Called on the control thread, once per control cycle and outside any lock. It should return
-    /// within a small part of a cycle. If it panics, the jobs that have not ended fail with the
-    /// cause.
+    /// within a small part of a cycle. If it panics, the jobs and leases submitted before fail with
+    /// the cause, except jobs that are in their commit or already stop.
     fn capacity(&self, request: CapacityRequest) -> Capacity;
 }
 

@@ -51,7 +51,8 @@ pub(super) fn run(shared: &Arc<Shared>) {
     }
 }
 
-/// Waits for the next cycle. Returns false if the runtime shuts down and no job is left.
+/// Waits until the next cycle is due: after the length of a cycle, or earlier if a thread requests
+/// one. Returns false if the runtime shuts down and no job is left.
 fn wait_for_cycle(shared: &Shared) -> bool {
     let state = shared.lock();
     let cycle = Duration::from_secs_f64(shared.options.cycle_s);
@@ -102,7 +103,8 @@ fn cycle(shared: &Shared) -> Vec<Assignment> {
     claimed
 }
 
-/// The planned capacity and shares of a control cycle; by default there are none.
+/// The planned capacity and shares of a control cycle. The default plan, which grants nothing,
+/// applies if the policy or the capacity source panics.
 #[derive(Default)]
 struct Plan {
     capacity_hundredths: u32,
@@ -202,7 +204,7 @@ fn claim_all(shared: &Shared, state: &mut State) -> Vec<Assignment> {
     claimed
 }
 
-/// Joins workers that have ended because they found no more work.
+/// Joins worker threads that have ended.
 fn reap(shared: &Shared) {
     let finished: Vec<_> = shared
         .lock()

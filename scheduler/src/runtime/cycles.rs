@@ -8,8 +8,8 @@ use std::collections::VecDeque;
 /// The most cycles that are kept: an hour at the default length.
 const CYCLES_MAX: usize = 4 * 3600;
 
-/// The most job samples (one per job and control cycle) that are kept over all cycles, which take
-/// 12 MB. With more than thirty jobs at a time, this limit is reached before `CYCLES_MAX`.
+/// The most job samples (one per job and control cycle) that are kept over all cycles: 12 MB. With
+/// more than thirty jobs at a time, this limit is reached before `CYCLES_MAX`.
 const JOB_SAMPLES_MAX: usize = 500_000;
 
 /// The latest control cycles: those that have ended and are kept, and the present one.
@@ -23,7 +23,7 @@ pub(super) struct Cycles {
 
 impl Cycles {
     /// Ends the present control cycle with `memory_bytes` as its peak of reserved memory, and
-    /// begins the cycle `next`, at its field `t_s`. `used_cpu_s` returns the CPU time that a job
+    /// begins the cycle `next` at the time `next.t_s`. `used_cpu_s` returns the CPU time that a job
     /// used in the ended cycle, or `None` if the job has ended.
     pub fn turn(
         &mut self,
@@ -57,8 +57,9 @@ impl Cycles {
         }
     }
 
-    /// Returns the CPU time that a job used in the cycles that began after `t_s`, and the length of
-    /// these cycles, both in seconds. Cycles that began before the job are left out.
+    /// Returns the CPU time that a job used in the closed cycles that began after `t_s`, and the
+    /// length of these cycles, both in seconds. Cycles at whose start the job did not exist are
+    /// left out.
     pub fn used_after(&self, job: JobId, t_s: f64) -> (f64, f64) {
         let cycles = self.closed.iter().rev();
         let of_job = cycles

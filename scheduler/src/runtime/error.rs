@@ -6,8 +6,10 @@ use std::io;
 use std::path::PathBuf;
 use thiserror::Error;
 
-/// The failure of an attempt at a task. The task is tried again, except after
-/// [`TaskError::Cancelled`], [`TaskError::Invalid`] and [`TaskError::Fatal`].
+/// The failure of an attempt at a task. After [`TaskError::Invalid`] and [`TaskError::Fatal`] the
+/// job fails at once. After other failures the task is tried again, until
+/// [`ATTEMPTS_MAX`](crate::runtime::ATTEMPTS_MAX) attempts at it have failed. An attempt that the
+/// runtime stopped ([`TaskError::Cancelled`]) does not count as failed.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum TaskError {
@@ -107,7 +109,8 @@ pub enum SubmitError {
     /// The job has reduce tasks or a combiner, but no reducer.
     #[error("a job without a reducer must have neither reduce tasks nor a combiner")]
     NoReducer,
-    /// An estimate is not a positive, finite number of seconds.
+    /// An estimated CPU time, of a task or of the work under a lease, is not a positive, finite
+    /// number of seconds.
     #[error("the estimated CPU time of a task must be positive and finite, got {0} s")]
     Profile(f64),
     /// The runtime does not know a job that this one has to follow: it was never submitted here, or
@@ -145,8 +148,8 @@ pub enum SubmitError {
 }
 
 impl SubmitError {
-    /// Returns whether the job itself is in order: this runtime accepts no job at present, because it
-    /// shuts down, or because hanging tasks hold its threads or memory.
+    /// Returns true if the reason is not the job itself but the present state of the runtime: it
+    /// shuts down, or hanging tasks hold its threads or memory.
     #[must_use]
     pub fn is_transient(&self) -> bool {
         matches!(self, Self::LeftBehind { .. } | Self::ShuttingDown)

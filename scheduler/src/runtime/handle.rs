@@ -102,8 +102,8 @@ impl JobHandle {
     }
 
     /// Cancels the job: its tasks stop at their next checkpoint, then its output is aborted.
-    /// Returns false, without any effect, if the output is being committed, or the job stops
-    /// already or has ended.
+    /// Returns false, without any effect, if the output is being committed, or if the job is
+    /// stopping already or has ended.
     pub fn cancel(&self) -> bool {
         self.shared.cancel(self.id)
     }

@@ -83,12 +83,14 @@ pub(super) struct JobEntry {
     /// of the caller work.
     pub context: Option<Arc<JobContext>>,
     pub directory: Option<TempDir>,
-    /// The runs of each finished map, in the order of emission.
+    /// For each map, by its number: the runs of its finished attempt, in the order of emission;
+    /// empty until the map has finished.
     pub map_runs: Vec<Vec<Run>>,
     pub share_hundredths: u32,
     /// The CPU time that the job was granted lately, and how much of that time it used.
     pub grant_use: GrantUse,
-    /// Time since which the job has had no share, in seconds of the runtime's time.
+    /// Time since which the job has had no share, in seconds of the runtime's time; `None` if it
+    /// has one.
     pub paused_since_s: Option<f64>,
     /// The number of tasks that may run at once.
     pub concurrency: u32,
@@ -100,8 +102,8 @@ pub(super) struct JobEntry {
 }
 
 impl JobEntry {
-    /// Creates an entry with `context` set to `None`: without the resources for tasks that workers
-    /// run.
+    /// Creates an entry without the resources for tasks that workers run (`context` is `None`), as
+    /// for a lease. Jobs set them later.
     pub fn new(name: String, tracker: Tracker, pacer: Arc<Pacer>) -> Self {
         Self {
             name,
@@ -222,7 +224,7 @@ impl JobEntry {
         }
     }
 
-    /// Returns the totals over the tasks that are done, with the size of the input.
+    /// Returns the totals over the tasks that are done, with the size of the splits.
     pub fn measured(&self) -> MeasuredProfile {
         let splits = (self.context.iter()).flat_map(|context| context.splits());
         MeasuredProfile {
@@ -231,9 +233,9 @@ impl JobEntry {
         }
     }
 
-    /// Moves the records of attempts that ended since the last call to `attempts`, which keeps the
-    /// latest [`ATTEMPTS_KEPT_MAX`]. If the job has a journal, also appends an event for the
-    /// journal about each to `notifications`.
+    /// Moves the records of attempts that ended since the last call from the tracker to `attempts`,
+    /// which keeps the latest [`ATTEMPTS_KEPT_MAX`]. If the job has a journal, also appends an
+    /// event for each of them to `notifications`.
     pub fn record_attempts(&mut self, notifications: &mut Vec<Notification>) {
         let job = self.tracker.job.id;
         let records = self.tracker.take_records();
@@ -311,7 +313,7 @@ pub(super) struct Assignment {
     pub context: Arc<JobContext>,
     pub duty: Duty,
     /// True if a task is for a thread on the floor (the ordinary class, with a high nice value),
-    /// not in the idle class. Commits ignore this.
+    /// not in the idle class. Commits ignore this: their threads are ordinary ones.
     pub is_on_floor: bool,
     /// For a commit or an abort: the job's spill directory, which is removed first, because no task
     /// reads it any more. `None` for all other work.

@@ -35,8 +35,9 @@ static DISK_BYTES: AtomicU64 = AtomicU64::new(0);
 
 /// Returns the resources that threads used under a [`Lease`], of all runtimes of this process. A
 /// load monitor that measures these threads together with all others must count this use as that of
-/// analytics. CPU time is complete up to each thread's last checkpoint; the other values may be 5
-/// ms older, or more while the kernel's counters cannot be read.
+/// analytics. CPU time is complete up to each thread's last charge, which is due every half
+/// millisecond at a checkpoint. The other values may be 5 ms older, or more while the kernel's
+/// counters cannot be read.
 #[must_use]
 pub fn leased_use() -> ThreadUse {
     let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
@@ -239,7 +240,8 @@ impl Lease {
     }
 
     /// Cancels the lease: its threads get an error at their next call. It stays listed until it is
-    /// dropped. Returns false if it was cancelled before.
+    /// dropped. Returns false, without any effect, if it was already cancelled, or has failed or
+    /// ended.
     pub fn cancel(&self) -> bool {
         self.0.shared.cancel(self.0.id)
     }

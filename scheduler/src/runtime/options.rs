@@ -16,10 +16,11 @@ pub const TASK_MEMORY_BYTES_MIN: usize = 16 << 10;
 /// The mode of a runtime: with or without limits on analytics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Management {
-    /// Shares by policy, enforced by pacing, under `SCHED_IDLE`.
+    /// The policy divides the capacity among the jobs, and each job is held to its share. Tasks run
+    /// under `SCHED_IDLE`. [`Throttles`] can turn some of these limits off.
     Managed,
-    /// The baseline to compare with: normal priority, no pacing; as many tasks
-    /// at once as there are cores, round-robin over the jobs.
+    /// The baseline to compare with: tasks have normal priority and are not paced. As many run at
+    /// once as there are cores, round-robin over the jobs.
     Unmanaged,
 }
 
@@ -27,11 +28,11 @@ pub enum Management {
 /// one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Throttles {
-    /// Task threads run under `SCHED_IDLE`, each tied to a core. If false, they are ordinary
-    /// threads.
+    /// True if task threads run under `SCHED_IDLE`, each tied to a core. If false, they are
+    /// ordinary threads.
     pub idle_class: bool,
-    /// A job's tasks are paced to its share. If false, they use all CPU that they get; the share
-    /// still limits how many run at once.
+    /// True if a job's tasks are paced to its share. If false, they use all CPU that they get; the
+    /// share still limits how many run at once.
     pub cpu_pacing: bool,
     /// Wall time after which a task under `SCHED_IDLE` (or nice 19) offers its core to other
     /// threads, because a thread that wakes up does not always displace the task. `None` for never.
@@ -59,10 +60,10 @@ pub struct RuntimeOptions {
     pub policy: Arc<dyn Policy>,
     /// Length of a control cycle in seconds; positive, at most an hour.
     pub cycle_s: f64,
-    /// The margin by which jobs are planned to end before their goals, as a part of the time from
-    /// submission to goal, 0 to 0.5. It applies under a policy that [finishes jobs just in
-    /// time](Policy::finishes_just_in_time), and leaves time for delays that no plan can foresee:
-    /// longer tasks, tails, displaced threads.
+    /// The margin by which jobs are planned to end before their goals, as a fraction of the time
+    /// from submission to goal, 0 to 0.5. It applies only under a policy that [finishes jobs just
+    /// in time](Policy::finishes_just_in_time), and leaves time for delays that no plan can
+    /// foresee: longer tasks, tails, displaced threads.
     pub goal_margin: f64,
     /// Size of a slot in hundredths of a core, 1 to 100.
     pub slot_share_hundredths: u32,
@@ -70,7 +71,8 @@ pub struct RuntimeOptions {
     pub capacity: Arc<dyn CapacitySource>,
     /// Whether jobs are limited to the capacity of analytics.
     pub management: Management,
-    /// The means by which jobs are held to that capacity, if `management` limits them to it.
+    /// The limits that hold jobs to the capacity. They have no effect if `management` is
+    /// [`Unmanaged`](Management::Unmanaged).
     pub throttles: Throttles,
     /// The directory for spill files. The runtime creates it when absent, and gives only the user of
     /// the process permissions on what it creates.
@@ -98,10 +100,11 @@ pub struct RuntimeOptions {
 }
 
 impl RuntimeOptions {
-    /// Returns all of `cores` cores under the [default policy](policy::DEFAULT): a cycle of 250 ms,
-    /// goals planned 5% earlier under a just-in-time policy, slots of a tenth of a core, 16 MiB for
-    /// each task that runs, spills in the system's temporary directory, attempts given up after ten
-    /// minutes without progress, speculation, and a thousand ended jobs kept.
+    /// Returns options for a managed runtime with `cores` cores, all of them for analytics, under
+    /// the [default policy](policy::DEFAULT): a cycle of 250 ms, goals planned 5% earlier under a
+    /// just-in-time policy, slots of a tenth of a core, 16 MiB for each task that runs, spills in
+    /// the system's temporary directory, attempts given up after ten minutes without progress,
+    /// speculation, and a thousand ended jobs kept.
     #[must_use]
     pub fn new(cores: u32) -> Self {
         Self {
@@ -134,8 +137,8 @@ impl RuntimeOptions {
         }
     }
 
-    /// Returns whether task threads run under `SCHED_IDLE`, or at a high nice value while other
-    /// processes keep the cores busy.
+    /// Returns whether task threads run in a low class: under `SCHED_IDLE`, or at a high nice value
+    /// while other processes keep the cores busy. If false, they are ordinary threads.
     pub(super) fn lowers_tasks(&self) -> bool {
         self.management == Management::Managed && self.throttles.idle_class
     }

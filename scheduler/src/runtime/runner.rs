@@ -23,7 +23,7 @@ use ebb_threads::{SchedulingClass, current_nice, lower_current_thread, raise_cur
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle};
 
-/// A running MapReduce runtime. Its drop cancels all jobs and joins all its threads.
+/// A running MapReduce runtime. Its drop shuts it down, as [`shutdown`](Self::shutdown) does.
 pub struct Runtime {
     pub(super) shared: Arc<Shared>,
     control: Mutex<Option<JoinHandle<()>>>,
@@ -68,8 +68,10 @@ impl Runtime {
     /// others is split only when that job can start.
     ///
     /// # Errors
-    /// If the specification is invalid, the input or the output fails, or the runtime is shutting
-    /// down. Nothing of the job remains then.
+    /// If the specification is invalid, the input or the output fails, the spill directory cannot
+    /// be created, a job to follow is unknown, too many hanging threads were left behind, or the
+    /// runtime is shutting down. Nothing of the job remains then, except perhaps events in its
+    /// journal.
     pub fn submit(&self, spec: JobSpec) -> Result<JobHandle, SubmitError> {
         let shared = &self.shared;
         spec.check()?;
@@ -153,9 +155,10 @@ impl Runtime {
         })
     }
 
-    /// Returns a share for work that is not a job: a query, an export, a backup, on threads of the
-    /// caller. The policy treats it like a job. It is listed, can be cancelled by its id, and ends
-    /// when it is dropped.
+    /// Takes a lease: a share of the capacity for work that is not a job, such as a query, an export or
+    /// a backup, on threads of the caller. The policy treats the lease like a job.
+    /// [`status`](Self::status) lists it, [`cancel`](Self::cancel) cancels it by its id, and it ends
+    /// when its last clone and the last thread under it are dropped.
     ///
     /// ```
     /// use ebb_scheduler::runtime::{LeaseOptions, Runtime, RuntimeOptions, TaskError};
@@ -195,8 +198,8 @@ impl Runtime {
     }
 
     /// Returns a new id, and the present time, for a job that is about to be accepted and that
-    /// follows the jobs in `after`. Fails if one of these is unknown or if the runtime accepts no
-    /// jobs.
+    /// follows the jobs in `after`. Fails if the runtime knows one of these no longer, or accepts
+    /// no jobs.
     fn admit(&self, after: &[JobId]) -> Result<(JobId, f64), SubmitError> {
         let mut state = self.shared.lock();
         if state.shutting_down {
@@ -213,7 +216,8 @@ impl Runtime {
         Ok((state.next_id(), self.shared.clock.now_s()))
     }
 
-    /// Cancels a job, as [`JobHandle::cancel`]. Returns false for an unknown id, too.
+    /// Cancels the job or the lease with this id, as [`JobHandle::cancel`] does. Returns false for
+    /// an unknown id, too.
     pub fn cancel(&self, id: JobId) -> bool {
         self.shared.cancel(id)
     }
@@ -239,8 +243,8 @@ impl Runtime {
     }
 
     /// Returns the forecast f(t) that the runtime plans by: the capacity that jobs are expected to
-    /// have, in hundredths of a core. `None` before the first control cycle and in an unmanaged
-    /// runtime.
+    /// have, in hundredths of a core. `None` before the first control cycle, after a cycle in which
+    /// the policy or the capacity source panicked, and in an unmanaged runtime.
     #[must_use]
     pub fn forecast(&self) -> Option<Arc<Availability>> {
         self.shared.lock().forecast.clone()
@@ -248,8 +252,9 @@ impl Runtime {
 
     /// Returns the jobs that have tasks to run and the leases that need a share, with the policy
     /// and the options that decide their shares, to predict when they end. Jobs that wait for other
-    /// jobs are not included. `None` before the first control cycle and in an unmanaged runtime,
-    /// which has no policy.
+    /// jobs are not included. `None` before the first control cycle, after a cycle in which the
+    /// policy or the capacity source panicked, and in an unmanaged runtime, where the policy is not
+    /// used.
     #[must_use]
     pub fn situation(&self) -> Option<Situation> {
         let shared = &self.shared;
@@ -324,8 +329,9 @@ impl Runtime {
         self.shared.clock.now_s()
     }
 
-    /// Refuses new jobs, cancels the others, waits until they have ended and joins every thread
-    /// except those that hang in an attempt that was given up. May be called more than once.
+    /// Refuses new jobs, ends all leases, cancels the jobs that are not in their commit, waits
+    /// until all jobs have ended, and joins every thread except those that hang in an attempt that
+    /// was given up. May be called more than once.
     pub fn shutdown(&self) {
         let running: Vec<JobId> = {
             let mut state = self.shared.lock();

@@ -31,8 +31,8 @@ pub struct SpillSpace {
 }
 
 impl SpillSpace {
-    /// Creates the limit for spills on a file system. `free_bytes` returns the free bytes of the
-    /// file system that has the given directory or file.
+    /// Creates the space for spills with the default reserve. `free_bytes` returns the free bytes
+    /// of the file system that has the given directory or file.
     pub fn new(free_bytes: impl Fn(&Path) -> io::Result<u64> + Send + Sync + 'static) -> Self {
         Self {
             free_bytes: Arc::new(free_bytes),
@@ -57,7 +57,8 @@ impl SpillSpace {
 }
 
 impl Default for SpillSpace {
-    /// Creates the limit for spills with the free space that the file system reports.
+    /// Returns the space for spills with the default reserve and the free bytes that the file
+    /// system reports.
     fn default() -> Self {
         Self::new(|path| {
             let found = rustix::fs::statvfs(path)?;

@@ -81,10 +81,11 @@ impl State {
         self.floor_since_s.is_some()
     }
 
-    /// Returns the next piece of work, from the jobs in turn, so that no job waits for memory while
-    /// another one gets it twice. When managed, each job runs as many tasks as its share allows;
-    /// otherwise all jobs together run as many as there are cores. If there is no other work,
-    /// returns a second attempt at a slow task.
+    /// Claims the next piece of work, from the jobs in turn, so that no job waits for memory while
+    /// another one gets it twice. Tasks start only if there is memory for them. When managed, each
+    /// job runs as many tasks as its share allows; otherwise all jobs together run as many as
+    /// `options` has cores. If there is no other work, claims a second attempt at a slow task.
+    /// Returns `None` if nothing may start.
     pub fn claim(&mut self, options: &RuntimeOptions, now_s: f64) -> Option<Assignment> {
         let mut order: Vec<JobId> = self.jobs.keys().copied().collect();
         // The job behind the one that was served last comes first.
@@ -159,10 +160,11 @@ impl State {
         JobId(self.last_id)
     }
 
-    /// Makes a job that was just submitted wait for the jobs that it follows.
+    /// Makes a job that was just submitted wait for the jobs `after`. If one of these has ended,
+    /// records its end at once.
     ///
     /// # Errors
-    /// The id of the first job that is unknown.
+    /// The id of the first job that is unknown, or ended so long ago that its status was dropped.
     pub fn follow(&self, tracker: &mut Tracker, after: &[JobId]) -> Result<(), JobId> {
         // Register all of them first: otherwise the end of the first one would leave none to wait
         // for, and start the job.
@@ -183,7 +185,7 @@ impl State {
 
     /// Stops attempts if memory is short, in a cycle of `cycle_s` seconds that starts at `now_s`.
     /// Call this function after all tasks that may start have been given to workers. Returns the
-    /// jobs of the attempts, perhaps with repetitions.
+    /// jobs of the attempts that it stopped, perhaps with repetitions.
     pub fn preempt(&mut self, now_s: f64, cycle_s: f64) -> Vec<Arc<JobContext>> {
         if self.memory.has_room() {
             return Vec::new();
@@ -220,8 +222,8 @@ impl State {
         self.left_behind >= self.memory.attempts_limit()
     }
 
-    /// Fails the jobs that wait for memory if all of it is held by threads that hang in attempts
-    /// that were given up. They may hold it forever.
+    /// Fails the jobs that wait for memory if threads that were left behind hold all of it: such
+    /// threads may hold it forever.
     fn fail_without_memory(&mut self) {
         if !self.memory_is_lost() {
             return;
@@ -239,7 +241,8 @@ impl State {
     }
 
     /// Gives up the thread of an attempt that was ended and may hang forever: the runtime detaches
-    /// the thread, counts its memory as lost, and no longer waits for it.
+    /// the thread, counts its memory as lost, and no longer waits for it. If the attempt runs in a
+    /// process, or no thread has begun it, only stops the attempt.
     fn leave_behind(&mut self, attempt_state: &AttemptState) {
         // Dropping the handle detaches the thread. A thread that has not begun to run the attempt
         // will notice that it is stopped; so will a thread that waits for a process.
@@ -252,7 +255,8 @@ impl State {
         }
     }
 
-    /// Removes an ended job and publishes its end.
+    /// Removes an ended job, gives up the threads of its attempts that still run, and publishes its
+    /// end.
     fn end(&mut self, id: JobId, now_s: f64) {
         let mut job = self.jobs.remove(&id).expect("a job ends once");
         for attempt_state in job.tracker.attempt_states() {
@@ -266,8 +270,8 @@ impl State {
         let _ = job.ended.set(ended);
     }
 
-    /// Removes a lease, without a record of its end. Returns false if there is no lease with this
-    /// id.
+    /// Removes a lease. It is not listed among the ended jobs. Returns false if there is no lease
+    /// with this id.
     pub fn release(&mut self, id: JobId, now_s: f64) -> bool {
         if !(self.jobs.get(&id)).is_some_and(|job| job.tracker.is_lease()) {
             return false;
@@ -281,7 +285,7 @@ impl State {
     }
 
     /// Records the end of a job that was removed: its CPU time in the sample of the present control
-    /// cycle, and its end in the jobs that wait to run after it.
+    /// cycle, and its end in the jobs that wait to run after it. Returns the job's last status.
     fn record_end(&mut self, job: &mut JobEntry, now_s: f64) -> JobStatus {
         let id = job.tracker.job.id;
         self.cycles.job_ended(id, job.sample());
@@ -418,8 +422,8 @@ impl Shared {
         false
     }
 
-    /// Fails every job with an id up to `newest`, the last one submitted before the fault, with
-    /// `cause`, except those that have ended, are in their commit, or stop already.
+    /// Fails with `cause` every job with an id up to `newest`, the last one submitted before the
+    /// fault. Leaves out jobs that have ended, are in their commit, or stop already.
     pub fn fail_up_to(&self, newest: JobId, cause: &str) {
         let mut state = self.lock();
         for (_, job) in state.jobs.range_mut(..=newest) {
@@ -437,7 +441,8 @@ impl Shared {
         (cores * 100.0).ceil() as u32
     }
 
-    /// Checks all attempts, and gives up those that hang.
+    /// Checks all attempts: gives up those that hang, and chooses the slow tasks that get second
+    /// attempts.
     pub fn watch(&self, now_s: f64) {
         let options = &self.options;
         let mut state = self.lock();
@@ -484,7 +489,7 @@ impl Shared {
         }
     }
 
-    /// Returns whether an attempt may make its output final.
+    /// Returns whether an attempt may make its output final; stops the attempt if not.
     pub fn may_finish(&self, task: TaskId, attempt: u32) -> bool {
         let mut state = self.lock();
         (state.jobs.get_mut(&task.job)).is_some_and(|job| job.tracker.may_finish(task, attempt))

@@ -60,8 +60,8 @@ pub(super) fn spawn(shared: &Arc<Shared>, assignment: Assignment) {
 }
 
 /// Carries out assignments on the calling thread, from `assignment` on. Ends when there are none
-/// left, or when the runtime has given up this thread because its attempt seemed to hang. `number`
-/// is the number of the thread.
+/// left, when tasks run in a class that this thread cannot enter, or when the runtime has given up
+/// this thread because its attempt seemed to hang. `number` is the number of the thread.
 fn work(shared: &Arc<Shared>, assignment: Assignment, number: u64) {
     let options = &shared.options;
     let lowered = options.lowers_tasks();
@@ -111,8 +111,8 @@ fn carry_out(shared: &Shared, mut assignment: Assignment) -> bool {
     shared.finish(&assignment.context, &assignment.duty, result)
 }
 
-/// Carries out an assignment on the calling thread, or in a process if the job has processes for
-/// its tasks.
+/// Carries out an assignment on the calling thread. If the job has processes for its tasks, a task
+/// runs in one of them.
 fn execute(shared: &Shared, assignment: &mut Assignment) -> Result<DutyResult, TaskError> {
     let context = &*assignment.context;
     // Only a commit or an abort, which comes after the last task, brings the spill directory: it is

@@ -29,13 +29,15 @@ pub const SAMPLES_MAX: f64 = 1_000_000.0;
 pub const STEPS_MAX: usize = 1_000_000;
 /// Largest time or length, in seconds: thirty years.
 pub const SECONDS_MAX: f64 = 1e9;
-/// Smallest length of a task, in seconds.
+/// Smallest length in seconds of a task, a control cycle, the horizon, and other times that must
+/// not be 0.
 pub const TASK_SECONDS_MIN: f64 = 1e-6;
 /// Smallest length of a day, in seconds.
 pub const DAY_SECONDS_MIN: f64 = 1.0;
 /// Largest standard deviation of a logarithm: one deviation is then a factor of 148.
 pub const LOG_SD_MAX: f64 = 5.0;
-/// Largest factor or weight; the smallest is the reciprocal of this number.
+/// Largest factor or weight. A factor that may be below 1 is at least the reciprocal of this
+/// number.
 pub const FACTOR_MAX: f64 = 1_000_000.0;
 /// Largest input of a map, in bytes: a petabyte.
 pub const INPUT_BYTES_MAX: u64 = 1_000_000_000_000_000;

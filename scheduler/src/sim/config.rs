@@ -10,7 +10,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use thiserror::Error;
 
-/// A node of the simulated cluster, without a transactional load.
+/// A node of the simulated cluster, with the resources that it has without a transactional load.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SimNode {
     /// Resources of the whole node.
@@ -27,8 +27,8 @@ pub struct SimNode {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Spread {
-    /// Analytics get whole nodes, first those that run most tasks. As in the thesis, f(t)
-    /// is a number of nodes.
+    /// Analytics get whole nodes, first those that run most tasks, and a part of one more if f(t)
+    /// is no multiple of a node's CPU. In the thesis, f(t) is a number of nodes.
     #[default]
     WholeNodes,
     /// Analytics get the same part of every node's CPU.
@@ -72,7 +72,7 @@ pub struct SimConfig {
     pub cycle_s: f64,
     /// End of the run, in seconds, even if jobs are unfinished.
     pub horizon_s: f64,
-    /// The time at which reduces may start.
+    /// Whether reduces may start before the maps are done.
     pub reduce_start: ReduceStart,
     /// Preemption that the policy assumes. The simulator never preempts a task, so
     /// [`Preemption::EveryCycle`] is close to the truth only if tasks are short beside a
@@ -139,7 +139,8 @@ pub enum SimError {
         /// The value that the caller passed.
         value: f64,
     },
-    /// The measured window ends before it begins.
+    /// The measured window is empty: it ends before it begins, or it begins at no finite time from
+    /// 0 on.
     #[error("the window from {from_s} s to {until_s} s is empty")]
     EmptyWindow {
         /// Start of the window, in seconds. The metrics include the jobs that are submitted or
@@ -151,8 +152,8 @@ pub enum SimError {
     /// The cluster has no nodes.
     #[error("a cluster needs at least one node")]
     NoNodes,
-    /// A node that is to be lost, the one with this number, does not exist, or comes back before
-    /// it stopped.
+    /// A node that is to be lost, the one with this number, does not exist, is lost at no finite
+    /// time, or comes back no later than it is lost.
     #[error("node {0} does not exist, or comes back before it stopped")]
     BadLoss(u32),
     /// Two jobs share an id.

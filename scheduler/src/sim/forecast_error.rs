@@ -19,9 +19,9 @@ pub struct ForecastError {
     /// Time after which the correlation of the errors has fallen to 1/e, in seconds;
     /// positive and finite.
     pub correlation_s: f64,
-    /// Quantile of the load that policies plan with, in each step on its own, above 0 and
-    /// below 1. 0.5 is the forecast; with a higher quantile, policies expect less to be
-    /// left.
+    /// Quantile of the load that policies plan with, above 0 and below 1; it applies to each step
+    /// on its own. 0.5 is the forecast itself; with a higher quantile, policies expect less
+    /// capacity to be left.
     #[serde(default = "median")]
     pub quantile: f64,
 }

@@ -11,7 +11,8 @@ use rand_chacha::ChaCha8Rng;
 #[derive(Debug, Default)]
 struct Tasks {
     lengths_s: Vec<f64>,
-    /// Number of the first task that was never started.
+    /// Number of the first task that was never started; unused for maps whose input has known
+    /// locations.
     next: u32,
     /// Numbers of the tasks that were lost and must be started again. Lost maps are among the
     /// pending splits instead if the locations of their input are known.
@@ -30,7 +31,7 @@ pub fn drawn_lengths_s(job: &SimJob, seed: u64) -> (Vec<f64>, Vec<f64>) {
     (run.maps.lengths_s, run.reduces.lengths_s)
 }
 
-/// The start of a task.
+/// A task that was just started.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct TaskStart {
     pub index: u32,
@@ -112,7 +113,8 @@ impl JobRun {
         view
     }
 
-    /// Returns whether a pending map would find its input on `node`.
+    /// Returns whether a pending map would find its input on `node`. True if the input is near to
+    /// all nodes.
     pub fn has_local(view: &JobView, node: NodeId) -> bool {
         (view.local.as_ref()).is_none_or(|local| local.first_on(node).is_some())
     }

@@ -4,15 +4,15 @@ use super::report::{JobRecord, SimReport};
 use serde::Serialize;
 
 /// Metrics over the jobs that were submitted or finished within the window, as the thesis counts
-/// (section 5.3.5.1). A mean or a part of nothing is `None`.
+/// (section 5.3.5.1). A mean or a fraction over nothing is `None`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Metrics {
     /// Number of jobs that were submitted or finished within the window.
     pub jobs: u32,
     /// Number of the counted `jobs` that have a goal.
     pub with_goal: u32,
-    /// Number of the counted `jobs` that missed their goal. A job that had not ended when the run
-    /// did has missed it.
+    /// Number of the counted `jobs` that missed their goal. A job that was unfinished at the end of
+    /// the run has missed it.
     pub missed: u32,
     /// `missed` divided by `with_goal`, 0 to 1; `None` without goals.
     pub missed_fraction: Option<f64>,
@@ -23,9 +23,9 @@ pub struct Metrics {
     pub missed_of_submitted: u32,
     /// Number of the counted `jobs` that were not finished when the run ended.
     pub unfinished: u32,
-    /// Mean time beyond the goal of the jobs that missed it, in seconds. An unfinished job
-    /// counts as if it had finished when the run ended. `None` if no job that was submitted
-    /// missed its goal.
+    /// Mean time beyond the goal of the counted `jobs` that missed it, in seconds. An unfinished
+    /// job counts as if it had finished when the run ended, with 0 s if its goal is later still.
+    /// `None` if no job that was submitted missed its goal.
     pub beyond_s: Option<f64>,
     /// Mean time that was left until the goal for the jobs that met it, in seconds; `None` if
     /// none did.
@@ -37,13 +37,14 @@ pub struct Metrics {
     /// 99th percentile (nearest rank) of the tardiness of the jobs with a goal that were submitted
     /// within the window, in seconds.
     pub tardiness_p99_s: Option<f64>,
-    /// CPU that tasks held within the window, divided by f(t), the capacity left to analytics in
-    /// that time. Tasks that drain while f(t) falls can bring it above 1. `None` if f(t) was zero.
+    /// CPU that tasks held within the window, divided by the integral of f(t), the capacity left to
+    /// analytics, over the window. Tasks that drain while f(t) falls can bring it above 1. `None`
+    /// if f(t) was zero.
     pub utilisation: Option<f64>,
-    /// The fraction of the attempts of maps that ran on a node with their input, 0 to 1. Maps whose
-    /// input is near to all nodes count as such. `None` if no map ran.
+    /// The fraction of the map attempts of the counted `jobs` that ran on a node with their input,
+    /// 0 to 1. Maps whose input is near to all nodes count as such. `None` if no map ran.
     pub locality: Option<f64>,
-    /// Bytes that remote maps read over the network.
+    /// Bytes that remote maps of the counted `jobs` read over the network.
     pub remote_bytes: u64,
     /// End of the last finished job, counted or not, in seconds; `None` if no job finished.
     pub makespan_s: Option<f64>,
@@ -170,8 +171,9 @@ impl Interval {
     }
 }
 
-/// Returns the 97.5% quantile of Student's t distribution, rounded to three digits. Beyond 30
-/// degrees of freedom it is the quantile of the normal distribution plus its first correction.
+/// Returns the 97.5% quantile of Student's t distribution for at least one degree of freedom,
+/// rounded to three decimals. Beyond 30 degrees of freedom it is an approximation: the quantile of
+/// the normal distribution plus a term that falls with the degrees.
 fn student_t_975(degrees: usize) -> f64 {
     const TABLE: [f64; 30] = [
         12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160,

@@ -87,14 +87,15 @@ pub struct ShareSample {
     pub t_s: f64,
     /// f(t), the capacity left to analytics, in hundredths of a core.
     pub available_hundredths: u32,
-    /// Jobs with running tasks, and the hundredths of a core that these hold.
+    /// For each job with running tasks, ordered by id: the CPU that these tasks hold, in hundredths
+    /// of a core.
     pub held_hundredths: Vec<(JobId, u32)>,
     /// CPU that the tasks really use, in hundredths of a core. It is less than they hold if typed
     /// slots let more tasks run on a node than it has resources for.
     pub used_hundredths: f64,
-    /// Satisfaction of each job with the decision, by the thesis's equation (5): the number of its
-    /// running tasks compared with those that it needs for its goal, from minus infinity to 1.
-    /// Ordered by job.
+    /// Satisfaction of each job with the decision, by the thesis's equation (5): the number of
+    /// slots that the decision gives to the job compared with those that it needs for its goal,
+    /// from minus infinity to 1. Ordered by job.
     pub utilities: Vec<(JobId, f64)>,
 }
 
@@ -107,7 +108,8 @@ pub struct SimReport {
     pub tasks: Vec<TaskRecord>,
     /// Samples of the jobs' shares: at most one per control cycle with an unfinished job.
     pub shares: Vec<ShareSample>,
-    /// Time of the last event of the simulation, in seconds.
+    /// The end of the simulation, in seconds: the last event, or the horizon if jobs were still
+    /// unfinished.
     pub end_s: f64,
     /// The measured window, in seconds; it ends with the run at the latest.
     pub window_s: (f64, f64),

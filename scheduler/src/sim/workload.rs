@@ -50,8 +50,9 @@ impl Variety {
     }
 }
 
-/// Parameters of the generator: jobs arrive as a Poisson process, have log-normal sizes, and
-/// goals in proportion to their length in isolation. All numbers are positive and finite.
+/// Parameters of the generator: jobs arrive as a Poisson process, have log-normal sizes, and goals
+/// in proportion to their length in isolation. [`Variety`] has deviations from this. All numbers
+/// are finite, and none is negative.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Workload {
     /// End of the arrivals, in seconds; they begin at 0.
@@ -73,8 +74,8 @@ pub struct Workload {
     /// Range of a uniformly drawn factor. The time from the submission to the goal is this
     /// multiple of the length that the job has in isolation. `None`: no goals.
     pub goal_factor: Option<(f64, f64)>,
-    /// The number of slots of the empty cluster. The goal of a job, see `goal_factor`, depends on
-    /// the length that the job would have with all these slots to itself.
+    /// The number of maps that run at once in the empty cluster. The goal of a job, see
+    /// `goal_factor`, depends on the length that the job would have with all these slots to itself.
     pub isolated_slots: f64,
     /// Replicas of each split; 0: input is equally near to all nodes.
     pub replicas: u32,

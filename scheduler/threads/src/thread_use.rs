@@ -60,8 +60,8 @@ impl ThreadFiles {
     /// Opens the files of the thread with this directory, such as `/proc/self/task/17`.
     ///
     /// # Errors
-    /// When the kernel does not show them: the thread has ended, the system is not Linux, or the
-    /// process has as many files open as it may.
+    /// When the thread has ended, the system is not Linux, or the process has as many files open as
+    /// it may. It is no error if the kernel does not show the file `io` to this process.
     pub fn open(thread: &Path) -> io::Result<Self> {
         let schedstat = File::open(thread.join("schedstat"))?;
         let io = match File::open(thread.join("io")) {
@@ -127,7 +127,7 @@ impl ThreadUse {
     /// Returns the use of the thread with this directory, such as `/proc/self/task/17`.
     ///
     /// # Errors
-    /// As [`ThreadFiles::open`].
+    /// As [`ThreadFiles::open`] and [`ThreadFiles::read`].
     pub fn read(thread: &Path) -> io::Result<Self> {
         ThreadFiles::open(thread)?.read()
     }
@@ -135,20 +135,21 @@ impl ThreadUse {
     /// Returns the use of the calling thread.
     ///
     /// # Errors
-    /// As [`ThreadFiles::open`].
+    /// As [`ThreadFiles::open`] and [`ThreadFiles::read`].
     pub fn of_this_thread() -> io::Result<Self> {
         Self::read(Path::new("/proc/thread-self"))
     }
 }
 
-/// Parses the time on a core and the time waiting for one, in nanoseconds.
+/// Parses the time on a core and the time waiting for one, in nanoseconds; `None` if the text does
+/// not begin with two numbers.
 fn parse_schedstat(text: &str) -> Option<[u64; 2]> {
     let mut numbers = text.split_whitespace().map(|number| number.parse().ok());
     Some([numbers.next()??, numbers.next()??])
 }
 
 /// Parses the bytes that were fetched from the disk and those that are to be written to it, and
-/// returns their sum.
+/// returns their sum. A number that is missing or invalid counts as 0.
 fn parse_io(text: &str) -> u64 {
     let number = |name: &str| {
         let mut lines = text.lines();

@@ -13,13 +13,13 @@ use std::cell::Cell;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The wall time between two yields of a thread. A yield is a system call of less than half a
+/// The least wall time between two yields of a thread. A yield is a system call of less than half a
 /// microsecond if no other thread waits for the core, and a switch to the other thread if one does.
 pub const YIELD_EVERY: Duration = Duration::from_micros(50);
 
 /// Lets one thread offer its core to others now and then, if it is of a low class
 /// ([`lower_current_thread`](crate::lower_current_thread)). A thread of the
-/// ordinary class never yields: for it that would mean to give up its share.
+/// ordinary class never yields, because a yield would cost it a part of its share of the core.
 ///
 /// ```no_run
 /// use ebb_threads::{YIELD_EVERY, Yielding, lower_current_thread};
@@ -44,9 +44,9 @@ struct Every {
 }
 
 impl Yielding {
-    /// Creates the state for the calling thread, which yields when `every` (such as
-    /// [`YIELD_EVERY`]) has passed since the last time; never if its scheduling class, which is
-    /// read from the kernel now, is the ordinary one.
+    /// Creates the state for the calling thread: two yields are at least `every` apart, such as
+    /// [`YIELD_EVERY`]. Reads the scheduling class of the thread from the kernel now. If it is the
+    /// ordinary one, the thread never yields.
     pub fn of_current_thread(every: Duration) -> Self {
         match current_class() {
             SchedulingClass::Normal => Self::never(),
@@ -64,7 +64,8 @@ impl Yielding {
         Self(Some(Every { every, last }))
     }
 
-    /// Yields if at least `every` has passed since the last yield. `now` is the present time.
+    /// Yields if the interval that was given to [`of_current_thread`](Self::of_current_thread) has
+    /// passed since the last yield. `now` is the present time.
     pub fn offer_core(&self, now: Instant) {
         if self.is_due(now) {
             thread::yield_now();

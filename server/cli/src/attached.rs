@@ -32,8 +32,8 @@ impl Attached {
     /// database open.
     ///
     /// # Errors
-    /// When `--server` is not given and no server has the database open. When the address, the token or the
-    /// file of certificate authorities is invalid, or the system refuses the connection.
+    /// When `--server` is not given and no server has the database open. Otherwise the errors of
+    /// [`server`](Self::server).
     pub(super) fn client(&self) -> Result<JobsClient> {
         let data = &self.location.data;
         let no_server = || {
@@ -49,7 +49,9 @@ impl Attached {
     /// database open; `None` if there is neither.
     ///
     /// # Errors
-    /// When the address is invalid, or the system refuses the connection.
+    /// With `--server`, when the URL, the token or the file of certificate authorities is invalid; the
+    /// client connects later. Without it, when the system refuses the connection, such as to another
+    /// user's server.
     pub(super) fn server(&self) -> Result<Option<JobsClient>> {
         Ok(match &self.server {
             Some(url) => {
@@ -65,12 +67,12 @@ impl Attached {
         self.server.is_some()
     }
 
-    /// Returns the directory of a backup in the form that a request to the server has. For the server that
-    /// has the database open, this is the absolute path. For a server that `--server` names, `path` stays as
-    /// it is: a relative path is the name of a backup there.
+    /// Returns the place of a backup, as a request to the server names it. Without `--server`, this is the
+    /// absolute path of `path`. With `--server`, `path` stays as it is: a relative path is the name of a
+    /// backup below the server's `--backup-root`.
     ///
     /// # Errors
-    /// When the path is empty or not UTF-8.
+    /// When the path is not UTF-8. Without `--server`, also when it is empty.
     pub(super) fn backup_place(&self, path: &Path) -> Result<BackupPlace> {
         let path = match &self.server {
             Some(_) => path.to_path_buf(),

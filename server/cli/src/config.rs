@@ -32,7 +32,7 @@ pub(super) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// Print the settings in force as TOML, with what each does.
+    /// Print the settings that `ebb serve` would have with the same flags, as TOML, with what each does.
     #[command(after_help = EXAMPLES)]
     Show(Box<SettingsArgs>),
     Running(running::Args),

@@ -18,7 +18,7 @@ use super::lock_holder::with_holder;
 use super::names::TableName;
 use super::print::counted;
 
-/// The arguments that name the directory of the database.
+/// The options for the directory of the database.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub(super) struct Location {
     /// Directory of the database.
@@ -36,8 +36,8 @@ pub(super) struct Location {
     pub(super) group_readable: bool,
 }
 
-/// Returns the disk through which a database opens its files. With `group_readable`, the group of the
-/// server's user may read new files.
+/// Returns the disk through which a database opens its files. With `group_readable`, new files get the mode
+/// 0640 and new directories 0750, otherwise 0600 and 0700.
 pub(super) fn disk(group_readable: bool) -> Arc<dyn Disk> {
     Arc::new(if group_readable {
         LocalDisk::group_readable()
@@ -47,7 +47,8 @@ pub(super) fn disk(group_readable: bool) -> Arc<dyn Disk> {
 }
 
 impl Location {
-    /// Returns the default options of a database, with the merge operators of CQL tables.
+    /// Returns the options with which a command opens the database: the defaults, with the merge operators
+    /// of CQL tables, and the [`disk`] that `--group-readable` selects.
     pub(super) fn options(&self) -> Options {
         Options {
             disk: disk(self.group_readable),

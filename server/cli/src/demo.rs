@@ -57,8 +57,8 @@ pub(super) struct Args {
     /// Length of the compressed day, in seconds, 5 to 3600.
     #[arg(long, value_name = "N", default_value = "60", value_parser = seconds)]
     seconds: f64,
-    /// The scheduling policy: one of `ebb policies`, or `none` to run jobs on ordinary threads, which
-    /// nothing paces.
+    /// The scheduling policy: one of `ebb policies`, or `none` to run jobs on ordinary threads, without
+    /// a policy.
     #[arg(long, value_name = "NAME", default_value = policy::DEFAULT)]
     policy: Policy,
     /// Run the day under reverse-adaptive, forecast-edf, adaptive, fifo and none

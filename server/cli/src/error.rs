@@ -2,20 +2,21 @@
 
 use std::fmt::Arguments;
 
-/// A failure of a command that has an exit code of its own. Each variant has the message of the
-/// error.
+/// An error of a command, with its message. Each variant has an exit code of its own.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum CliError {
-    /// The arguments make no sense together, or a record of a job's input is malformed.
+    /// The arguments are wrong, or do not fit the database, the server or the job. Also for malformed
+    /// input of a job or a load.
     #[error("{0}")]
     Usage(String),
-    /// Files of a database are damaged. The command has printed each of them on stdout.
+    /// Files of a database are damaged, or records in it cannot be read. The command has printed each of
+    /// them on stdout.
     #[error("{0}")]
     Damaged(String),
-    /// A key, token, role or input does not exist.
+    /// A database, table, snapshot, key, token, role or input that the arguments name does not exist.
     #[error("{0}")]
     NotFound(String),
-    /// The job did not succeed.
+    /// The job failed or was cancelled.
     #[error("{0}")]
     JobFailed(String),
     /// The job succeeded, but after its goal.
@@ -23,10 +24,11 @@ pub(super) enum CliError {
     GoalMissed(String),
 }
 
-/// Checks that the user has confirmed with `--yes` what the command does.
+/// Checks that the user has confirmed the action of the command with `--yes`. `what` describes the action
+/// in the error, and begins with a verb: "drops ...".
 ///
 /// # Errors
-/// When `is_confirmed` is false. `what` begins with a verb: "drops ...".
+/// When `is_confirmed` is false.
 pub(super) fn require_yes(is_confirmed: bool, what: Arguments<'_>) -> Result<(), CliError> {
     if is_confirmed {
         Ok(())

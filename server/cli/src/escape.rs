@@ -8,7 +8,7 @@ pub(super) fn escaped_line(line: &str) -> String {
     escaped(line, |_| false)
 }
 
-/// Escapes like [`escaped_line`], but for a text that may have several lines. Tabs stay, too.
+/// Returns a text with the same escapes as [`escaped_line`] makes, except that line feeds and tabs stay.
 pub(super) fn escaped_lines(text: &str) -> String {
     escaped(text, |character| matches!(character, '\t' | '\n'))
 }

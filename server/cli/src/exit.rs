@@ -36,8 +36,8 @@ Exit codes:
   7  the job succeeded, but after its goal; its output is complete
   8  the disk is full; the last write left nothing behind";
 
-/// Prints an error on stderr, and returns its exit code. An error because the reader of stdout has
-/// closed it, as `head` does, is no error: it prints nothing and returns success.
+/// Prints an error on stderr, and returns its exit code. If the error is only that the reader of stdout
+/// has closed it, as `head` does, prints nothing and returns success.
 pub(super) fn report(error: &Error) -> ExitCode {
     if is_closed_pipe(error) {
         return ExitCode::SUCCESS;

@@ -20,7 +20,7 @@ use super::print::{JsonArgs, Printer, counted};
 /// hindsight. The JSON output has all methods.
 const METHODS_SHOWN: usize = 5;
 
-/// The quantiles of the next forecast in the JSON output.
+/// The quantiles in the JSON output for the forecast after the end of the trace.
 const QUANTILES: [f64; 7] = [0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95];
 
 const EXAMPLES: &str = "\
@@ -47,7 +47,7 @@ pub(super) struct Args {
     /// Number of last days to forecast for the evaluation, each from the days before it.
     #[arg(long, value_name = "N", default_value_t = 30)]
     days: usize,
-    /// Length of the forecast.
+    /// Length of each forecast, after the trace and in the evaluation.
     #[arg(long, value_name = "TIME", default_value = "1day", value_parser = humantime::parse_duration)]
     horizon: Duration,
     /// Past days on which the methods are compared before each forecast.

@@ -55,7 +55,10 @@ pub(super) fn run(args: Args) -> Result<()> {
     printer.finish()
 }
 
-/// Reads the value from the database.
+/// Reads the value from the database, which no server has open.
+///
+/// # Errors
+/// When the key has no value, or the database, the table or the snapshot does not exist.
 fn stored(args: &Args) -> Result<Vec<u8>> {
     let db = args.attached.location.open_to_read()?;
     let key = key_bytes(&args.key);

@@ -53,8 +53,8 @@ pub(super) fn end_at_next() {
     }
 }
 
-/// A listener for the first signal, for a command that serves until it is stopped. The next signal of those
-/// that stop the command ends the process. A process has one listener at most.
+/// A listener for the first signal, for a command that serves until it is stopped. After
+/// [`wait`](Self::wait) has returned, the next signal ends the process. A process has one listener at most.
 pub(super) struct StopSignal(Signals);
 
 impl StopSignal {

@@ -118,9 +118,10 @@ fn started(unix_ms: u64) -> String {
     humantime::format_rfc3339_seconds(started).to_string()
 }
 
-/// Returns the time from a job's latest start to its end, in seconds; the goal is measured from that start,
-/// too. The times in the job's report are preferred: the runtime measured them with a clock that does not
-/// jump when the machine's time is set. Without them, the times are those of the job's record.
+/// Returns the time from a job's latest start to its end, in seconds; `None` if the job has not ended. The
+/// goal is measured from the same start. The times in the job's report are preferred: the runtime measured
+/// them with a clock that does not jump when the machine's time is set. Without them, the times are those
+/// of the job's record.
 fn took_s(job: &JobRecord) -> Option<f64> {
     let ended_unix_ms = job.ended_unix_ms?;
     let time_s = |name: &str| job.report.as_ref()?.get(name)?.as_f64();

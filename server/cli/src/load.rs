@@ -116,7 +116,7 @@ pub(super) struct Args {
     paths: Vec<PathBuf>,
 }
 
-/// Parses the byte between two fields.
+/// Parses the separator of CSV fields: one ASCII character, or `tab`.
 pub(super) fn delimiter(text: &str) -> Result<u8, String> {
     match text.as_bytes() {
         b"tab" | b"\\t" => Ok(b'\t'),

@@ -28,7 +28,7 @@ impl Printer {
         }
     }
 
-    /// Writes a text of one or more lines, for people: control characters of names in it are escaped.
+    /// Writes a text of one or more lines, with an escape for each control character but line feeds and tabs.
     pub(super) fn line(&mut self, text: impl std::fmt::Display) -> Result<()> {
         writeln!(self.out, "{}", escaped_lines(&text.to_string())).context(CANNOT_WRITE)
     }
@@ -90,7 +90,7 @@ impl Printer {
     }
 }
 
-/// Prints a line of text, and nothing else.
+/// Prints a line of text to stdout, for a command that prints no more than this.
 pub(super) fn say(text: String) -> Result<()> {
     let mut printer = Printer::new();
     printer.line(text)?;
@@ -98,13 +98,13 @@ pub(super) fn say(text: String) -> Result<()> {
 }
 
 /// Prints a text for people to stderr, such as an error or a warning, with the name of the program before it.
-/// Control characters of names in it are escaped.
+/// Control characters in the text are escaped, but not line feeds and tabs.
 pub(super) fn notice(text: impl std::fmt::Display) {
     eprintln!("ebb: {}", escaped_lines(&text.to_string()));
 }
 
-/// Calls `change` for each item, and prints the line that it returns. If a call fails, the next items are
-/// changed all the same.
+/// Calls `change` for each item, and prints the line that the call returns. If a call fails, goes on with the
+/// next item.
 ///
 /// # Errors
 /// The last error, which becomes the exit code; the errors before it are printed to stderr.
@@ -128,7 +128,7 @@ pub(super) fn print_each<T>(
     last.map_or(Ok(()), Err)
 }
 
-/// Prints a result and nothing else: as JSON if `json` is set, otherwise what `text` prints.
+/// Prints the whole result of a command to stdout: as JSON if `json` is set, otherwise by calling `text`.
 pub(super) fn json_or_text(
     json: bool,
     result: &impl Serialize,

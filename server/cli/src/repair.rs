@@ -45,7 +45,7 @@ and serves meanwhile.";
 pub(super) struct Args {
     #[command(flatten)]
     attached: Attached,
-    /// Directory of the new database; must not exist, or be empty.
+    /// Directory of the new database: one that does not exist yet, or is empty.
     #[arg(value_name = "NEWDIR", required_unless_present = "online")]
     new_dir: Option<PathBuf>,
     /// Instead of saving the database, list what this table has lost in its damaged files.
@@ -169,7 +169,7 @@ fn keys(lost: &Lost) -> String {
     }
 }
 
-/// Returns the report as JSON, with keys as text, or as hexadecimal digits.
+/// Returns the report as JSON, with keys as text, or as hexadecimal digits if they are not UTF-8.
 fn json(report: &RepairReport, unreadable: &[Unreadable]) -> Result<Value> {
     let mut value = serde_json::to_value(report).context("cannot encode the report")?;
     spell_keys(&mut value["lost"], &report.lost);

@@ -31,7 +31,8 @@ const UNAVAILABLE: u16 = 503;
 
 /// The runner of a job.
 pub(crate) enum Runner {
-    /// This process, which has the database open and runs the job by a node of its own.
+    /// This process, which runs the job by a node of its own. The node has the database open if the job
+    /// needs it.
     Own(Box<Node>),
     /// The server that holds the database.
     Server(JobsClient),
@@ -180,8 +181,8 @@ impl<'r> FollowedJob<'r> {
     /// the end, if the job has ended.
     ///
     /// # Errors
-    /// When the job will not end in this run: the process that runs it stops, or accepts no further step of
-    /// it. Also when the job has ended, and the server no longer has the report.
+    /// When the job will not end in this run: the process that runs the job stops, or cannot start the next
+    /// step of a chain of jobs. Also when the job has ended, and the server no longer has the report.
     pub(crate) fn look(&self, wait: Duration) -> Result<JobView> {
         let looked = match &self.place {
             Place::Own(job) => {
@@ -224,6 +225,9 @@ impl<'r> FollowedJob<'r> {
 
     /// Requests that the job stops. This has no effect while its output is being put in place, while a server
     /// has no room for the request, and once the job has ended.
+    ///
+    /// # Errors
+    /// When the server does not answer, or refuses the request for another reason.
     pub(crate) fn cancel(&self) -> Result<()> {
         match &self.place {
             Place::Own(job) => {
@@ -276,7 +280,7 @@ mod tests {
 
     use super::*;
 
-    /// Answers a request with each of these responses, and then stops.
+    /// Answers as many requests as there are `responses`, one with each, and then stops.
     fn answer(listener: &UnixListener, responses: &[(&str, Value)]) {
         // The first connection sends nothing: it only shows that a server listens.
         drop(listener.accept().unwrap());

@@ -309,7 +309,7 @@ fn log_unreadable_snapshots(catalog: Arc<Catalog>) -> Result<()> {
     Ok(())
 }
 
-/// Starts the CQL server. With authentication, first makes sure that a superuser can log in.
+/// Starts the CQL server. With authentication, first creates a superuser if none can log in.
 fn listen(
     settings: &Settings,
     node: &Node,
@@ -437,8 +437,8 @@ fn listen_for_http(
         .context("cannot listen for HTTP")
 }
 
-/// Answers health checks from now on. Until the server is ready, the response is that it opens its
-/// database.
+/// Answers health checks from now on. Until [`HealthServer::ready`] is called, the responses are that the
+/// process is alive, but not ready.
 fn listen_for_health(address: SocketAddr) -> Result<HealthServer> {
     let health = HealthServer::start(address).context("cannot listen for health checks")?;
     let address = health.address();

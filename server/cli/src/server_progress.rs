@@ -15,7 +15,8 @@ use super::progress::{byte_bar, spinner};
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 /// Makes a request for work that the server lists as a job of `application`, and shows the progress of the
-/// job until the response comes. Shows nothing if stderr is no terminal.
+/// job until the response comes. Shows the text `what` until the progress is known. Shows nothing if stderr
+/// is no terminal.
 ///
 /// # Errors
 /// The error of `request`, or the one of connecting a second time, to ask for the progress.

@@ -250,7 +250,6 @@ fn delete(args: &Delete) -> Result<()> {
     ))
 }
 
-/// Prints the snapshots.
 fn list(args: &List) -> Result<()> {
     let list = match args.attached.server()? {
         Some(server) => listed_by(&server, args)?,
@@ -339,8 +338,8 @@ fn listed_in(db: &Db, args: &List) -> Result<SnapshotList> {
     })
 }
 
-/// Returns the present, to compare the times in `list` with: by the server's clock, or `client_now` if there
-/// is no server, or it sends no time.
+/// Returns the current time, to compare the times in `list` with: that of the server's clock, or `client_now`
+/// if the list is not from a server, or from one that sends no time.
 fn now_of(list: &SnapshotList, client_now: SystemTime) -> SystemTime {
     list.now_unix_ms.map_or(client_now, at)
 }

@@ -45,7 +45,7 @@ cancelling a job scope jobs, and cancelling a backup or a verification scope adm
 
 /// The time between two requests to the server.
 const EVERY: Duration = Duration::from_secs(1);
-/// The exit code when the terminal is gone: 128 and the number of SIGHUP, the convention of shells.
+/// The exit code when the terminal is gone: 128 plus the number of SIGHUP, the convention of shells.
 const EXIT_HANGUP: i32 = 129;
 
 /// Watch a running server: its load, its jobs and when they will be done, backups, its tables.
@@ -111,7 +111,7 @@ fn look(client: &JobsClient) -> Result<ServerState> {
     })
 }
 
-/// Shows the server until a key ends it, or a signal stops the process.
+/// Shows the state of the server until a key or a signal ends the command.
 fn watch(
     client: &JobsClient,
     model: &mut Model,

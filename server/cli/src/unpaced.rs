@@ -9,8 +9,8 @@ const VARIABLE: &str = "EBB_TEST_UNPACED";
 /// Returns whether `EBB_TEST_UNPACED` is set: nothing is to run in the idle class, and jobs get all cores.
 ///
 /// Without the variable, jobs get hardly any CPU while other processes take all of it: in `ebb serve` only
-/// the setting `analytics-floor`, 0.15 of a core by default. Tests that wait for the result of a job, a scan
-/// or an index would then depend on what else runs on the machine.
+/// as many cores as the setting `analytics-floor` names, 0.15 by default. Tests that wait for the result of a
+/// job, a scan or an index would then depend on what else runs on the machine.
 pub(crate) fn is_set() -> bool {
     std::env::var_os(VARIABLE).is_some()
 }

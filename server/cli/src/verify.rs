@@ -161,7 +161,8 @@ fn served_advice(findings: &[Finding], dir: &str) -> String {
 /// Reads the files, and then the schema.
 ///
 /// # Errors
-/// If all files are intact, but the schema cannot be read.
+/// If the database does not exist or another process writes to it. If all files are intact, but the schema
+/// cannot be read.
 fn verified(location: &Location, rate: Rate) -> Result<VerifiedDatabase> {
     let options = location.options();
     let files = maintenance_bar(|tell| {

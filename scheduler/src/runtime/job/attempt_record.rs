@@ -24,8 +24,8 @@ pub enum AttemptOutcome {
     Preempted,
 }
 
-/// One attempt at a task. Its byte counts and the CPU time of its shuffle are 0 unless the attempt
-/// succeeded.
+/// One attempt at a task. Its byte counts, its peak memory and the CPU time of its shuffle are 0
+/// unless the outcome is [`AttemptOutcome::Done`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct AttemptRecord {
@@ -33,7 +33,7 @@ pub struct AttemptRecord {
     pub kind: TaskKind,
     /// The task's number among those of its kind, from 0.
     pub index: u32,
-    /// The attempt's number, from 1.
+    /// The attempt's number among the attempts at its task, from 1.
     pub attempt: u32,
     /// Start of the attempt on a thread, in seconds of the runtime's time.
     pub started_s: f64,
@@ -47,7 +47,7 @@ pub struct AttemptRecord {
     pub bytes_in: u64,
     /// Key and value bytes emitted.
     pub bytes_out: u64,
-    /// Bytes written to disk by spills and merges, compressed.
+    /// Compressed bytes that the attempt wrote to disk for sorting: by spills and merges.
     pub spilled_bytes: u64,
     /// Peak memory of the attempt's buffers, in bytes.
     pub memory_bytes_max: u64,

@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Totals over the successful attempts of a job, and the numbers of its failed, retried and
-/// speculative attempts.
+/// Totals over the successful attempts of a job, one for each task, and the numbers of its failed,
+/// retried and speculative attempts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Counters {
@@ -11,15 +11,17 @@ pub struct Counters {
     pub map_input_records: u64,
     /// Key and value bytes read by maps.
     pub map_input_bytes: u64,
-    /// Records emitted by maps, before combining.
+    /// Records that maps emitted for reduces, before combining; 0 in a job without reduces.
     pub map_output_records: u64,
-    /// Key and value bytes emitted by maps, before combining.
+    /// Key and value bytes that maps emitted for reduces, before combining; 0 in a job without
+    /// reduces.
     pub map_output_bytes: u64,
-    /// Number of times that a map's full buffer was written to disk.
+    /// Number of times that a map wrote its buffer to disk because its output did not fit, the last
+    /// part of such an output included. 0 for a map whose output fits.
     pub spills: u64,
-    /// Records written to disk by spills and merges.
+    /// Records that maps wrote to disk for reduces, and that merges wrote once more.
     pub spilled_records: u64,
-    /// Bytes written to disk by spills and merges, compressed.
+    /// Compressed bytes that maps wrote to disk for reduces, and that merges wrote once more.
     pub spilled_bytes: u64,
     /// CPU time of sorting, spilling and merging, in nanoseconds.
     pub shuffle_cpu_ns: u64,

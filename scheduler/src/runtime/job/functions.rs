@@ -32,7 +32,8 @@ pub trait Mapper: Send + Sync {
 
 /// Turns all values of one key into any number of results.
 ///
-/// A combiner gets part of a key's values, any number of times, and must emit under the same key.
+/// A combiner is a reducer that the runtime calls with a part of a key's values, any number of
+/// times. It must emit under the same key.
 ///
 /// Implemented by any `Fn(&[u8], &mut Values<'_>, &mut dyn Emit) -> Result<(), TaskError>`.
 pub trait Reducer: Send + Sync {

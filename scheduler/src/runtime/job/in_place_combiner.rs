@@ -9,9 +9,9 @@ use std::sync::Arc;
 /// Combines two values of a key into one, in place: a sum, a count, the smallest, the largest. The
 /// result must not depend on the grouping or the order of the values.
 ///
-/// For each record that it emits, a map looks up the key among those in its buffer, and combines
-/// the value with the one there. So only one record of a frequent key reaches the sort. A map with
-/// few repeated keys stops these lookups.
+/// For each record that it emits, a map looks up the key among the records in its buffer. If the
+/// key is there, the map combines the two values. So only one record of a frequent key reaches the
+/// sort. A map with few repeated keys stops these lookups.
 ///
 /// Implemented by any `Fn(&mut [u8], &[u8]) -> bool`, as [`combine`](Self::combine).
 pub trait InPlaceCombiner: Send + Sync {

@@ -11,7 +11,8 @@ pub struct Split {
     /// Size in bytes of keys and values, or 0 if it is unknown. The progress of a map is a fraction of
     /// this size.
     pub bytes: u64,
-    /// Names of the nodes that hold the split's data; empty if it is equally near everywhere.
+    /// Names of the nodes that hold the split's data; empty if it is equally near everywhere. The
+    /// runtime, which has only one node, does not use them.
     pub locations: Vec<String>,
     /// The input's own description of the split, opaque to the runtime.
     pub payload: Vec<u8>,
@@ -27,7 +28,8 @@ pub type Checkpoint<'a> = &'a (dyn Fn() -> Result<(), TaskError> + 'a);
 
 /// A source of key-value records.
 pub trait Input: Send + Sync {
-    /// Cuts the input into splits, one map task each. Called once, at submission.
+    /// Cuts the input into splits, one map task each. Called once: at submission, or, for a job
+    /// that follows others, when they have succeeded.
     ///
     /// # Errors
     /// If the input cannot be found or read.
@@ -98,7 +100,8 @@ pub struct VecInput {
 }
 
 impl VecInput {
-    /// Cuts `records` into at most `splits` parts (at least one) of equal length.
+    /// Cuts `records` into at most `splits` splits of equal length; only the last may be shorter. 0
+    /// `splits` count as 1. No records give no split.
     #[must_use]
     pub fn new(records: Vec<(Vec<u8>, Vec<u8>)>, splits: usize) -> Self {
         let part = records.len().div_ceil(splits.max(1)).max(1);

@@ -34,14 +34,15 @@ impl Notification {
 /// process.
 ///
 /// Calls are serialised, in the order of the events. A job has first one `submitted`, then one
-/// `attempt_ended` for each attempt, and at last one `ended`, before
+/// `attempt_ended` for each attempt that ends before the job, and at last one `ended`, before
 /// [`JobHandle::wait`](crate::runtime::JobHandle::wait) returns. The calls come outside of the
-/// runtime's lock, on the thread that caused the event: one that ran a task or a commit, the
-/// submitter's, or the control thread. They may do I/O, but delay further work on that thread. They
-/// must not submit jobs.
+/// runtime's lock, on the thread that caused the event or on another one that reports events at
+/// that time: a thread that ran a task, a commit or the like, the submitter's, or the control
+/// thread. They may do I/O, but delay further work on that thread. They must not submit jobs.
 pub trait JobJournal: Send + Sync {
-    /// Called when a job is accepted, before any of its tasks starts. If the job is then refused
-    /// because the runtime shuts down, `ended` follows with a cancelled job.
+    /// Called when a job is accepted, before any of its tasks starts. The job may still be refused,
+    /// because the runtime shuts down or has just dropped the record of a job that this one
+    /// follows. Then `ended` comes next, with a cancelled job.
     fn submitted(&self, job: &JobStatus);
 
     /// Called when an attempt at a task of `job` ends.

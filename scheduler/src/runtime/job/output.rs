@@ -39,7 +39,8 @@ pub trait Output: Send + Sync {
     /// If no row appeared; the job fails and `abort` follows.
     fn commit(&self) -> Result<(), TaskError>;
 
-    /// Removes everything that finished writers left. Called if the job failed or was cancelled.
+    /// Removes everything that finished writers left. Called if the job failed, also in `commit`,
+    /// or was cancelled.
     fn abort(&self);
 }
 
@@ -97,7 +98,8 @@ impl VecOutput {
         Self::default()
     }
 
-    /// Returns the rows, by partition and in the order of their writing; `None` before a commit.
+    /// Returns the committed rows, by partition, and within a partition in the order of their
+    /// writing; `None` before the commit.
     #[must_use]
     pub fn rows(&self) -> Option<Vec<Row>> {
         self.with(|rows| rows.committed.clone())

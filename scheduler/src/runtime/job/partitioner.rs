@@ -55,7 +55,7 @@ impl Partitioner for RangePartitioner {
 /// The assignment of a job's keys to its reduce tasks.
 #[derive(Clone)]
 pub enum Partitioning {
-    /// A function of key and number of partitions that the caller chooses at submission.
+    /// A function of the key and of the number of partitions; the caller chooses it at submission.
     By(Arc<dyn Partitioner>),
     /// Ranges that are cut by a sample of the keys and hold about as many records each: a global
     /// sort. The rows of the reduces, one reduce after the other, are in order of their keys, if

@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 /// ended jobs are kept.
 const CAUSE_BYTES_MAX: usize = 4 << 10;
 
-/// Returns the part of an error's text that is kept.
+/// Returns the part of an error's text that is kept: its first [`CAUSE_BYTES_MAX`] bytes, with an
+/// ellipsis if the text is longer.
 pub(in crate::runtime) fn short_cause(mut cause: String) -> String {
     if cause.len() > CAUSE_BYTES_MAX {
         cause.truncate(cause.floor_char_boundary(CAUSE_BYTES_MAX));
@@ -30,12 +31,13 @@ pub enum JobState {
     Running,
     /// All tasks are done; the output is being committed.
     Committing,
-    /// Failed or cancelled; running tasks stop and the output is cleared.
+    /// The job failed or was cancelled: its running tasks stop, then its output is cleared.
     Stopping,
     /// The output is committed.
     Succeeded,
     /// The job has failed, and its output is cleared. A task, the splitting of the input or the
-    /// commit failed, or a job that this one follows failed or was cancelled.
+    /// commit failed, a job that this one follows failed or was cancelled, the policy or the
+    /// capacity source panicked, or hanging threads hold all memory.
     Failed,
     /// Cancelled by request or by shutdown.
     Cancelled,
@@ -102,7 +104,7 @@ pub struct JobStatus {
     pub is_lease: bool,
     /// The state of the job.
     pub state: JobState,
-    /// The jobs that have to succeed before this one can start.
+    /// The jobs that have to succeed before this one can start, and that have not ended.
     pub follows: Vec<JobId>,
     /// Time of the submission, in seconds of the runtime's time.
     pub submitted_s: f64,
@@ -126,7 +128,8 @@ pub struct JobStatus {
     pub attempts_failed: u64,
     /// CPU time used so far, in seconds.
     pub cpu_s: f64,
-    /// The error of a job that failed.
+    /// The error of a job that failed, or that is stopping because of a failure; `None` for any
+    /// other job.
     pub cause: Option<String>,
 }
 
@@ -175,13 +178,13 @@ pub struct JobSample {
 pub struct CycleSample {
     /// The start of the cycle in seconds of the runtime's time.
     pub t_s: f64,
-    /// The length of the cycle in seconds. It is shorter than usual if a submission or the end
-    /// of a phase of a job starts the next cycle early.
+    /// The length of the cycle in seconds. A cycle is shorter than usual if an event makes the
+    /// runtime plan at once, such as a submission or the end of a phase of a job.
     pub length_s: f64,
     /// The capacity of analytics, in hundredths of a core.
     pub capacity_hundredths: u32,
     /// The most memory that attempts had reserved at a time, in bytes.
     pub memory_bytes: u64,
-    /// Jobs that had not ended at the start of the cycle, by id.
+    /// The jobs and leases that had not ended at the start of the cycle, by id.
     pub jobs: Vec<JobSample>,
 }

@@ -26,11 +26,12 @@ pub struct JobSpec {
     pub input: Arc<dyn Input>,
     /// The function for each record.
     pub mapper: Arc<dyn Mapper>,
-    /// Reduces a map's output before it is written, if given.
+    /// Combines the records of a key, in spills and merges before the reduce; `None` for no
+    /// combiner.
     pub combiner: Option<Arc<dyn Reducer>>,
-    /// Combines a map's values in its buffer, if given.
+    /// Combines the values of a key in a map's buffer; `None` for no such combiner.
     pub in_place_combiner: Option<Arc<dyn InPlaceCombiner>>,
-    /// Reduces each key's values. Without it the maps' output is the result.
+    /// Reduces each key's values. If it is `None`, the maps' output is the result.
     pub reducer: Option<Arc<dyn Reducer>>,
     /// The assignment of keys to reduce tasks.
     pub partitioning: Partitioning,
@@ -38,13 +39,13 @@ pub struct JobSpec {
     pub reduces: u32,
     /// The sink of the results.
     pub output: Arc<dyn Output>,
-    /// Completion time goal in seconds after submission, positive. A job without a goal runs as
-    /// early as possible behind jobs with one.
+    /// Completion time goal in seconds after submission, positive. The default policy runs a job
+    /// without a goal as early as possible, behind the jobs whose goals can be met.
     pub goal_s: Option<f64>,
     /// First estimates of task lengths.
     pub profile: JobProfile,
-    /// The task lengths of an earlier execution of the same job. They are better estimates than
-    /// `profile`, and are scaled in proportion to the input.
+    /// The task lengths of an earlier execution of the same job. If its input was of [similar
+    /// size](MeasuredProfile::reaches), they are scaled to the present input and replace `profile`.
     pub measured: Option<MeasuredProfile>,
     /// The facts about the input that the job's tasks gather in addition to their rows, such as the
     /// columns that occur. They are complete when the output is committed.
@@ -98,7 +99,7 @@ impl JobSpec {
         self
     }
 
-    /// Runs `combiner` on the output of maps.
+    /// Runs `combiner` on the maps' output, in spills and in the merges before the reduce.
     #[must_use]
     pub fn combiner(mut self, combiner: Arc<dyn Reducer>) -> Self {
         self.combiner = Some(combiner);
@@ -131,9 +132,10 @@ impl JobSpec {
         self
     }
 
-    /// Runs each task in a process of its own, which later tasks of this job reuse. The process
-    /// builds input, mapper, combiner, partitioner and reducer by itself; they must equal those
-    /// given here. This process splits the input and writes the output.
+    /// Runs the tasks in child processes, one task at a time in each. A child serves several tasks
+    /// of this job, one after the other. It builds input, mapper, combiner, partitioner and reducer
+    /// by itself; they must equal those given here. The parent, this process, splits the input and
+    /// writes the output.
     #[must_use]
     pub fn in_processes(mut self, processes: Arc<TaskProcesses>) -> Self {
         self.processes = Some(processes);

@@ -7,7 +7,8 @@ use crate::runtime::spill_space::SpillSpace;
 use std::path::PathBuf;
 use tempfile::TempDir;
 
-/// The resources of a task, on a thread or in a process.
+/// The description of a job, its spill directory and the limits of a task: all that a task needs of
+/// its job, on a thread or in a process.
 pub(in crate::runtime) struct TaskContext {
     pub spec: JobSpec,
     /// The job's spill directory, removed after its last task.

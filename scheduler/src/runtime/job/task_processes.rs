@@ -54,8 +54,8 @@ pub struct TaskProcesses {
 }
 
 impl TaskProcesses {
-    /// Creates processes by `command`. They get `description`, which must be enough to build the
-    /// job.
+    /// Makes a description of processes: `command` returns the command that starts one. Each
+    /// process gets `description`, which must be enough to build the job.
     #[must_use]
     pub fn new(
         command: impl Fn() -> Command + Send + Sync + 'static,

@@ -50,7 +50,8 @@ where
     settle_every: Duration,
     yielding: RefCell<Yielding>,
     /// True if the thread was on the floor (the ordinary class, with a high nice value) when
-    /// `yielding` was created, which depends on the class and is replaced when the class changes.
+    /// `yielding` was created. `yielding` depends on the class, and is replaced when the class
+    /// changes.
     was_on_floor: Cell<bool>,
     state: S,
     settled_cpu: Cell<Duration>,
@@ -140,8 +141,8 @@ where
         self.handled.set(self.handled.get() + units);
     }
 
-    /// Charges the attempt for the CPU time and the input bytes that another process has used to
-    /// work for it.
+    /// Charges the attempt and its job for CPU time and input bytes that were already used, by this
+    /// thread or by a process that works for the attempt.
     pub fn pay(&self, cpu_s: f64, read_bytes: u64) {
         self.state.charge_s(cpu_s);
         self.payee.pay(cpu_s, read_bytes);

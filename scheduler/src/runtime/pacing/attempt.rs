@@ -25,7 +25,7 @@ impl<'a> Attempt<'a> {
     /// whether this attempt, of all attempts at its task, may make its output final.
     ///
     /// # Errors
-    /// If the job is cancelled meanwhile.
+    /// If the attempt is stopped or the job cancelled during the wait.
     pub fn start(
         payee: &'a dyn Payee,
         state: &'a AttemptState,

@@ -30,7 +30,7 @@ pub(in crate::runtime) struct AttemptState {
 }
 
 impl AttemptState {
-    /// Returns the CPU time used so far, in seconds.
+    /// Returns the CPU time that was charged to the attempt so far, in seconds.
     pub fn used_s(&self) -> f64 {
         self.used_ns.load(Ordering::Relaxed) as f64 / 1e9
     }
@@ -110,7 +110,8 @@ impl AttemptState {
         self.stopped.load(Ordering::Relaxed)
     }
 
-    /// Leaves the attempt's thread behind: no other thread waits for it any more.
+    /// Stops the attempt, frees its place on a core, and marks its thread as left behind: no other
+    /// thread waits for it any more.
     pub fn leave_behind(&self) {
         self.stop();
         self.left_behind.store(true, Ordering::Relaxed);
@@ -121,7 +122,8 @@ impl AttemptState {
         self.left_behind.load(Ordering::Relaxed)
     }
 
-    /// Records that a process runs the attempt. The process is killed when the attempt has to stop.
+    /// Records that a process runs the attempt. The attempt's thread kills the process when the
+    /// attempt is stopped.
     pub fn set_in_process(&self) {
         self.in_process.store(true, Ordering::Relaxed);
     }
@@ -154,7 +156,7 @@ impl AttemptState {
         *self.place.lock().unwrap_or_else(PoisonError::into_inner) = place;
     }
 
-    /// Returns the core that the attempt is tied to.
+    /// Returns the core that the attempt's thread or process is tied to; `None` if it is not tied.
     pub fn core(&self) -> Option<u32> {
         let place = self.place.lock().unwrap_or_else(PoisonError::into_inner);
         place.as_ref()?.core()

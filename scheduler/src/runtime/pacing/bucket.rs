@@ -7,7 +7,7 @@
 //! limiter is made; pacing needs debt, fractions and a new rate in each control cycle. The bucket
 //! is plain data under its owner's lock, so there are no interleavings of its own to model.
 
-/// Whether the owner of a [`Bucket`] may go on, or how long it has to wait.
+/// The answer of a [`Bucket`] to its owner: to go on, or to wait.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Verdict {
     /// The bucket is not in debt: the owner may go on using CPU time or bytes.

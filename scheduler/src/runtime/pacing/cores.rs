@@ -16,17 +16,18 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The cores that this process may use, and the jobs of the tasks tied to each.
+/// The cores that this process may use, and for each core the jobs of the tasks that have a place
+/// there.
 #[derive(Debug)]
 pub(in crate::runtime) struct Cores {
     tasks: Mutex<Vec<(usize, Vec<JobId>)>>,
-    /// The number of tasks on all cores. A thread of the idle class reads it every half
-    /// millisecond, without the lock: if it were preempted while it held the lock, a thread that
-    /// leaves a lease would wait for it.
+    /// The number of places that are taken on all cores. A thread of the idle class reads it every
+    /// half millisecond, without the lock: if it were preempted while it held the lock, a thread
+    /// that leaves a lease would wait for it.
     taken: AtomicUsize,
 }
 
-/// A task's place on a core, freed on drop.
+/// A place for a task (or a thread under a lease) on a core, freed on drop.
 #[derive(Debug)]
 pub(in crate::runtime) struct Place {
     cores: Arc<Cores>,

@@ -38,9 +38,10 @@ struct State {
 /// The pacing of one job, shared by its tasks and the control thread.
 pub(in crate::runtime) struct Pacer {
     clock: Arc<dyn Clock>,
-    /// False in an unmanaged runtime: CPU time is charged, but tasks never wait for it.
+    /// False if CPU time is charged but tasks never wait for it: in an unmanaged runtime, or
+    /// without CPU pacing ([`Throttles`](crate::runtime::Throttles)).
     paced: bool,
-    /// Wall time after which the job's tasks offer their cores to others.
+    /// Wall time after which the job's tasks offer their cores to others; `None` for never.
     yield_every: Option<Duration>,
     /// The limit for the bytes that all jobs of the runtime together read.
     reads: Arc<ReadBudget>,
@@ -111,8 +112,9 @@ impl Pacer {
         self.reads.charge(bytes, self.clock.now_s());
     }
 
-    /// Waits until the job may use CPU, and read. Returns [`TaskError::Cancelled`] when the job is
-    /// cancelled or when `is_stopped`, which concerns a single task, returns true.
+    /// Waits until the job may use CPU, and all jobs together may read more. Returns
+    /// [`TaskError::Cancelled`] when the job is cancelled or when `is_stopped`, which concerns a
+    /// single task, returns true.
     pub fn wait_unless(&self, is_stopped: impl Fn() -> bool) -> Result<(), TaskError> {
         let mut state = self.lock();
         loop {

@@ -34,7 +34,8 @@ use std::time::Duration;
 /// is longer than on a thread; it is a fifth of the burst of CPU time that a job may save up.
 const SETTLE_EVERY: Duration = Duration::from_millis(4);
 
-/// The most bytes of rows that a child gathers before it sends them to the parent.
+/// The most bytes of rows that a child gathers before it sends them to the parent. It sends a
+/// longer row alone.
 const ROWS_BYTES: usize = 64 << 10;
 
 /// The exit code of a process whose parent has ended.
@@ -64,8 +65,8 @@ impl TaskServer {
     /// job's output is not used: rows go to the parent.
     ///
     /// # Errors
-    /// If the parent sends an invalid message. Errors of `build` and of tasks are reported to the
-    /// parent.
+    /// If the connection to the parent fails, or the parent sends an invalid message. Errors of
+    /// `build` and of tasks are reported to the parent.
     pub fn serve<E: Display>(
         self,
         build: impl FnOnce(&[u8]) -> Result<JobSpec, E>,
@@ -141,8 +142,8 @@ fn serve_on<E: Display>(
     }
 }
 
-/// Limits heap and stacks of this process to `memory_bytes`, and disables core files. 0 means no
-/// limit.
+/// Limits heap and stacks of this process to `memory_bytes`, and disables core files. Does nothing
+/// if `memory_bytes` is 0, which stands for no limit.
 fn limit_this_process(memory_bytes: u64) -> io::Result<()> {
     let limit = |resource, limit: u64| {
         // An existing limit cannot be raised.
@@ -162,8 +163,8 @@ fn limit_this_process(memory_bytes: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// Runs one task, and returns the message for the parent about its end. A reduce sends its rows
-/// while it runs.
+/// Carries out one order, and returns the message for the parent about its end. A task that emits
+/// rows sends them while it runs.
 fn carry_out(
     order: Order,
     job: &mut TaskContext,
@@ -281,8 +282,8 @@ impl Link {
     }
 }
 
-/// The link to the parent process, which receives the rows of the tasks and reports of their
-/// resource use.
+/// The connection to the parent process, shared by a task's output (its rows go to the parent) and
+/// its pacing (the parent gets reports of the resource use).
 #[derive(Clone)]
 struct Parent(Arc<Mutex<Link>>);
 

@@ -10,8 +10,8 @@ use thiserror::Error;
 
 const HEADER_BYTES: usize = 5;
 
-/// The longest order. An order for a reduce lists each run of each map, in some 40 bytes for each
-/// one.
+/// The longest order or job description. An order for a reduce lists each run of each map, in some
+/// 40 bytes for each one.
 const ORDER_BYTES_MAX: usize = 32 << 20;
 
 /// The longest report. The report of a map has up to 16 runs with a segment per reduce, each in
@@ -28,11 +28,11 @@ const GROW_BYTES: usize = 64 << 10;
 /// The kind of a payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// The description of the job: the first frame of the parent.
+    /// The memory limit of the child and the description of the job: the first frame of the parent.
     Hello = 0,
     /// An order or an answer of the parent.
     Order = 1,
-    /// A report of the child.
+    /// A message of the child ([`ToParent`](super::message::ToParent)), other than rows.
     Report = 2,
     /// Rows of the output, from the child.
     Rows = 3,
@@ -203,7 +203,8 @@ pub(super) fn for_each_row(
     Ok(())
 }
 
-/// Returns the key and the value of the first row, and the bytes behind it.
+/// Returns the key and the value of the first row, and the bytes behind it; `None` if `rows` does
+/// not contain a whole row.
 fn first_row(rows: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
     let (key_len, rest) = rows.split_first_chunk::<4>()?;
     let (value_len, rest) = rest.split_first_chunk::<4>()?;

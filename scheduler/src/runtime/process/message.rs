@@ -33,7 +33,7 @@ pub(super) enum ToChild {
 /// A piece of work for a child.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Order {
-    /// The core that the child must tie itself to.
+    /// The core that the child must tie itself to; `None` to leave it as it is.
     pub core: Option<u32>,
     /// True if the child runs on the floor (in the ordinary class, with a high nice value), not in
     /// the idle class. A process inherits its class from the thread that starts it.
@@ -46,8 +46,8 @@ pub(super) struct Order {
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Work {
-    /// An order to sample the input's keys, and to choose from them the ranges of keys of the
-    /// reduces of a global sort; [`TaskEnd::Cuts`] is the answer.
+    /// An order to take the sample for a global sort: to map some records of the input, and to
+    /// divide the emitted keys into a range for each reduce. [`TaskEnd::Cuts`] is the answer.
     Sample(SamplePlan),
     Map {
         index: u32,

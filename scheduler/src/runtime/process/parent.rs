@@ -21,11 +21,11 @@ use std::sync::Arc;
 const READ_BYTES_MAX: u64 = 1 << 30;
 
 /// Runs an attempt at `task`, with the attempt number `number`, in a process of `pool`. `segments`
-/// are the input of a reduce. The process is kept for the next task if the attempt succeeds, and
+/// are the input of a reduce. The process is kept for the next task if it carries out this one, and
 /// killed otherwise.
 ///
 /// # Errors
-/// The errors of a task on a thread, and an error if the process ends.
+/// The errors of a task on a thread, and an error if the process ends or sends an invalid message.
 pub(in crate::runtime) fn run_in_process(
     (job, pool): (&JobContext, &Pool),
     (task, number): (TaskId, u32),
@@ -125,7 +125,7 @@ impl Exchange<'_> {
         }
     }
 
-    /// Sends an order, and serves the process until it has carried out the order.
+    /// Sends an order, and handles the messages of the process until it has carried out the order.
     fn order(&mut self, work: Work) -> Result<TaskEnd, TaskError> {
         let task = &self.job.task;
         let memory_bytes = task.task_memory_bytes;

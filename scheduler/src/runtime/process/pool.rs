@@ -13,7 +13,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The time that the parent waits for a child before it checks whether the result is still needed.
+/// The time between two checks of a parent that waits for a child: it checks whether the result is
+/// still needed.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// An upper bound of the number of cores of a machine. A process cannot report more CPU time than
@@ -84,7 +85,7 @@ impl Pool {
         }
     }
 
-    /// Ends the idle processes.
+    /// Ends the idle processes: kills them.
     pub fn end(&self) {
         let idle = std::mem::take(&mut *self.idle.lock().unwrap_or_else(PoisonError::into_inner));
         drop(idle);

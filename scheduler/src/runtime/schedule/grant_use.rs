@@ -19,9 +19,9 @@ const LATELY_S: f64 = 10.0;
 /// the weight of a grant of this many core-seconds to the job itself. Before the job's first
 /// measurement, the estimate is the usual ratio.
 const BELIEVED_CPU_S: f64 = 0.5;
-/// The limit, in core-seconds, for the sum of CPU time granted to earlier jobs. Their usual ratio
-/// of used to granted time is computed from this sum and that of the time used. Above the limit,
-/// both sums are halved before another job is added, so later jobs have more weight.
+/// The limit, in core-seconds, for the CPU time granted to earlier jobs that the usual ratio of
+/// used to granted time takes into account. Above the limit, the sums of granted and of used time
+/// are halved before another job is added, so later jobs have more weight.
 const USUAL_CPU_S: f64 = 100.0;
 /// The least ratio of used to granted CPU time that predictions assume. A job with a lower ratio
 /// is probably stalled for a while, and will use more later.

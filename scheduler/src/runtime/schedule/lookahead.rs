@@ -29,16 +29,17 @@ mod tests;
 
 /// The time span of a prediction, in seconds.
 const HORIZON_S: f64 = 7.0 * 86_400.0;
-/// The time between two simulated decisions of the policy, as a part of the time from now to the
-/// simulated instant; at least a control cycle. For a far future a resolution of a quarter of a
-/// second is not needed, and hundreds of decisions are enough for days.
+/// The regular time between two simulated decisions of the policy, as a fraction of the time from
+/// now to the simulated instant. It is never less than a control cycle. For a far future a
+/// resolution of a quarter of a second is not needed, and hundreds of decisions are enough for
+/// days.
 const STEP_OF_AHEAD: f64 = 0.03;
 /// The least time between two simulated decisions of the policy if a job completes its maps or its
 /// last task, as a fraction of the time from now to the simulated instant. In the runtime such an
 /// event starts a control cycle at once; here, many such events far ahead share one decision.
 const STEP_OF_AHEAD_MIN: f64 = 0.002;
-/// The remaining CPU time that is assumed for a task that has used more than the mean of its kind,
-/// as a fraction of that mean.
+/// The least remaining CPU time that is assumed for a running task, as a fraction of the mean of
+/// its kind. A task that has used more than the mean has not ended, so it needs more time.
 const OVERDUE_PART: f64 = 0.1;
 /// The shortest step, in seconds, so that rounding does not stop the model's clock.
 const MOMENT_S: f64 = 1e-9;
@@ -76,11 +77,12 @@ pub struct HypotheticalJob {
     pub reduce_cpu_s: f64,
     /// The goal in seconds from now; `None` for no goal.
     pub goal_s: Option<f64>,
-    /// The weight among the jobs; positive.
+    /// The job's weight among all jobs; positive.
     pub weight: f64,
     /// The most cores that the job may use; `None` for all.
     pub cores: Option<u32>,
     /// The number of times that the job runs all its tasks, one time after the other; at least 1.
+    /// This stands for a request whose jobs run one after the other.
     pub steps: u32,
 }
 
@@ -100,7 +102,7 @@ pub(in crate::runtime) struct OutstandingJob {
     job: Job,
     /// The numbers of all maps and all reduces, including finished ones.
     totals: (u32, u32),
-    /// The CPU time of a map and of a reduce, in seconds.
+    /// The estimated CPU time of a map and of a reduce, in seconds.
     task_s: (f64, f64),
     done_maps: u32,
     cores: u32,
@@ -248,7 +250,8 @@ impl OutstandingJob {
         tasks.min(self.cores)
     }
 
-    /// Returns the time that the present phase still takes with this share, in seconds.
+    /// Returns the time that the present phase still takes with this share, in seconds; infinity if
+    /// the share is 0 or no phase is left.
     fn phase_s(&self, share_hundredths: u32) -> f64 {
         let phase = self.phases.front().cloned();
         phase.map_or(f64::INFINITY, |mut phase| {
@@ -278,8 +281,8 @@ impl OutstandingJob {
         }
     }
 
-    /// For a share of CPU, returns the part of it that the job uses (as it did lately), in cores,
-    /// and the number of the job's tasks that run at once.
+    /// Returns the cores that the job uses if it has this share (in the past it may have used only
+    /// a part of its share), and the number of its tasks that run at once.
     fn pace(&self, share_hundredths: u32) -> (f64, u32) {
         let rate = f64::from(share_hundredths) / 100.0 * self.speed;
         (rate, concurrency(share_hundredths, self.cores))
@@ -337,14 +340,15 @@ impl Situation {
         })
     }
 
-    /// Returns the number of jobs.
+    /// Returns the number of jobs and leases.
     #[must_use]
     pub fn jobs(&self) -> usize {
         self.jobs.len()
     }
 
-    /// Predicts the end of each job, by id, if all jobs together have `expected` hundredths of a
-    /// core. The policy still plans with [`forecast`](Self::forecast), which may be more careful.
+    /// Predicts the end of each job, if all jobs together have the capacity `expected` over time,
+    /// in hundredths of a core. The result is ordered by id. The policy still plans with
+    /// [`forecast`](Self::forecast), which may be more careful.
     ///
     /// The policy is called about once for each phase (maps or reduces) of each job. It is also
     /// called at regular steps, which grow with the distance from now: with cycles of 250 ms, some
@@ -400,7 +404,7 @@ impl Situation {
     }
 
     /// Returns the placement of the policy for `jobs` at `now_s`; `None` if the policy panics.
-    /// `expected` is the capacity over time.
+    /// `expected` is the capacity over time, in hundredths of a core.
     fn decide(
         &self,
         now_s: f64,

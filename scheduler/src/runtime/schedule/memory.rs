@@ -6,7 +6,7 @@
 
 use crate::runtime::options::RuntimeOptions;
 
-/// The reserved memory and its limits.
+/// The memory that attempts have reserved, as a number of attempts, and its limits.
 #[derive(Debug)]
 pub(in crate::runtime) struct MemoryBudget {
     task_bytes: u64,
@@ -17,8 +17,8 @@ pub(in crate::runtime) struct MemoryBudget {
     attempts: u32,
     /// The most attempts that held memory at once since the last call of `take_peak_bytes`.
     attempts_peak: u32,
-    /// Start of the first of the consecutive cycles in which attempts have held more than the
-    /// limit.
+    /// The start of the first control cycle of the present series in which attempts have held more
+    /// than the limit, in seconds; `None` if they held no more at the start of the last cycle.
     exceeded_since_s: Option<f64>,
 }
 
@@ -54,19 +54,21 @@ impl MemoryBudget {
         self.exceeded_since_s = is_exceeded.then_some(since_s);
     }
 
-    /// Returns whether the limit has been exceeded for at least `for_s` seconds.
+    /// Returns whether the limit has been exceeded for at least `for_s` seconds, in all cycles that
+    /// have started in that time.
     pub fn is_exceeded(&self, now_s: f64, for_s: f64) -> bool {
         (self.exceeded_since_s).is_some_and(|since_s| now_s - since_s >= for_s)
     }
 
-    /// Returns the most attempts that may run at once in this cycle.
+    /// Returns the most attempts that may hold memory at once in this cycle, by the lower of the
+    /// two limits.
     pub fn attempts_max(&self) -> u32 {
         let bytes = [self.limit_bytes, self.left_bytes];
         let least = bytes.into_iter().flatten().min();
         least.map_or(u32::MAX, |bytes| self.attempts_in(bytes))
     }
 
-    /// Returns the most attempts that may run at once in any cycle, by the memory limit in the
+    /// Returns the most attempts that may hold memory at once in any cycle, by the limit in the
     /// options alone.
     pub fn attempts_limit(&self) -> u32 {
         self.limit_bytes

@@ -25,7 +25,7 @@ mod tests;
 /// that decide which attempts are preempted.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::runtime) struct Holder {
-    /// Id, submission and goal.
+    /// The job's id, submission time and goal.
     pub job: Job,
     pub has_share: bool,
     /// True if the job has had no share for at least a whole control cycle.
@@ -41,7 +41,7 @@ pub(in crate::runtime) struct Holder {
 /// attempts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::runtime) struct Space {
-    /// The most attempts that may run at once.
+    /// The most attempts that may run at once within the memory limit.
     pub attempts_max: u32,
     /// The number of attempts that hang on threads that the runtime has given up: their memory
     /// cannot be taken back.
@@ -60,7 +60,9 @@ struct Victim<'a> {
 }
 
 impl Victim<'_> {
-    /// Compares two victims; the lesser one is preempted first.
+    /// Compares two victims; the lesser one is preempted first: attempts of paused jobs, then of
+    /// other jobs without a share, then of jobs with one. Within each group the latest goal comes
+    /// first, then the newest job, then its newest attempt.
     fn order(&self, other: &Self) -> Ordering {
         let goal_s = |victim: &Self| victim.holder.job.goal_s.unwrap_or(f64::INFINITY);
         let (a, b) = (&self.holder, &other.holder);

@@ -9,22 +9,24 @@ pub(in crate::runtime) const TASK_HUNDREDTHS_MAX: u32 = 100;
 /// A job that needs a share.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Claimant {
-    /// Id, submission and goal.
+    /// The job's id, submission time and goal.
     pub job: Job,
     /// The number of slots that the policy's placement gives to the job.
     pub slots: u32,
-    /// The number of tasks that could run at once now.
+    /// The number of running tasks, plus the number of tasks that could start beside them now.
     pub runnable_tasks: u32,
     /// The number of second attempts at slow tasks that could run beside the `runnable_tasks`.
     pub speculative: u32,
 }
 
-/// Converts slots to shares, in hundredths of a core, in the order of `claimants`.
+/// Converts the slots of each claimant, of `slot_share_hundredths` each, to a share in hundredths
+/// of a core. The result has the order of `claimants`.
 ///
 /// Every job gets its slots, as far as its tasks can use them. The rest of the capacity (fractions
-/// of a slot, or slots that no job has enough tasks for) goes to the jobs with the earliest goal,
-/// then the oldest. If tasks cannot use all of it, the rest goes to second attempts at slow tasks.
-/// The sum is the capacity or the CPU that tasks and second attempts can use, whichever is less.
+/// of a slot, or slots that no job has enough tasks for) goes to the job with the earliest goal, as
+/// far as its tasks can use it, then to the next one; of equal goals, the oldest job comes first.
+/// If tasks cannot use all of it, the rest goes to second attempts at slow tasks. The sum of the
+/// shares is the capacity, or the CPU that tasks and second attempts can use, whichever is less.
 #[must_use]
 pub fn shares(
     capacity_hundredths: u32,
@@ -69,9 +71,9 @@ pub fn shares(
 /// 110, and nice 0 one of 1,024.
 const FLOOR_TASK_HUNDREDTHS: u32 = 10;
 
-/// Returns the number of tasks of a job that may run at once: one for each full core of its share,
-/// and one more, so that a job does not depend on a single core that may be busy. All of them
-/// together are paced to the share.
+/// Returns the number of tasks of a job that may run at once, at most `cores`: as many as the cores
+/// that its share fills, rounded up, and one more, so that a job does not depend on a single core
+/// that may be busy. All of them together are paced to the share. 0 without a share.
 pub(in crate::runtime) fn concurrency(share_hundredths: u32, cores: u32) -> u32 {
     match share_hundredths {
         0 => 0,

@@ -38,7 +38,8 @@ pub(in crate::runtime) struct Pace {
 }
 
 impl Pace {
-    /// Returns the seconds until the attempt's end, if it goes on at its speed so far.
+    /// Returns the seconds until the attempt's end if it goes on at its speed so far; infinity if
+    /// its progress is 0 or unknown.
     fn left_s(&self) -> f64 {
         if self.progress > 0.0 {
             self.running_s * (1.0 - self.progress) / self.progress
@@ -54,9 +55,9 @@ pub(in crate::runtime) fn speculative_max(tasks: u32) -> u32 {
 }
 
 /// Returns the number of the task that should get a second attempt: the one whose attempt has the
-/// latest expected end, among the slow attempts that a new one would overtake. `paces` are those of
-/// running first attempts at tasks of one kind, map or reduce, which typically take `typical_s`
-/// seconds. `None` if a new attempt would overtake none of them.
+/// latest expected end, among the slow attempts that a new one would overtake. `None` if there is
+/// no such attempt. `paces` are those of running first attempts at tasks of one kind, map or
+/// reduce, which typically take `typical_s` seconds.
 pub(in crate::runtime) fn straggler(
     paces: impl IntoIterator<Item = Pace>,
     typical_s: f64,

@@ -17,8 +17,8 @@ pub(in crate::runtime) struct Slot {
     attempts: u32,
     /// The number of attempts at the task that failed.
     pub failures: u32,
-    /// The number of the one attempt that may finish the output; `None` before an attempt has this
-    /// permission.
+    /// The number of the one attempt that may finish the output; `None` if no running attempt has
+    /// this permission.
     pub finishing: Option<u32>,
 }
 
@@ -27,10 +27,11 @@ pub(in crate::runtime) struct Slot {
 pub(in crate::runtime) struct RunningAttempt {
     pub state: Arc<AttemptState>,
     pub started_s: f64,
-    /// The time since the start of the attempt during which its job had no share, in seconds.
+    /// The time since the start of the attempt during which its job had no share, in seconds; up to
+    /// the last call of `watch`.
     paused_s: f64,
-    /// The time since the last progress of the attempt during which it could run, up to the last call of
-    /// `watch`, in seconds.
+    /// The time in which the attempt could run but made no progress, in seconds; since its last
+    /// progress, up to the last call of `watch`.
     still_s: f64,
     steps_seen: u64,
     /// True if the attempt was stopped so that other attempts get its memory.
@@ -43,7 +44,7 @@ pub(in crate::runtime) struct ActiveAttempt {
     pub index: u32,
     pub attempt: u32,
     pub started_s: f64,
-    /// True if the attempt may finish its output.
+    /// True if the attempt has the permission to finish its output; then it cannot be preempted.
     pub is_finishing: bool,
 }
 
@@ -111,8 +112,8 @@ impl TaskSet {
         self.running.values().map(|running| &running.state)
     }
 
-    /// Returns the CPU time used by each running task, in seconds; of two attempts at a task, the
-    /// larger one.
+    /// Returns the CPU time used by each running task, in seconds. For a task with two running
+    /// attempts, it is that of the attempt which has used more.
     pub fn running_cpu_s(&self) -> Vec<f64> {
         let mut by_task: BTreeMap<u32, f64> = BTreeMap::new();
         for ((index, _), running) in &self.running {
@@ -122,8 +123,8 @@ impl TaskSet {
         by_task.into_values().collect()
     }
 
-    /// Returns the mean CPU time of finished tasks, in seconds. Before a task has finished, it is
-    /// the estimate, or the CPU time of the longest running task if that is more.
+    /// Returns the mean CPU time of finished tasks, in seconds. Before the first task has finished,
+    /// returns the estimate, or the most that a running task has used so far, if that is more.
     pub fn mean_cpu_s(&self) -> f64 {
         let mean = if self.done > 0 {
             self.done_cpu_s / f64::from(self.done)
@@ -134,15 +135,16 @@ impl TaskSet {
     }
 
     /// Starts an attempt at the next pending task. Returns the task's number, the attempt's number
-    /// and its state.
+    /// and its state; `None` if no task is pending.
     pub fn start(&mut self, now_s: f64) -> Option<(u32, u32, Arc<AttemptState>)> {
         let index = self.pending.pop_front()?;
         debug_assert_eq!(self.slots[index as usize].state, TaskState::Pending);
         Some(self.start_attempt(index, now_s))
     }
 
-    /// Starts an attempt that runs on a thread of the caller: at a task that waits for a thread, or
-    /// else at a new task. Returns the task's number, the attempt's number and its state.
+    /// Starts an attempt for a thread of the caller that enters a lease: at a task that another
+    /// thread has left, or else at a new task. Returns the task's number, the attempt's number and
+    /// its state.
     pub fn enter(&mut self, now_s: f64) -> (u32, u32, Arc<AttemptState>) {
         let index = self.pending.pop_front().unwrap_or_else(|| {
             self.slots.push(Slot::default());
@@ -151,8 +153,8 @@ impl TaskSet {
         self.start_attempt(index, now_s)
     }
 
-    /// Ends the attempt of a thread that leaves the lease to which these tasks belong. The task of
-    /// a lease only stands for a thread; it waits for the next one that enters.
+    /// Ends the attempt of a thread that leaves the lease to which these tasks belong. A lease's
+    /// task only stands for a thread: it is pending again until the next thread enters.
     pub fn leave(&mut self, index: u32, attempt: u32) {
         if let Some(gone) = self.stop(index, attempt) {
             self.done_cpu_s += gone.state.used_s();
@@ -166,7 +168,8 @@ impl TaskSet {
     }
 
     /// Starts a second attempt at the straggler, the slow task that was chosen for one. Returns the
-    /// task's number, the attempt's number and its state; `None` if there is no straggler.
+    /// task's number, the attempt's number and its state; `None` if there is no straggler, or if it
+    /// does not have exactly one running attempt.
     pub fn start_speculative(&mut self, now_s: f64) -> Option<(u32, u32, Arc<AttemptState>)> {
         let index = self.straggler.take()?;
         (self.attempts_at(index) == 1).then(|| self.start_attempt(index, now_s))
@@ -200,7 +203,8 @@ impl TaskSet {
         self.running.range((index, 0)..=(index, u32::MAX)).count()
     }
 
-    /// Removes a running attempt and returns it; `None` if it was given up before.
+    /// Removes an attempt that has ended, or is given up, from the running ones and returns it;
+    /// `None` if it was removed before.
     pub fn stop(&mut self, index: u32, attempt: u32) -> Option<RunningAttempt> {
         let running = self.running.remove(&(index, attempt))?;
         let slot = &mut self.slots[index as usize];
@@ -220,8 +224,9 @@ impl TaskSet {
         others.count() > 0
     }
 
-    /// Puts a task back among the pending ones, if it is not done and has no attempt left. Returns
-    /// whether it did.
+    /// Makes a task pending again if it was running and has no attempt left. Returns whether it
+    /// did: false if the task has succeeded or failed, is pending already, or has another running
+    /// attempt.
     pub fn put_back(&mut self, index: u32) -> bool {
         let is_free = self.attempts_at(index) == 0;
         let slot = &mut self.slots[index as usize];
@@ -273,14 +278,15 @@ impl TaskSet {
         Some(Arc::clone(&running.state))
     }
 
-    /// Finds hanging attempts. Called `elapsed_s` seconds after the last call; `could_run` is true
-    /// if the job had a share of CPU in that time. Returns the task and the number of each attempt
-    /// that made no progress during `stall_s` seconds in which it could run. Pauses of the job
-    /// between these seconds do not count, and do not begin the count anew: a capacity source may
-    /// pause all jobs every few seconds. If an attempt waits for CPU, or for the keys that another
-    /// attempt samples, its count begins anew. An attempt that was stopped can always run: it
-    /// should end and not wait. Also chooses the straggler, the slow task that gets a second
-    /// attempt.
+    /// Finds hanging attempts, and chooses the straggler: the slow task that gets a second attempt.
+    /// `elapsed_s` is the number of seconds since the last call; `could_run` is true if the job had
+    /// a share of CPU in that time.
+    ///
+    /// Returns the task and the number of each attempt that made no progress during `stall_s`
+    /// seconds in which it could run. Pauses of the job do not count, and they do not restart the
+    /// count either: a capacity source may pause all jobs every few seconds. The count starts anew
+    /// when the attempt makes progress, or waits for CPU or for the keys that another attempt
+    /// samples. An attempt that was stopped can always run: it should end and not wait.
     ///
     /// An attempt that finishes its output is never returned: it is past the job's code, and if it
     /// were given up and finished all the same, its rows could appear twice.
@@ -315,10 +321,11 @@ impl TaskSet {
 
     /// Chooses the straggler, the task that gets a second attempt, while tasks run on the floor (in
     /// the ordinary class with a high nice value): a task whose attempts are all stuck in the idle
-    /// class, if there is one. Threads are not stuck if they `can_move` to the floor by themselves.
-    /// If a task has two such attempts, this stops one of them, and the task may become the straggler
-    /// once that attempt has ended. Also stops an attempt that is stuck while it samples the keys of a
-    /// global sort: all maps wait for the sample, on the floor too, so another one has to take it.
+    /// class. If there is none, no task gets a second attempt. Threads are not stuck if they
+    /// `can_move` to the floor by themselves; processes are. If a task has two stuck attempts, this
+    /// stops one of them, and the task may become the straggler once that attempt has ended. Also
+    /// stops an attempt that is stuck while it samples the keys of a global sort: all maps wait for
+    /// the sample, on the floor too, so another attempt has to take it.
     pub fn seek_starved(&mut self, can_move: bool) {
         let indices: BTreeSet<u32> = self.running.keys().map(|(index, _)| *index).collect();
         let mut tasks = Vec::new();

@@ -42,7 +42,8 @@ mod look;
 /// systems.
 pub const ATTEMPTS_MAX: u32 = 4;
 
-/// A job fails once this many of its attempts were given up without progress: its code hangs.
+/// A job fails once this many of its attempts, at whichever tasks, were given up because they made
+/// no progress: its code hangs.
 const LEFT_BEHIND_MAX: u32 = ATTEMPTS_MAX;
 
 /// A piece of work for a worker.
@@ -54,7 +55,7 @@ pub(in crate::runtime) enum Work {
         attempt: u32,
         attempt_state: Arc<AttemptState>,
     },
-    /// The splitting of the input, which is the output of an earlier job.
+    /// The splitting of the input, which is the output of the jobs that this one followed.
     Split,
     Commit,
     Abort,
@@ -76,7 +77,7 @@ pub(in crate::runtime) struct Tracker {
     maps: TaskSet,
     reduces: TaskSet,
     stage: Stage,
-    /// Jobs that this one follows and that have not ended.
+    /// Jobs that must succeed before this one starts, and that have not ended.
     follows: BTreeSet<JobId>,
     /// True while a worker splits the input.
     is_splitting: bool,
@@ -84,8 +85,7 @@ pub(in crate::runtime) struct Tracker {
     /// True if the job failed because of a record without the required form.
     invalid_input: bool,
     counters: Counters,
-    /// Time of the last search for hanging and slow attempts, the method `watch`; in seconds of the
-    /// runtime's time.
+    /// Time of the last call of `watch`, in seconds of the runtime's time.
     watched_s: f64,
     left_behind: u32,
     /// Attempts that ended since the last call of `take_records`.
@@ -100,7 +100,8 @@ pub(in crate::runtime) struct Tracker {
 pub(in crate::runtime) struct TaskDone {
     /// True if the attempt was the first to succeed at its task: its result counts.
     pub won: bool,
-    /// True if the attempt ended a phase of the job.
+    /// True if the attempt's task was the last one of its kind, so that the job's map or reduce
+    /// phase ended.
     pub phase_ended: bool,
     /// True if the success stopped another attempt at the same task.
     pub stopped_others: bool,
@@ -130,7 +131,7 @@ impl Tracker {
 
     /// Returns the next work of this job for a worker: to run a task, split the input, commit or
     /// abort. A task is started only if `may_start` is true, because it needs a share of the CPU;
-    /// the other work needs none.
+    /// the other work needs none. `None` if there is no work now, and for a lease.
     pub fn claim(&mut self, may_start: bool, now_s: f64) -> Option<Work> {
         match self.stage {
             _ if self.is_lease() => None,
@@ -180,8 +181,8 @@ impl Tracker {
         }
     }
 
-    /// Returns whether the attempt may make its output final now. At most one attempt at a task
-    /// gets this permission, until that attempt fails.
+    /// Returns whether the attempt may make its output final now; stops the attempt if not. At most
+    /// one attempt at a task gets this permission, until that attempt fails.
     pub fn may_finish(&mut self, task: TaskId, attempt: u32) -> bool {
         let is_stopping = self.stage != Stage::Tasks;
         let set = self.set(task.kind);
@@ -200,7 +201,8 @@ impl Tracker {
         may
     }
 
-    /// Counts an attempt that succeeded.
+    /// Records an attempt that succeeded. Its result counts if it is the first to succeed at its
+    /// task, and was not given up.
     pub fn task_done(
         &mut self,
         task: TaskId,
@@ -231,9 +233,10 @@ impl Tracker {
         }
     }
 
-    /// Counts an attempt that failed. Another one follows, unless too many attempts at the task
-    /// have failed or every attempt would fail in this way: then the job fails. Returns whether
-    /// the job fails.
+    /// Records an attempt that ended with an error, or is given up. It counts as a failure unless
+    /// the attempt or the job was stopped before. After a failure another attempt follows, unless
+    /// too many attempts at the task have failed or every attempt would fail in this way: then the
+    /// job fails. Returns whether this attempt makes the job fail.
     pub fn task_failed(
         &mut self,
         task: TaskId,
@@ -302,8 +305,8 @@ impl Tracker {
         self.stage == Stage::Tasks && self.set(kind).preempt_straggler()
     }
 
-    /// Returns the running attempts that were not stopped and could be tried again; none if the job
-    /// stops.
+    /// Returns the running attempts that preemption has to consider: those that were not stopped.
+    /// There are none if the job stops, or for a lease, whose work cannot be tried again.
     pub fn active_attempts(&self) -> impl Iterator<Item = (TaskKind, ActiveAttempt)> {
         let of = |set, kind| TaskSet::active_attempts(set).map(move |attempt| (kind, attempt));
         let all = of(&self.maps, TaskKind::Map).chain(of(&self.reduces, TaskKind::Reduce));
@@ -311,8 +314,9 @@ impl Tracker {
     }
 
     /// Checks all attempts; `could_run` is whether the job had a share since the last check. Gives
-    /// up, as failed, those without progress during `stall_s` seconds in which the job could run, and
-    /// returns them. The attempts of a job that stops can always run, because nothing makes them wait.
+    /// up, as failed, those without progress during `stall_s` seconds in which the job could run,
+    /// and returns them. A job that has given up too many fails. The attempts of a job that stops
+    /// can always run, because nothing makes them wait. Gives up no thread of a lease.
     pub fn watch(&mut self, now_s: f64, could_run: bool, stall_s: f64) -> Vec<Arc<AttemptState>> {
         let elapsed_s = now_s - std::mem::replace(&mut self.watched_s, now_s);
         if let Some(lease) = &mut self.lease {
@@ -399,8 +403,8 @@ impl Tracker {
         &self.measured
     }
 
-    /// Returns the attempts that still run, also those of an ended job, which does not wait for its
-    /// stopped attempts.
+    /// Returns the attempts that still run. There may be some after the job has succeeded: it does
+    /// not wait for attempts that another attempt at the same task made superfluous.
     pub fn attempt_states(&self) -> impl Iterator<Item = &Arc<AttemptState>> {
         self.maps
             .attempt_states()

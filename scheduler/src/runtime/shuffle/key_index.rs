@@ -13,10 +13,12 @@ const SLOTS_MIN: usize = 1 << 8;
 /// of them have found an earlier record of the same key.
 const TRIAL_RECORDS: u32 = 1 << 16;
 
-/// The index is given up if fewer than one in this many lookups has found a record.
+/// Lookups end if fewer than one in this many has found a record of the same key: each costs CPU
+/// time.
 const RECORDS_PER_HIT_MAX: u32 = 8;
 
-/// A slot: the upper half of a hash, and the number of a record from 1; 0 if empty.
+/// A slot: the upper 32 bits of a key's hash, and in the lower 32 bits the number of its record,
+/// counted from 1. An empty slot is 0.
 type Slot = u64;
 
 #[derive(Debug, Default)]
@@ -50,8 +52,9 @@ impl KeyIndex {
         }
     }
 
-    /// Returns whether lookups are worth their cost. It is decided after every [`TRIAL_RECORDS`] lookups: they
-    /// are not if fewer than one in [`RECORDS_PER_HIT_MAX`] has found an earlier record of the same key.
+    /// Returns whether lookups are worth their cost. After every [`TRIAL_RECORDS`] lookups this
+    /// becomes false if fewer than one in [`RECORDS_PER_HIT_MAX`] of them found an earlier record
+    /// of the same key.
     pub fn is_worth_it(&self) -> bool {
         !self.gave_up
     }

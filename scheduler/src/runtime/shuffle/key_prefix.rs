@@ -2,11 +2,11 @@
 
 use std::cmp::Ordering;
 
-/// Bytes of a key in its prefix.
+/// The number of key bytes in a prefix.
 pub(in crate::runtime) const PREFIX_BYTES: usize = 16;
 
-/// Returns the first [`PREFIX_BYTES`] of `key`, padded with zeros. Different prefixes have the
-/// order of their keys.
+/// Returns the first [`PREFIX_BYTES`] of `key`, padded with zeros, as an integer. If the prefixes
+/// of two keys differ, they compare like the keys.
 pub(in crate::runtime) fn key_prefix(key: &[u8]) -> u128 {
     let mut bytes = [0; PREFIX_BYTES];
     match key.first_chunk() {

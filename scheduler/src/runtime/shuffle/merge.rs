@@ -14,10 +14,11 @@ use tempfile::TempDir;
 /// The most sources that are read at once, even with more memory: each is an open file.
 const FAN_IN_MAX: usize = 64;
 
-/// Returns how many of `segments` a task with `memory_bytes` merges at once. A block of each,
-/// compressed and raw, is in memory, and together these blocks may take half of the memory. The
-/// result is at least two, because a merge of one segment would not reduce their number. No block
-/// is much longer than a tenth of the memory, so two blocks and the one being written fit.
+/// Returns the most segments that a task with `memory_bytes` may merge at once, given the longest
+/// block of `segments`. A block of each, compressed and raw, is in memory, and together these
+/// blocks may take half of the memory. The result is at least two, because a merge of one segment
+/// would not reduce their number, and at most [`FAN_IN_MAX`]. No block is much longer than a tenth
+/// of the memory, so two blocks and the one being written fit.
 fn fan_in(memory_bytes: usize, segments: &[Segment]) -> usize {
     let longest = segments.iter().map(|segment| segment.block_bytes_max).max();
     let block_bytes = longest.unwrap_or(0).max(1);
@@ -128,7 +129,8 @@ impl<'a> SpillDir<'a> {
         }
     }
 
-    /// Returns a path that was not returned before.
+    /// Returns a path in the directory that was not returned before. The first call creates the
+    /// directory.
     pub fn next_path(&self) -> Result<PathBuf, TaskError> {
         let directory = match self.made.get() {
             Some(made) => made,
@@ -143,8 +145,9 @@ impl<'a> SpillDir<'a> {
     }
 }
 
-/// Merges groups of neighbours until a block of each remaining segment fits in `memory_bytes`.
-/// Returns a cursor over all of them.
+/// Merges groups of neighbouring segments into runs in `directory`, through the combiner if there
+/// is one, until the remaining segments can be read at once with `memory_bytes`. Returns a cursor
+/// over the records of all of them.
 pub(in crate::runtime) fn merge_segments(
     mut segments: Vec<Segment>,
     memory_bytes: usize,

@@ -41,11 +41,11 @@ const BLOCK_BYTES_MAX: usize = 16 << 10;
 /// fifth of the memory holds the block of the longest record, raw and compressed.
 const RECORDS_PER_MEMORY_MIN: usize = 10;
 
-/// Refuses a record of `record_bytes` that would exceed the memory limit of a task with
+/// Refuses a record of `record_bytes`, key and value, that is too long for a task with
 /// `memory_bytes`.
 ///
 /// # Errors
-/// If it is longer than a tenth of the memory.
+/// If the record is longer than a tenth of the memory.
 pub(in crate::runtime) fn check_record_bytes(
     record_bytes: usize,
     memory_bytes: usize,
@@ -87,7 +87,8 @@ fn checksum(header: &[u8], data: &[u8]) -> u64 {
     xxh3_64_with_seed(data, u64::from_le_bytes(lengths))
 }
 
-/// A complete file of sorted records that a map has spilled, with a segment per partition (reduce).
+/// A complete run: a file of sorted records that a map has spilled or a merge has written. The run
+/// of a map has a segment per partition (reduce), in their order.
 #[derive(Debug, Default)]
 pub(in crate::runtime) struct Run {
     pub segments: Vec<Segment>,
@@ -143,9 +144,9 @@ pub(in crate::runtime) struct RunWriter {
 }
 
 impl RunWriter {
-    /// Creates a run at `path`, which must not exist, for a task with `memory_bytes`: the blocks
-    /// are small enough that a merge can hold one of each of several runs in memory. The writer
-    /// takes the bytes of the run from `space`.
+    /// Creates a writer of a run at `path`, which must not exist, for a task with `memory_bytes`.
+    /// The blocks are so small that a merge can hold a block of each of several runs in memory. The
+    /// writer takes the bytes of the run from `space`.
     pub fn new(path: PathBuf, memory_bytes: usize, space: &SpillSpace) -> Self {
         let path = Arc::new(path);
         Self {
@@ -163,10 +164,11 @@ impl RunWriter {
         }
     }
 
-    /// Adds a record to the present segment; keys must ascend.
+    /// Adds a record to the present segment. Its key must not be smaller than that of the segment's
+    /// last record.
     ///
     /// # Errors
-    /// If it is too long for the task's memory, there is no space for it, or writing fails.
+    /// If the record is too long for the task's memory, there is no space for it, or writing fails.
     pub fn push(&mut self, key: &[u8], value: &[u8]) -> Result<(), TaskError> {
         check_record_bytes(key.len() + value.len(), self.memory_bytes)?;
         let too_long = || TaskError::failed("a record is 4 GiB long or longer");
@@ -304,8 +306,9 @@ impl SegmentReader {
         Ok(reader)
     }
 
-    /// Moves the cursor to the record at `from` in the present block, or to the first one of the
-    /// next block.
+    /// Moves the cursor to the record at `from` in the present block. If the block ends there,
+    /// moves it to the first record of the next block, or to the end of the segment if there is
+    /// none.
     fn seek_record(&mut self, from: usize) -> Result<(), TaskError> {
         let mut from = from;
         if from == self.raw.len() {
@@ -404,7 +407,7 @@ mod tests {
     use rand::{RngExt, SeedableRng};
     use rand_chacha::ChaCha8Rng;
 
-    /// Memory enough for the longest blocks.
+    /// The memory of a task for which blocks have the maximal length.
     const MEMORY_BYTES: usize = 64 * BLOCK_BYTES_MAX;
 
     fn run_writer(path: PathBuf, memory_bytes: usize) -> RunWriter {
@@ -420,8 +423,8 @@ mod tests {
         Ok(all)
     }
 
-    /// Writes three partitions: 0 spans blocks and has a record longer than a block, 1 is empty, 2
-    /// has one empty record.
+    /// Writes a run of three partitions: 0 spans blocks and has a record longer than a block, 1 is
+    /// empty, 2 has one empty record. Returns the run and the rows of partition 0.
     fn write(directory: &std::path::Path) -> (Run, Vec<Row>) {
         let mut writer = run_writer(directory.join("run"), MEMORY_BYTES);
         let mut expected: Vec<Row> = (0..3000_u32)

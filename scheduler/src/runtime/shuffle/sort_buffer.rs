@@ -46,7 +46,8 @@ struct Entry {
     value_len: u32,
 }
 
-/// Records of a map, and an index that is sorted by partition, key and order of emission.
+/// The records of a map, and an index that [`sort`](Self::sort) orders by partition, key and order
+/// of emission.
 #[derive(Debug)]
 pub(in crate::runtime) struct SortBuffer {
     chunks: Vec<Vec<u8>>,
@@ -65,15 +66,18 @@ pub(in crate::runtime) struct SortBuffer {
 pub(in crate::runtime) enum CombineOutcome {
     /// The record was combined into a record of the same key in the buffer.
     Done,
-    /// The record was not combined and must be pushed. The vacancy, if there is one, is its slot in
-    /// the index, so that later records can be combined with it.
+    /// The record was not combined and must be pushed. If there is a vacancy, pass it to
+    /// [`SortBuffer::index_last`] after the push, so that later records can be combined with this
+    /// one.
     Apart(Option<Vacancy>),
-    /// The buffer must be emptied first.
+    /// The index of keys would grow beyond the budget: empty the buffer, then combine the record
+    /// again.
     Full,
 }
 
 impl SortBuffer {
-    /// Creates a buffer for records up to `budget_bytes`, including the index.
+    /// Creates a buffer that may allocate up to `budget_bytes`, for records, their index and the
+    /// index of keys.
     pub fn new(budget_bytes: usize) -> Self {
         Self {
             chunks: Vec::new(),
@@ -96,7 +100,8 @@ impl SortBuffer {
         self.chunks_bytes + index_bytes + self.keys.allocated_bytes()
     }
 
-    /// Combines the value into that of a record with the same partition and key, if there is one.
+    /// Combines the value into that of a record in the buffer with the same partition and key, if
+    /// there is one, the two values have the same length, and the combiner accepts them.
     pub fn combine(
         &mut self,
         partition: u32,

@@ -51,9 +51,10 @@ impl Values<'_> {
     }
 }
 
-/// Calls `group` for each key of `source` with its values. Skips values that `group` does not
-/// read. Returns the number of records and their bytes. Each record read advances the attempt's
-/// progress by `units`, in the unit of the size of its input.
+/// Calls `group` for each key of `source` with its values. Skips values that `group` does not read.
+/// Returns the number of all records, and the bytes of their keys and values. Each record, read by
+/// `group` or skipped, advances the attempt's progress by `units`, in the unit of the size of its
+/// input.
 pub(in crate::runtime) fn for_each_group(
     source: &mut dyn Sorted,
     attempt: &Attempt<'_>,

@@ -20,10 +20,11 @@ use crate::runtime::shuffle::sort_buffer::{CombineOutcome, SortBuffer};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// The most runs that a map leaves. The reduces merge them with those of the other maps.
+/// The most runs that a map leaves. A map with more merges them into one, because each reduce has
+/// to merge the runs of all maps.
 const RUNS_MAX: usize = 16;
 
-/// A map task for an attempt.
+/// A map task, and the number of an attempt at it.
 pub(in crate::runtime) struct MapWork<'a> {
     /// The task's number among the maps.
     pub index: u32,
@@ -33,7 +34,8 @@ pub(in crate::runtime) struct MapWork<'a> {
     pub partitioner: Arc<dyn Partitioner>,
 }
 
-/// Runs a map. Returns its runs in the order of emission, each with one segment per reduce task.
+/// Runs a map. Returns its runs in the order of emission, each with one segment per reduce task;
+/// none in a job of maps only, whose rows go to the output.
 pub(in crate::runtime) fn run_map(
     job: &TaskContext,
     map: MapWork<'_>,
@@ -135,8 +137,8 @@ impl SpillEmit<'_> {
         RunWriter::new(path, job.task_memory_bytes, &job.spill_space)
     }
 
-    /// Sorts the rest of the buffer, and moves the runs to the paths that `path` returns for their
-    /// numbers.
+    /// Writes the rest of the buffer as a sorted run. Returns all runs, at the paths that `path`
+    /// returns for their numbers.
     ///
     /// Spills are merged only if a combiner makes them smaller, or if there are too many. Otherwise
     /// a merge would not pay: it writes all records once more, and saves the reduce tasks no more

@@ -9,7 +9,8 @@ use crate::runtime::shuffle::merge::{SpillDir, merge_segments};
 use crate::runtime::shuffle::run::Segment;
 use crate::runtime::shuffle::sorted::for_each_group;
 
-/// Runs the reduce with the number `index` over `segments`, which are in the order of the maps.
+/// Runs the reduce with the number `index` over `segments`, the segments of its partition in the
+/// runs of all maps, in the order of the maps.
 pub(in crate::runtime) fn run_reduce(
     job: &TaskContext,
     index: u32,

@@ -43,7 +43,8 @@ struct Fixture {
     output: VecOutput,
 }
 
-/// A failed assertion must not leave attempts hanging: the runtime waits for them on its drop.
+/// Opens the door, so that a failed assertion does not leave attempts hanging: the runtime waits
+/// for them on its drop.
 impl Drop for Fixture {
     fn drop(&mut self) {
         self.door.open();
@@ -84,7 +85,8 @@ impl Fixture {
         self.submit_hanging(spec, hanging)
     }
 
-    /// Submits a word count. Its first `hanging` attempts hang when they map a record.
+    /// Submits `spec` with the mapper of a word count. The first `hanging` attempts hang when they
+    /// map a record.
     fn submit_hanging(&self, spec: JobSpec, hanging: u32) -> JobHandle {
         let door = Arc::clone(&self.door);
         let mapper = move |key: &[u8], text: &[u8], emit: &mut dyn Emit| {
@@ -121,8 +123,8 @@ impl Fixture {
         }
     }
 
-    /// Advances the clock until `done` returns true, in steps far below the limit, so that only
-    /// hanging attempts reach the limit.
+    /// Advances the clock until `done` returns true, in steps far below `stall_s`, so that only
+    /// hanging attempts are given up.
     fn until(&self, what: &str, mut done: impl FnMut() -> bool) {
         wait::until(what, || {
             self.clock.advance_s(0.5);

@@ -22,7 +22,7 @@ impl Book {
         assert!(!self.torn || n.is_multiple_of(2), "a torn page");
     }
 
-    /// Returns the lines about `job`.
+    /// Returns the lines about `job`, without the job's id.
     fn about(&self, job: &JobHandle) -> Vec<String> {
         let lines = self.lines.lock().unwrap();
         let prefix = format!("{} ", job.id());

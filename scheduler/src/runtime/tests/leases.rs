@@ -56,7 +56,8 @@ fn lease(runtime: &Runtime, name: &str) -> Lease {
     runtime.lease(name, LeaseOptions::default()).unwrap()
 }
 
-/// Starts a thread that computes under the lease until it is refused or `stop` is set.
+/// Starts a thread that computes under the lease until the lease is cancelled or `stop` is set. The
+/// thread returns the CPU time that it used, in seconds.
 fn spinning(lease: &Lease, stop: &Arc<AtomicBool>) -> JoinHandle<Result<f64, TaskError>> {
     let (lease, stop) = (lease.clone(), Arc::clone(stop));
     spawn(move || {
@@ -323,8 +324,8 @@ fn a_job_that_follows_a_lease_starts_when_the_lease_is_dropped() {
     assert_eq!(job.wait().outcome, Outcome::Succeeded);
 }
 
-/// About a millisecond. Sums and differences of multiples of it are exact: two cycles are never apart by a little
-/// less than a cycle.
+/// The length of a step of the model in seconds, about a millisecond. Sums and differences of its
+/// multiples are exact, so the time between two cycles is never a little less than a cycle.
 const STEP_S: f64 = 1.0 / 1024.0;
 const CYCLE_S: f64 = 10.0 * STEP_S;
 const CORES: u32 = 4;
@@ -333,7 +334,7 @@ const CORES: u32 = 4;
 struct ModelJob {
     tracker: Tracker,
     bucket: Bucket,
-    /// The working threads: task, attempt, state.
+    /// The threads at work: for each the task, the number of the attempt, and its state.
     threads: Vec<(TaskId, u32, Arc<AttemptState>)>,
     /// CPU time that a task of the job needs, in seconds; `None` if this is no job but a lease, a
     /// share of CPU for threads of the caller.
@@ -342,8 +343,8 @@ struct ModelJob {
     /// it at random.
     is_steady: bool,
     share_hundredths: u32,
-    /// The number of control cycles in a row that began while no thread worked under the lease; 0
-    /// again as soon as a thread begins to.
+    /// The number of consecutive control cycles up to now that began without a thread at work; 0
+    /// once a thread enters the lease.
     idle_cycles: u32,
     granted_s: f64,
     used_s: f64,
@@ -397,8 +398,9 @@ impl ModelJob {
         }
     }
 
-    /// Simulates one step: each thread uses it as CPU time, unless the token bucket is in
-    /// debt.
+    /// Simulates one step: threads enter and leave a lease at random. Each thread uses the whole
+    /// step as CPU time, unless the token bucket is in debt. Then the tasks that have used their
+    /// CPU time end.
     fn step(&mut self, now_s: f64, rng: &mut ChaCha8Rng) {
         match (self.task_s, self.is_steady) {
             (None, false) if self.threads.len() < 3 && rng.random_bool(0.01) => {
@@ -429,7 +431,7 @@ impl ModelJob {
 
 /// Random jobs and leases, on a clock that stands still between steps, under every policy. Shares
 /// never exceed the capacity, no job or lease uses more than its share, a lease whose threads stay
-/// uses all of it, and a lease without threads has no share.
+/// uses all of its share, and a lease that was without threads for a whole cycle has none.
 #[test]
 fn random_leases_and_jobs_use_their_shares_and_shares_fit_the_capacity() {
     let test = "random_leases_and_jobs_use_their_shares_and_shares_fit_the_capacity";

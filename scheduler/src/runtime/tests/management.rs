@@ -177,7 +177,8 @@ fn an_urgent_job_takes_the_share_of_one_that_can_wait() {
     });
 }
 
-/// A capacity source that offers no CPU until the test raises it, and counts its calls.
+/// A capacity source that offers the CPU that the test sets in `left`, at first none, and counts
+/// its calls.
 #[derive(Default)]
 struct Ebb {
     left: AtomicU32,

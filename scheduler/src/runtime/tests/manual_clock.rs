@@ -9,7 +9,7 @@ pub(in crate::runtime) struct ManualClock {
 }
 
 impl ManualClock {
-    /// Advances the clock by `by_s` seconds, which must not be negative.
+    /// Advances the clock by `by_s` seconds; a negative number does not move it.
     pub fn advance_s(&self, by_s: f64) {
         // Tests advance it from one thread, so no update is lost.
         self.now_bits

@@ -258,7 +258,8 @@ impl ScarceMemory {
         }
     }
 
-    /// Submits a job, and waits until `tasks` of its tasks run and hold the memory.
+    /// Submits a job, makes the policy choose it, and waits until `tasks` of its tasks run and hold
+    /// the memory.
     fn hold(&self, spec: JobSpec, tasks: u32) -> JobHandle {
         let job = self.runtime.submit(spec).unwrap();
         self.chosen.choose(&job);

@@ -12,14 +12,15 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// The variable that is set in a process that must run tasks.
+/// The environment variable that is set in a process that must run tasks.
 const IS_CHILD: &str = "EBB_TEST_RUNS_TASKS";
 
-/// The job of a test, in the form from which its description for the processes is made.
+/// The parameters of a test's job. Its description for the processes consists of them.
 #[derive(Clone)]
 struct TestJob {
     application: &'static str,
-    /// A directory in which each process creates a file when it starts.
+    /// A directory for files by which tests follow the processes. In jobs that spin or hang, each
+    /// process creates one with its id as the name.
     signs: PathBuf,
     maps: usize,
     reduces: u32,
@@ -401,7 +402,7 @@ fn a_preempted_process_is_killed_and_the_job_that_needs_its_memory_runs() {
     });
 }
 
-/// Returns the ids of the processes that have created a file and still exist.
+/// Returns the ids of the processes that have created a file in `signs` and still exist.
 fn alive(signs: &Path) -> Vec<String> {
     let names = std::fs::read_dir(signs).unwrap();
     let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
@@ -453,7 +454,7 @@ fn a_process_that_hangs_is_killed_and_so_is_that_of_a_cancelled_job() {
     assert!(is_empty(spills.path()));
 }
 
-/// Checks the time that the kernel counts for the processes, whatever they report.
+/// Checks the CPU time that the kernel counts for the processes, not the time that they report.
 #[test]
 fn processes_of_a_paced_job_pay_for_their_use_and_pause_until_it_is_earned() {
     let dir = tempfile::tempdir().unwrap();

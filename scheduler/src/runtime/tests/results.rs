@@ -184,7 +184,8 @@ fn an_empty_input_gives_an_empty_output() {
     }
 }
 
-/// An output that records the name and the class of the thread that committed it.
+/// An output that records the name of the thread that committed it, and whether that thread was in
+/// the idle class.
 #[derive(Default)]
 struct CommitWitness {
     rows: VecOutput,

@@ -15,7 +15,7 @@ pub(super) struct Tasks<'a> {
     pub spec: &'a schema::Application,
     pub profile: Profile,
     pub stragglers: Option<Stragglers>,
-    /// Replicas of each split.
+    /// Replicas of each split; 0: input is equally near to all nodes.
     pub replicas: u32,
 }
 

@@ -69,7 +69,8 @@ impl Plan {
     }
 }
 
-/// Builds the plan of `file`, which can be run under each of `policies`.
+/// Builds the plan of `file`. Fails if a number is out of bounds, or if a task could never run
+/// under one of `policies`.
 pub(super) fn plan(
     file: &File,
     traces: &Traces<'_>,
@@ -159,7 +160,8 @@ fn config(file: &File, kinds: &[Kind], traces: &Traces<'_>) -> FieldResult<SimCo
     })
 }
 
-/// Returns the begin and the end of the time that is measured, in seconds.
+/// Returns the begin and the end of the time that is measured, in seconds; the end is infinity if
+/// the file gives none.
 fn window(run: &schema::Run) -> FieldResult<(f64, f64)> {
     let (from_s, horizon_s) = (run.measure_from_s, run.horizon_s);
     seconds("run.measure_from_s", from_s)?;

@@ -99,8 +99,8 @@ fn line_of(text: &str, at: usize) -> usize {
     1 + text[..at.min(text.len())].matches('\n').count()
 }
 
-/// Returns the offset at which a field begins; if it is missing, the offset of the innermost
-/// part of its path that exists.
+/// Returns the offset at which a field begins; if it is missing, the offset of the innermost part
+/// of its path that exists; `None` if no part exists.
 fn start_of(root: &DeTable<'_>, field: &str) -> Option<usize> {
     let (mut table, mut path) = (root, field);
     let mut start = None;
@@ -131,13 +131,15 @@ fn start_of(root: &DeTable<'_>, field: &str) -> Option<usize> {
     }
 }
 
-/// Returns the rest of a path that begins with `name`: nothing, `.field` or `[index]`.
+/// Returns what follows `name` in a path: nothing, `.field` or `[index]`. `None` if the path does
+/// not begin with this name.
 fn behind_name<'p>(path: &'p str, name: &str) -> Option<&'p str> {
     let behind = path.strip_prefix(name)?;
     (behind.is_empty() || behind.starts_with(['.', '['])).then_some(behind)
 }
 
-/// Parses the index at the start of a path; returns the index and the rest of the path.
+/// Parses an index such as `[0]` at the start of a path; returns the index and the rest of the
+/// path, or `None` if the path does not begin with an index.
 fn index_of(path: &str) -> Option<(usize, &str)> {
     let (index, behind) = path.strip_prefix('[')?.split_once(']')?;
     Some((index.parse().ok()?, behind))

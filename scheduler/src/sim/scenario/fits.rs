@@ -89,7 +89,7 @@ pub(super) fn check(policies: &[PolicyMeasure], needs: &[Need], kinds: &[Kind]) 
 }
 
 impl Need {
-    /// Returns the error for tasks of a type for which no node has slots, although all nodes have
+    /// Returns the error for tasks of a kind for which no node has slots, although all nodes have
     /// typed slots.
     fn without_slots(&self) -> FieldError {
         let (kind, application) = (self.kind, &self.application);
@@ -100,8 +100,8 @@ impl Need {
         FieldError::new(format!("nodes[0].{kind}_slots"), what)
     }
 
-    /// Returns the error for a task that fits on no node. `capacities`, not empty, are those of
-    /// the nodes.
+    /// Returns the error for a task that fits on no node. `capacities`, not empty, are those of the
+    /// nodes on which the policy counts resources.
     fn too_large(&self, capacities: &[Resources]) -> FieldError {
         let (kind, application) = (self.kind, &self.application);
         let table = format!("applications.{application}.{kind}");

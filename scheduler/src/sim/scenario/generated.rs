@@ -21,8 +21,8 @@ pub(super) fn generator(
         .transpose()
 }
 
-/// Checks the generator's fields, and computes the rate at which jobs arrive. The rate
-/// follows from the load or from the number of jobs, one of which the file has.
+/// Checks the generator's fields, and computes the rate at which jobs arrive. The rate follows from
+/// the load or from the number of jobs: the file must have exactly one of these fields.
 fn of(
     workload: &schema::Workload,
     applications: &Applications<'_>,
@@ -128,9 +128,9 @@ fn of(
     })
 }
 
-/// Checks the ways in which the generated jobs differ from the thesis's workload: bursts, sizes,
-/// lengths and estimates. `estimate` is the estimated length of the application's maps divided by
-/// their true length.
+/// Returns the ways in which the generated jobs differ from the thesis's workload (bursts, sizes,
+/// lengths and estimates), after a check of their numbers. `estimate` is the estimated length of
+/// the application's maps divided by their true length.
 fn variety(workload: &schema::Workload, estimate: f64) -> FieldResult<Variety> {
     let burst = workload.burst_jobs_mean;
     between("workload.burst_jobs_mean", burst, 1.0, JOBS_MAX as f64)?;

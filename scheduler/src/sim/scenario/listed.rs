@@ -70,8 +70,9 @@ fn job(
     Ok((built, tasks.replicas))
 }
 
-/// Fails if the listed job at position `index` could only start after the horizon: it starts
-/// in the first control cycle after its submission.
+/// Fails if the listed job at position `index` could only start after the horizon: it starts in the
+/// first control cycle at or after its submission. For a job that follows another one, the end of
+/// that job is unknown and counts as 0.
 fn starts_before_the_end(index: usize, job: &SimJob, config: &SimConfig) -> FieldResult<()> {
     let horizon_s = config.horizon_s;
     let submitted_s = job.job.submitted_s;
@@ -90,8 +91,8 @@ fn starts_before_the_end(index: usize, job: &SimJob, config: &SimConfig) -> Fiel
     Err(FieldError::new(format!("job[{index}].submitted_s"), what))
 }
 
-/// Returns, for each job, the position of the job that it follows. Fails if jobs follow each
-/// other in a circle.
+/// Returns, for each job, the position of the job that it follows. Fails if there is no such job,
+/// or if jobs follow each other in a circle.
 fn predecessors(file: &File) -> FieldResult<Vec<Option<usize>>> {
     let positions = positions(file)?;
     let field = |index: usize| format!("job[{index}].after");

@@ -79,8 +79,8 @@ pub struct Scenario {
     pub title: String,
     /// Names of the policies to run the scenario under; all policies if the file names none.
     pub policies: Vec<String>,
-    /// Number of replicas, runs that differ in their random numbers; at least 1. Replica r uses
-    /// seed + r.
+    /// Number of replicas, runs that differ in their random numbers; at least 1. Replica r, counted
+    /// from 0, uses seed + r.
     pub replicas: u32,
     /// Seed of the random numbers of the first replica.
     pub seed: u64,
@@ -121,8 +121,8 @@ impl Point {
         (1..=self.plan.jobs.len() as u64).contains(&id.0)
     }
 
-    /// Sets the quantile of the load that policies plan with, between 0.01 and 0.99. Returns false,
-    /// without effect, if the scenario has no forecast error and so no quantiles.
+    /// Sets the quantile of the load that policies plan with; it must lie between 0.01 and 0.99.
+    /// Returns false, without effect, if the scenario has no forecast error and so no quantiles.
     pub fn set_quantile(&mut self, quantile: f64) -> bool {
         let Some(error) = &mut self.plan.forecast_error else {
             return false;
@@ -131,7 +131,8 @@ impl Point {
         true
     }
 
-    /// Returns the name of a listed job in the file; `None` if it has none.
+    /// Returns the name that the file gives to a listed job; `None` if it gives none, or for a
+    /// generated job.
     #[must_use]
     pub fn job_name(&self, id: JobId) -> Option<&str> {
         let at = usize::try_from(id.0.checked_sub(1)?).ok()?;
@@ -154,8 +155,8 @@ impl Scenario {
     /// scenario refers, such as the trace of its availability, or the reason why it cannot be read.
     ///
     /// # Errors
-    /// When [`parse`](Self::parse) fails, and when such a file cannot be read or is no series
-    /// without gaps.
+    /// When [`parse`](Self::parse) fails, and when such a file cannot be read, is no series of
+    /// numbers, or has a gap.
     pub fn parse_with(
         file: &str,
         text: &str,
@@ -199,7 +200,7 @@ impl Scenario {
     ///
     /// # Errors
     /// When a name is unknown or occurs twice, when a task could never run under one of the
-    /// policies, or when all runs together would be too many.
+    /// policies, or when all runs together would be too many. Even then the policies are replaced.
     pub fn set_policies(&mut self, policies: Vec<String>) -> Result<(), ScenarioError> {
         self.policies = policies;
         let result = self.check_policies(&self.policies);
@@ -210,14 +211,15 @@ impl Scenario {
     /// Replaces the number of replicas (repetitions with other random numbers) in the file.
     ///
     /// # Errors
-    /// When `replicas` is 0, or all runs together would be too many.
+    /// When `replicas` is 0 or above its bound, or all runs together would be too many. Even then
+    /// the number is replaced.
     pub fn set_replicas(&mut self, replicas: u32) -> Result<(), ScenarioError> {
         self.replicas = replicas;
         let result = self.check_size();
         result.map_err(|error| error.without_line(&self.file))
     }
 
-    /// Checks that a policy, which need not be one of the scenario's, can run it.
+    /// Checks that the scenario can run under a policy, which need not be one of its own.
     ///
     /// # Errors
     /// When the name is unknown, or a task could never run under the policy.
@@ -239,8 +241,8 @@ impl Scenario {
     }
 }
 
-/// Returns each policy with its unit of the free capacity of a node: slots or resources. Fails
-/// unless all names are known and different.
+/// Returns each policy with the measure by which it counts the free capacity of a node: slots or
+/// resources. Fails unless all names are known and different.
 fn measures(policies: &[String]) -> FieldResult<Vec<PolicyMeasure>> {
     let mut seen = HashSet::new();
     let each = policies.iter().enumerate().map(|(index, name)| {

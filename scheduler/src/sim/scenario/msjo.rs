@@ -165,8 +165,8 @@ fn each(
     all.try_for_each(|(at, number)| check(&format!("{field}[{at}]"), *number))
 }
 
-/// Returns the given numbers if there is one for each of `tasks`, otherwise an error. If no
-/// numbers are given, returns `default` for all tasks.
+/// Returns the given numbers if there is one for each of `tasks` and `check` accepts all of them,
+/// otherwise an error. If no numbers are given, returns `default` for all tasks.
 fn same_length(
     field: &str,
     given: Option<Vec<f64>>,

@@ -27,16 +27,16 @@ use crate::queueing::{
 use serde::Deserialize;
 use std::collections::HashSet;
 
-/// Models and policies to simulate.
+/// A queueing model, and the policies and loads under which it is simulated.
 #[derive(Clone, Debug, PartialEq)]
 pub struct QueueingScenario {
     /// Title of the scenario; the file's name if the file has no title.
     pub title: String,
     /// Names of the policies to simulate.
     pub policies: Vec<String>,
-    /// Loads to simulate under each policy, in tasks per slot of all streams together.
+    /// Loads to simulate under each policy, in tasks per time slot, over all streams together.
     pub loads: Vec<f64>,
-    /// Cluster and traffic; the loads scale its streams.
+    /// Cluster and traffic. For each load, the rates of the traffic's streams are scaled to it.
     pub model: Model,
     /// Length and seed of each run.
     pub run: Run,
@@ -68,8 +68,8 @@ pub const QUEUEING_SLOTS_MAX: u64 = 100_000_000;
 const RUNS_MAX: usize = 10_000;
 
 impl QueueingScenario {
-    /// Returns Wang's cluster at loads near those at which naive fair sharing and JSQ-MaxWeight
-    /// become unstable.
+    /// Returns a scenario of Wang's cluster, under naive fair sharing and JSQ-MaxWeight, at loads
+    /// near those at which these become unstable.
     #[must_use]
     pub fn wang() -> Self {
         Self {
@@ -94,8 +94,8 @@ impl QueueingScenario {
         Self::from_file(file, read).map_err(|error| error.locate(file, text))
     }
 
-    /// Checks the fields of a file, and fills in the defaults: the load of the streams, all policies, and
-    /// seed 1.
+    /// Checks the fields of a file, and fills in the defaults, such as the load of the streams, all
+    /// policies, and seed 1.
     fn from_file(file: &str, read: File) -> FieldResult<Self> {
         let model = Model {
             cluster: read.cluster,

@@ -56,7 +56,8 @@ pub(super) struct Run {
     /// Replicas of each split for applications that do not set their own; 0: input is
     /// equally near to all nodes.
     pub replicas: u32,
-    /// Shortest time between two samples of the jobs' shares; none by default.
+    /// Shortest time between two samples of the jobs' shares, in seconds; by default there are no
+    /// samples.
     pub shares_every_s: Option<f64>,
     /// True to record every task.
     pub tasks: bool,
@@ -90,7 +91,8 @@ pub(super) struct Nodes {
     pub reduce_slots: Option<u32>,
     #[serde(default)]
     pub accelerated: bool,
-    /// The availability of the nodes of this kind; by default that of `[availability]`.
+    /// The availability of the nodes of this kind; by default that of `[availability]`, or else all
+    /// of their CPU.
     pub availability: Option<Availability>,
 }
 
@@ -162,14 +164,15 @@ pub(super) struct Workload {
     /// Mean number of jobs that arrive at once.
     #[serde(default = "unit")]
     pub burst_jobs_mean: f64,
-    /// Tail index of Pareto sizes instead of log-normal ones.
+    /// Tail index, above 1, of a Pareto distribution of the jobs' sizes in place of the log-normal
+    /// one.
     pub maps_pareto: Option<f64>,
     /// Jobs whose maps have another length than the application's: pairs of a fraction of
     /// the jobs, 0 to 1, and the length of their maps in seconds.
     #[serde(default)]
     pub other_map_s: Vec<(f64, f64)>,
-    /// Range of the estimates of a task's length with which policies start, as factors of
-    /// the true length; `None` for exact estimates.
+    /// Range of the estimates of a map's length with which policies start, as factors of the
+    /// estimate that follows from the application; `None` for that estimate itself.
     pub estimate_factor: Option<(f64, f64)>,
     /// Name of an application in `[applications]`.
     pub application: String,
@@ -183,8 +186,7 @@ pub(super) struct Application {
     pub reduce_s: Option<f64>,
     #[serde(default)]
     pub task_log_sd: f64,
-    /// Length that the policy assumes before a task has finished; the true one by
-    /// default.
+    /// Length of a map that the policy assumes before a map has finished; the true one by default.
     pub estimated_map_s: Option<f64>,
     pub map: Option<Demand>,
     pub shuffle: Option<Demand>,
@@ -206,8 +208,8 @@ const fn unit() -> f64 {
     1.0
 }
 
-/// The demand of one task in a phase; by default one core and nothing else, and no CPU
-/// during the shuffle.
+/// The demand of one task in a phase; by default one core and nothing else. Without this table, a
+/// map or a reduce has that default, and a shuffle demands nothing.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Demand {

@@ -35,7 +35,7 @@ pub(super) fn availability(
     }))
 }
 
-/// Returns the forecast that policies see, if the file has one that differs from the truth.
+/// Returns the forecast that policies see; `None` if the file has none, so that they see the truth.
 pub(super) fn forecast(
     file: &File,
     kinds: &[Kind],

@@ -35,10 +35,10 @@ impl<'a> Traces<'a> {
         self.steps.get()
     }
 
-    /// Reads the series in `file`, whose first value holds from time 0 on. It has the load or the
-    /// capacity left, depending on `measures`. `whole`, positive and finite, is the value that
-    /// stands for all CPU of all nodes. A larger value is an error, or is lowered to `whole` if
-    /// `clip` is true.
+    /// Reads the series in `file`, whose first value holds from time 0 on. Its values are the load
+    /// or the capacity left, depending on `measures`. `whole`, positive and finite, is the value
+    /// that stands for all CPU of all nodes. A larger value is an error, or is lowered to `whole`
+    /// if `clip` is true. A gap in the series is an error.
     pub fn read(
         &self,
         file: &str,
@@ -89,7 +89,8 @@ impl<'a> Traces<'a> {
 }
 
 impl Trace {
-    /// Moves time 0 to `from_s` seconds after the first value.
+    /// Moves time 0 to `from_s` seconds after the first value. Fails if that is before the first or
+    /// after the last value.
     pub fn from(self, from_s: f64) -> Result<Self, String> {
         let last_s = self.steps.last().map_or(0.0, |&(t_s, _)| t_s);
         if !(0.0..=last_s).contains(&from_s) {

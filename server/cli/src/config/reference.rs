@@ -9,11 +9,11 @@ use crate::serve::settings::Settings;
 
 /// A setting of a server.
 pub(super) struct Setting {
-    /// The name in a file. The flag has two dashes before it.
+    /// The name in a file of settings, such as `cql`. The flag has two dashes before it.
     pub(super) name: String,
     /// The kind of value, as in `ADDR:PORT`.
     value: String,
-    /// The environment variable.
+    /// The name of the environment variable that sets it, such as `EBB_CQL`.
     variable: String,
     /// The default value; `None` if the setting has none.
     default: Option<String>,

@@ -21,7 +21,7 @@ pub(super) const STYLE: &str = "text{font:12px system-ui,sans-serif;fill:#5b6775
 
 const DAY_S: f64 = 86_400.0;
 
-/// Marks about ten days on the time axis, at midnight.
+/// Marks at most eleven midnights on the time axis, an equal number of days apart.
 fn draw_days(svg: &mut String, plane: &Plane) {
     let (from_s, until_s) = plane.x.values;
     let days = (until_s - from_s) / DAY_S;

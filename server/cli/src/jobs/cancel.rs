@@ -19,7 +19,7 @@ Examples:
 Cancelled jobs write no output. A job of an `ebb run` without a server is cancelled by Ctrl-C in
 its terminal. If a job has ended already, the command fails and prints how it ended.";
 
-/// Cancel jobs that run in the server which holds the database.
+/// Cancel jobs that run in a server.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
@@ -50,7 +50,10 @@ pub(super) fn run(args: Args) -> Result<()> {
     })
 }
 
-/// Cancels a job; returns its application and its id.
+/// Requests that a job stops; returns its application and its id.
+///
+/// # Errors
+/// When the server refuses the request, or the output of the job is already being put in place.
 fn cancel(server: &JobsClient, id: &str) -> Result<String> {
     let job = server.show(id, Duration::ZERO)?.record;
     let name = format!("{} {}", job.application, job.id);

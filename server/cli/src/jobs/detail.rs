@@ -90,7 +90,8 @@ pub(super) fn lines(view: &JobView, attempts: &[JobAttempt]) -> Vec<String> {
 }
 
 /// Returns the lines about a backup or a verification: the user who requested it, its limit of bytes per
-/// second, the files and bytes that it has read or copied, and each damage that it found.
+/// second and, once it has ended, the number of its files and bytes, and each damage that it found. Returns
+/// none for other jobs.
 fn maintenance(job: &JobRecord) -> Vec<String> {
     let mut lines = Vec::new();
     if let Some(options) = job.maintenance_options() {
@@ -222,7 +223,8 @@ fn slowest(attempts: &[JobAttempt]) -> Vec<String> {
     lines
 }
 
-/// Returns the causes of the failed attempts, the latest last.
+/// Returns the lines on failed attempts: their number, and the causes of the latest [`LISTED_MAX`], the
+/// latest last. Returns none if no attempt failed.
 fn failed(attempts: &[JobAttempt]) -> Vec<String> {
     let causes = attempts.iter().filter_map(|attempt| {
         let cause = match &attempt.record.outcome {

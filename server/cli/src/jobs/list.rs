@@ -33,7 +33,7 @@ pub(super) struct Args {
     /// List only jobs of this application.
     #[arg(long, value_name = "NAME")]
     application: Option<String>,
-    /// List only the latest N of these jobs.
+    /// List only the latest N of the jobs that the other options choose.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     limit: Option<u32>,
     /// Print a JSON array: id, application, request, state, times, report.

@@ -18,7 +18,7 @@ Examples:
 
 They run at the same time and share the cores. Ctrl-C cancels them.";
 
-/// Restart unfinished jobs, over their snapshots.
+/// Restart unfinished jobs, over the snapshots that they read before.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
@@ -53,7 +53,11 @@ pub(super) fn run(args: Args) -> Result<()> {
     start_and_see_through(&runner, &ids, json, start)
 }
 
-/// Starts a job again. Returns `None` if the job had succeeded already.
+/// Starts a job again. Returns `None` if the job had already succeeded, and only the record of that was
+/// missing.
+///
+/// # Errors
+/// When the job cannot start again; it is then recorded as failed. Also when it is not unfinished.
 fn start<'r>(runner: &'r Runner, id: &str, json: bool) -> Result<Option<FollowedJob<'r>>> {
     match runner.restart(id)? {
         Restart::Runs(job) => {

@@ -29,7 +29,7 @@ pub(super) struct Args {
     #[arg(value_name = "ID", required = true)]
     #[arg(value_parser = NonEmptyStringValueParser::new())]
     ids: Vec<String>,
-    /// Print the new ids, and do not wait for the jobs; they run in a server.
+    /// Print the new ids, and do not wait for the jobs. This needs a server, which runs them.
     #[arg(long, conflicts_with = "json")]
     detach: bool,
     /// Print the jobs' reports as JSON, an object a line.

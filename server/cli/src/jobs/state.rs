@@ -10,8 +10,8 @@ use ebb_server::jobs::JobView;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum JobState {
     Running,
-    /// The process of the job ended before the job did, or a server that ended stopped the job,
-    /// to continue it after the next start.
+    /// The job has not ended, but does not run: its process ended too early, or a server that was
+    /// stopped left the job for its next start.
     Unfinished,
     Succeeded,
     Failed,

@@ -4,11 +4,12 @@ use ebb_jobs::history::JobAttempt;
 use ebb_scheduler::model::TaskKind;
 use ebb_scheduler::runtime::AttemptOutcome;
 
-/// The number of columns of the timeline. Each stands for an equal part of the time.
+/// The number of columns of the timeline. Each stands for an equal part of the time of all attempts.
 const COLUMNS: usize = 64;
 
-/// Returns a line per kind of task, and a line with marks where attempts failed. A column stands for a
-/// part of the time, and shows the number of attempts that ran in it:
+/// Returns a head, a line for each kind of task that ran and, if attempts failed, a line with marks where
+/// they did. A column stands for an equal part of the time, and shows the number of attempts that ran in
+/// it, as here with 16 of the [`COLUMNS`] columns:
 ///
 /// ```text
 /// attempts that ran, from 0.00 to 1.20 s; a column is 0.075 s:
@@ -16,7 +17,7 @@ const COLUMNS: usize = 64;
 ///   reduces ..........111111
 /// ```
 ///
-/// `+` stands for ten and more. Empty without attempts.
+/// `+` stands for ten or more. Without attempts, returns no lines.
 pub(super) fn timeline(attempts: &[JobAttempt]) -> Vec<String> {
     let times = |time_s: fn(&JobAttempt) -> f64| attempts.iter().map(time_s);
     let begins_s = times(|attempt| attempt.record.started_s).fold(f64::INFINITY, f64::min);

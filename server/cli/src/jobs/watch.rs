@@ -49,7 +49,7 @@ pub(super) fn run(args: Args) -> Result<()> {
 }
 
 /// Starts jobs, waits for the ends of all, and prints their reports. `start` returns `None` for a job that
-/// needs no run. If one fails, the others go on. A signal cancels them.
+/// needs no run. If a job fails, the others go on. A signal cancels all of them.
 ///
 /// # Errors
 /// The last error, which becomes the exit code; the errors before it are printed to stderr.

@@ -31,7 +31,7 @@ const HADOOP_BUCKETS: [&str; 2] = ["s3a://", "s3n://"];
 pub(super) enum Input {
     /// Parquet files.
     Files(Vec<PathBuf>),
-    /// The folder or the metadata file of an Iceberg table, and a tag.
+    /// The folder or the metadata file of an Iceberg table, and the tag or branch that the user named.
     Table { path: PathBuf, tag: Option<String> },
     /// A URL of S3. Only a look into the bucket shows whether it names a file, a folder or a table.
     Bucket {
@@ -41,7 +41,8 @@ pub(super) enum Input {
     },
 }
 
-/// Returns the inputs that the paths of the command line name; `None` if the paths are text.
+/// Returns the inputs that the paths of the command line name; `None` if no path names Parquet files or an
+/// Iceberg table.
 ///
 /// # Errors
 /// If some paths are text and others are not, if one does not exist, or if an option does not fit the kind of
@@ -90,12 +91,12 @@ pub(super) fn inputs(args: &Args) -> Result<Option<Vec<Input>>> {
     Ok(Some(inputs))
 }
 
-/// Sets the tag (the name of an Iceberg snapshot) that the option `--tag` names, if it is used, on
-/// all inputs.
+/// Sets the tag of all inputs to `option`, the value of `--tag`: the name of a tag or branch of an Iceberg
+/// table. `None` changes nothing.
 ///
 /// # Errors
-/// If the option is used, but the path of an input has a tag already, or an input is a Parquet
-/// file, which has no tags.
+/// If `--tag` is given, but a path has a tag already (`PATH@TAG`), or an input is a Parquet file, which
+/// has no tags.
 fn set_tag(inputs: &mut [Input], option: Option<&str>) -> Result<(), CliError> {
     let Some(option) = option else {
         return Ok(());

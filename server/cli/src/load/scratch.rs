@@ -14,8 +14,8 @@ pub(super) struct Scratch {
     // Dropped before the directories around it.
     scratch: Option<ScratchDir>,
     data: PathBuf,
-    /// True if this load created the directory of the database. The drop then removes it again if it is
-    /// empty.
+    /// True if this load created the directory of the database. Dropping the scratch folder then removes the
+    /// directory, too, if it is empty.
     is_data_new: bool,
 }
 

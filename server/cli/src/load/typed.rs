@@ -23,8 +23,8 @@ use crate::interrupt;
 /// The number of rows between two updates of the progress, each with a check whether the load was cancelled.
 const REPORT_EVERY_ROWS: u64 = 1024;
 
-/// Loads the rows of all inputs by one commit. Inputs and table are checked before the first row is read,
-/// so that what cannot be loaded fails at once.
+/// Loads the rows of all inputs by one commit. Checks the inputs, the columns and the table first, because
+/// reading the rows may take long.
 pub(super) fn load<'i>(args: &Args, inputs: &'i [Input]) -> Result<()> {
     let start = Instant::now();
     let mut buckets = BTreeMap::new();
@@ -104,8 +104,10 @@ fn open<'b, 'n>(
     }
 }
 
-/// Chooses the columns to load: those of the command line, or else all. In the second case, all sources
-/// must have the same columns.
+/// Returns the columns to load: `chosen`, those of the command line, or all columns if `chosen` is empty.
+///
+/// # Errors
+/// When a source lacks a chosen column. If all columns are loaded, when the sources have different columns.
 fn columns(chosen: &[String], sources: &[Source]) -> Result<Vec<String>, CliError> {
     let all = sources.first().map(Source::columns).unwrap_or_default();
     let columns = if chosen.is_empty() { all } else { chosen };
@@ -129,7 +131,7 @@ fn columns(chosen: &[String], sources: &[Source]) -> Result<Vec<String>, CliErro
     Ok(columns.to_vec())
 }
 
-/// Reads all rows of the sources.
+/// Reads all rows of the sources into `load`. Fails if the load is cancelled.
 fn read(sources: &[Source], load: &mut CqlLoad, watch: &Watch) -> Result<()> {
     let columns = load.columns().to_vec();
     let mut bytes_read = 0;

@@ -28,7 +28,7 @@ impl Watch {
         }
     }
 
-    /// Shows that the rows are being put in place, when the load can no longer be interrupted.
+    /// Shows that the rows are being put in place. From then on the load cannot be cancelled.
     pub(super) fn finishing(&self) {
         self.bar.set_message("making them part of the table");
     }

@@ -23,8 +23,8 @@ A lost version may be a deletion, an operand of a counter or a list, or the head
 older values of these keys may show, or none, and rows behind them that the header deleted. Snapshots
 lose the same. Indexes of the table may lack entries or have too many: drop and create them afterwards.";
 
-/// Printed if the record of a table's schema may be lost. The report does not contain whether CQL created the
-/// table.
+/// Printed if the record of a table's schema may be lost. The text begins with a condition, because the
+/// report does not contain whether CQL created the table.
 const SCHEMA_LOST: &str = "\
 If CQL created the table, the lost keys may include the record of its schema. A server that runs now and
 serves the table writes it again. Without one, the table is out of service at the next start, or has an older
@@ -35,8 +35,8 @@ const SYSTEM_LOST: &str = "\
 A server that runs now writes lost records of the keyspaces and roles that it serves again. Without one, they
 are gone or older at the next start: take the files from a backup.";
 
-/// Lists what a table has lost in its damaged files. If the list has the token `accepted`, has the files
-/// rewritten.
+/// Lists what a table has lost in its damaged files. Rewrites these files if `accepted` is the token of that
+/// list.
 ///
 /// # Errors
 /// When a file is still damaged at the end: its loss is not accepted, or it could not be rewritten.
@@ -178,7 +178,7 @@ fn tell_file(printer: &mut Printer, file: &FileLoss, is_accepted: bool) -> Resul
     Ok(())
 }
 
-/// Returns the report as JSON, with keys as text, or as hexadecimal digits.
+/// Returns the report as JSON, with keys as text, or as hexadecimal digits if they are not UTF-8.
 fn json(report: &LossReport) -> Result<Value> {
     let mut value = serde_json::to_value(report).context("cannot encode the report")?;
     let files = value["files"].as_array_mut().into_iter().flatten();

@@ -82,7 +82,7 @@ pub(super) struct Common {
     pub(super) json: bool,
 }
 
-/// Parses `30s` or `1h 5m`, which must not be zero.
+/// Parses a completion time goal, such as `30s` or `1h 5m`. Refuses zero and negative times.
 pub(crate) fn goal(text: &str) -> Result<Duration, String> {
     match humantime::parse_duration(text.trim_start_matches('-')) {
         Err(_) => Err("expected a time, as in 30s or 5m".to_string()),

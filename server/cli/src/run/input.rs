@@ -61,7 +61,7 @@ pub(super) struct InputArgs {
     columns: Vec<String>,
 }
 
-/// The columns of a CQL table to read, for an application without columns of its own.
+/// The columns of a CQL table to read, for an application that reads the value of a row as a whole.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub(super) struct ColumnsArg {
     /// The columns of a CQL table that make up the value of a row [default: all but the primary key].
@@ -77,7 +77,7 @@ pub(super) struct Place {
     /// Read a table.
     #[arg(long, value_name = "KEYSPACE.TABLE")]
     pub(super) table: Option<TableName>,
-    /// Read lines of text from files, and of all files in directories, plain or
+    /// Read lines of text from files, and from all files in directories, plain or
     /// compressed by gzip.
     #[arg(long, value_name = "PATH", num_args = 1..)]
     pub(super) text: Vec<PathBuf>,
@@ -130,8 +130,9 @@ impl InputArgs {
         }
     }
 
-    /// Returns the arguments of a second input at `place`. The range of keys and the format of the files
-    /// apply to the first input only.
+    /// Returns the arguments of a second input at `place`: those of this one, without the options that
+    /// are for the first input only (`--range`, `--prefix`, `--names`, `--no-header`, `--delimiter`,
+    /// `--columns`) and without those that do not fit the kind of input at `place`.
     pub(super) fn at(&self, place: Place) -> Self {
         let is_csv = match place.table {
             Some(_) => self.values == ValueKind::Csv,

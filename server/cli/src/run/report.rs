@@ -28,7 +28,7 @@ impl Report<'_> {
     /// Prints the report on stdout, or on stderr if the rows of the job are on stdout.
     ///
     /// # Errors
-    /// When the job failed or was late: the error becomes the exit code.
+    /// When the job failed, was cancelled or ended after its goal: the error becomes the exit code.
     pub(crate) fn print(&self) -> Result<()> {
         let report = &self.end()?.report;
         let output = self.output();
@@ -76,8 +76,8 @@ impl Report<'_> {
         inputs.flat_map(|input| &input.skipped).collect()
     }
 
-    /// Returns what the job reports about its output, apart from rows: how much of each table a publication
-    /// wrote.
+    /// Returns the lines of a publication about its output, such as how much of each table it wrote; empty
+    /// for other jobs.
     fn notes(&self) -> &[String] {
         self.job.end.as_ref().map_or(&[], |end| &end.notes)
     }
@@ -183,7 +183,7 @@ impl Report<'_> {
     }
 }
 
-/// Prints that a job succeeded in an earlier process. Nothing else about that job is known.
+/// Prints that a job succeeded in an earlier process, which left no report.
 pub(crate) fn print_done(record: &JobRecord, request: &JobRequest, json: bool) -> Result<()> {
     let (name, output) = (&record.application, request.output.to.to_string());
     let text = if json {
@@ -220,7 +220,7 @@ pub(super) fn goal_text(goal_s: f64) -> String {
     humantime::format_duration(Duration::from_secs_f64(goal_s)).to_string()
 }
 
-/// Formats the goal of a job, if it has one. The request may be one that this build cannot read.
+/// Formats the goal of a job, if it has one, also if this build cannot read the rest of the request.
 pub(crate) fn goal_of(job: &JobRecord) -> Option<String> {
     let goal = Duration::try_from_secs_f64(job.request["goal_s"].as_f64()?);
     Some(humantime::format_duration(goal.ok()?).to_string())

@@ -10,8 +10,8 @@ use ebb_jobs::request::{JobRequest, OutputPlace};
 use ebb_jobs::{SPILLS, ScratchDir};
 
 /// The temporary file for rows that a server computes and this command prints, in a hidden folder of its own.
-/// Dropping the spool removes the folder and the file. If the command is killed, the next job of the database
-/// that spills removes them.
+/// Dropping the spool removes the folder and the file. If the command is killed, the next job or load that
+/// makes such a folder in the database's directory removes them.
 pub(super) struct Spool {
     file: PathBuf,
     _folder: ScratchDir,

@@ -15,7 +15,7 @@ use crate::runner::FollowedJob;
 /// true.
 ///
 /// # Errors
-/// See [`FollowedJob::look`].
+/// Those of [`FollowedJob::look`] and [`FollowedJob::cancel`].
 pub(crate) fn watch(job: &FollowedJob<'_>, cancelled: &AtomicBool) -> Result<JobView> {
     let mut bars: Option<Bars> = None;
     let mut is_announced = false;

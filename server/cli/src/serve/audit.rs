@@ -81,7 +81,7 @@ pub(super) fn of_writes(tables: AuditedTables, log: Arc<AuditLog>) -> WriteAudit
     })
 }
 
-/// Returns the entry of a login as `user`, or as a client that gave no name.
+/// Returns the entry of a login from `address`. `user` is the name that the client gave, if any.
 pub(super) fn login(address: SocketAddr, user: Option<&str>) -> Entry {
     Entry {
         kind: EntryKind::Login,

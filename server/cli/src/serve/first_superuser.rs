@@ -16,10 +16,12 @@ use super::log_levels::CQL;
 /// The name of the file with the password, in the directory of the database.
 const FILE: &str = "superuser-password";
 
-/// Creates a superuser if there is none that could log in, and logs the path of the file with its password.
+/// Creates the superuser [`FIRST_SUPERUSER`] if there is none that could log in, and logs the path of the
+/// file with its password. Creates none if an unreadable record may be that of this role.
 ///
 /// # Errors
-/// When the file or the audit log cannot be written, or the role cannot be created.
+/// When the file or the audit log cannot be written, or the role cannot be created, such as because there is
+/// one of that name.
 pub(super) fn ensure(catalog: &Catalog, data: &Path, audit: &Arc<AuditLog>) -> Result<()> {
     let mut begun = None;
     let kept = first_superuser(catalog.roles(), |password| {

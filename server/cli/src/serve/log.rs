@@ -52,7 +52,8 @@ impl DroppedLines {
     }
 }
 
-/// Starts the log. May be called once in a process.
+/// Starts the log. If `format` is `None`, the lines are for people if stderr is a terminal, otherwise JSON.
+/// May be called once in a process.
 pub(super) fn begin(levels: &LogLevels, format: Option<LogFormat>) -> Log {
     let is_terminal = stderr().is_terminal();
     let format = format.unwrap_or(if is_terminal {

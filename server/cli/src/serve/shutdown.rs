@@ -40,8 +40,8 @@ impl Grace {
     }
 }
 
-/// Stops the servers and the jobs, and closes the database. Returns after `grace` at the latest, but for the
-/// sync of the log; threads that still run then are left behind.
+/// Stops the servers and the jobs, and closes the database. Returns after `grace` at the latest, unless the
+/// sync of the log takes longer. Threads that still run at the return are left behind.
 ///
 /// `failed_write` has the cause if the server ends because a failed write has stopped all writes of the
 /// store.

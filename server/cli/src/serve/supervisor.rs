@@ -56,8 +56,9 @@ impl Supervised {
     }
 }
 
-/// Returns whether systemd, or another supervisor with its protocol, started this process. A unit with
-/// `Type=simple` has no socket for notifications. Child processes inherit [`EXEC_PID`], but have other ids.
+/// Returns whether systemd, or another supervisor with its protocol, started this process: [`EXEC_PID`] is
+/// the id of the process, or there is a socket for notifications. A unit with `Type=simple` has no such
+/// socket. Child processes inherit the variable [`EXEC_PID`], but have other ids.
 pub(super) fn is_present() -> bool {
     let started = env::var(EXEC_PID).is_ok_and(|id| id == process::id().to_string());
     started || env::var_os(NOTIFY_SOCKET).is_some()

@@ -50,7 +50,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "N", default_value_t = 20,
           value_parser = clap::value_parser!(u32).range(1..=1000))]
     jobs: u32,
-    /// Machines of the random jobs.
+    /// Number of machines that the random jobs run on.
     #[arg(long, value_name = "N", default_value_t = 50,
           value_parser = clap::value_parser!(u32).range(1..=10_000))]
     machines: u32,

@@ -22,7 +22,6 @@ pub(super) fn simulate(scenario: &Scenario) -> Result<StudyResult> {
     result
 }
 
-/// Writes JSON into a file.
 pub(super) fn write_json(result: &StudyResult, path: &Path) -> Result<()> {
     let json = serde_json::to_string(result)?;
     std::fs::write(path, json + "\n").with_context(|| format!("cannot write {}", path.display()))

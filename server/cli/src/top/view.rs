@@ -39,8 +39,8 @@ pub(super) fn draw(frame: &mut Frame<'_>, model: &Model) {
     frame.render_widget(Paragraph::new(model.footer()).dim(), foot);
 }
 
-/// Returns the number of lines for a table of `rows` rows with its border and head; 0 if it has no
-/// rows.
+/// Returns the number of lines for a table of `rows` rows with its border and head, at most
+/// `lines_max`; 0 if it has no rows.
 fn table_lines(rows: usize, lines_max: u16) -> u16 {
     if rows == 0 {
         return 0;
@@ -181,8 +181,8 @@ fn maintenance_row(job: &JobView) -> Row<'static> {
     ])
 }
 
-/// Returns why the chosen job makes little progress. If no job is chosen, or the chosen one makes enough
-/// progress, returns the reason of the first job that makes little.
+/// Returns why the chosen job makes little progress. If no job is chosen, or no such reason is known for the
+/// chosen one, returns the reason of the first job that has one; `None` if none has.
 fn waits(model: &Model) -> Option<String> {
     let waits = |job: &JobView| Some(format!("{} waits: {}", job.record.id, job.waits()?));
     let chosen = model.chosen_of(&model.jobs);

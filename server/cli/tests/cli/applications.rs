@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 
 use crate::place::{Done, Place, UNPACED, output};
 
-/// A CSV file of trips: city, fare, and a text with commas.
+/// A directory with files of trips, in CSV and in JSON, and the rows of these files: city, fare, and a text
+/// with commas.
 struct Trips {
     place: Place,
     rows: Vec<(String, i64, String)>,

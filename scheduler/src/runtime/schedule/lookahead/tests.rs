@@ -31,7 +31,8 @@ fn job(maps: u32, map_cpu_s: f64) -> HypotheticalJob {
     }
 }
 
-/// Returns the predicted ends of the jobs, in seconds from now.
+/// Returns the predicted ends of the jobs, in seconds from now, by id, if all jobs together always
+/// have `hundredths` of a core.
 fn ends(situation: &Situation, hundredths: f64) -> Vec<f64> {
     let expected = Availability::constant(hundredths).unwrap();
     let finishes = situation.finishes(&expected).into_iter();

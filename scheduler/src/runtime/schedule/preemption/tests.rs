@@ -44,7 +44,7 @@ fn space(attempts_max: u32) -> Space {
     }
 }
 
-/// Returns the job and the task of each preempted attempt.
+/// Returns the job and the task of each preempted attempt, in the order of preemption.
 fn given_up(space: Space, holders: &[Holder]) -> Vec<(u64, u32)> {
     let ids = preempt(space, holders).into_iter();
     ids.map(|(task, _)| (task.job.0, task.index)).collect()
@@ -239,7 +239,8 @@ struct Run {
     started_s: f64,
     /// The number of cycles with a share that remain until the attempt's end.
     left: u32,
-    /// The number of cycles until the attempt ends because it was stopped; `None` if it was not.
+    /// The number of cycles until the attempt notices that it was stopped; `None` if it was not
+    /// stopped.
     stops_in: Option<u32>,
 }
 
@@ -284,8 +285,8 @@ const CYCLES_MAX: u32 = 6;
 const STOPPING_MAX: u32 = 3;
 
 /// Jobs arrive at random, and those with the earliest goals have a share: a job that arrives later
-/// may take it from another. The job with the earliest goal of all keeps its share, so it must come
-/// to its end, then the next one.
+/// may take it from another. Once no more jobs arrive, the one with the earliest goal keeps its
+/// share until it ends; then the next one does. So all jobs must end.
 #[test]
 fn all_jobs_end_under_a_policy_that_leaves_some_job_its_share() {
     let test = "all_jobs_end_under_a_policy_that_leaves_some_job_its_share";

@@ -33,9 +33,9 @@ impl Tracker {
         self.follows.iter().copied()
     }
 
-    /// Records the end of another job, with the reason of a failure. Once all jobs that this one
-    /// follows have succeeded, its input is split; when one has failed or was cancelled, this job
-    /// fails too. Returns whether either happened.
+    /// Records the end of another job; `failure_reason` is `None` if that job succeeded. Once all
+    /// jobs that this one follows have succeeded, its input is split; when one has failed or was
+    /// cancelled, this job fails too. Returns whether either happened.
     pub fn other_ended(&mut self, other: JobId, failure_reason: Option<&str>) -> bool {
         if self.stage != Stage::Following || !self.follows.remove(&other) {
             return false;
@@ -50,8 +50,9 @@ impl Tracker {
         true
     }
 
-    /// Records the result of the split: the number of maps and the estimates of their length, or an
-    /// error.
+    /// Records the result of the split: the number of maps and the estimated CPU time of a task, or
+    /// an error. An error makes the job fail. Has no effect if the job was stopped during the
+    /// split.
     pub fn split_done(&mut self, split: Result<(u32, JobProfile), &TaskError>) {
         self.is_splitting = false;
         match split {

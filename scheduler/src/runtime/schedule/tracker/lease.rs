@@ -20,8 +20,9 @@ pub(super) struct Lease {
     cpu_s: f64,
     /// The time for which the lease keeps its share without a thread, in seconds.
     grace_s: f64,
-    /// Start of the first control cycle since a thread was in the lease, in seconds of the runtime's
-    /// time; `None` if no cycle has started since.
+    /// The start of the first of the consecutive control cycles that found no thread in the lease,
+    /// in seconds of the runtime's time; `None` if a thread has been in the lease since the last
+    /// cycle started, or if none has started.
     idle_since_s: Option<f64>,
     /// True if the lease needs a share in this cycle.
     is_in_use: bool,
@@ -58,8 +59,9 @@ impl Tracker {
         self.lease.is_some()
     }
 
-    /// Adds a thread to the lease. Returns `None` if the lease was cancelled, or the job is no
-    /// lease.
+    /// Adds a thread to the lease. Returns the task that stands for the thread, the attempt's
+    /// number and its state; `None` if the lease was stopped or released, or if this is a job and
+    /// no lease.
     pub fn enter(&mut self, now_s: f64) -> Option<(TaskId, u32, Arc<AttemptState>)> {
         let lease = self.lease.as_mut()?;
         if self.stage != Stage::Tasks {
@@ -90,7 +92,7 @@ impl Tracker {
 
     /// Returns the lease as a job for the policy: one running task for each thread, at least one,
     /// each with an equal part of the work and of the CPU time used. `None` if the lease was
-    /// stopped, or no thread was in it lately.
+    /// stopped or released, or if no thread was in it during the grace period.
     pub(super) fn live_lease(&self, lease: &Lease) -> Option<LiveJob> {
         let threads = self.maps.running().max(1);
         let used_s = self.maps.used_cpu_s();

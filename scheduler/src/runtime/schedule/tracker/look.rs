@@ -18,7 +18,7 @@ impl Tracker {
         self.invalid_input
     }
 
-    /// Returns the error of a job that has failed or is about to.
+    /// Returns the error of a job that has failed or is about to; `None` for any other job.
     pub fn cause(&self) -> Option<&str> {
         match &self.outcome {
             Some(Outcome::Failed { cause }) => Some(cause),

@@ -142,8 +142,8 @@ fn an_attempt_without_a_step_is_given_up_and_its_late_result_has_no_effect() {
     assert!(matches!(tracker.claim(false, 23.0), Some(Work::Commit)));
 }
 
-/// Regression: each pause began the count anew. A server may pause its jobs every ten seconds, so a
-/// hanging attempt was never given up.
+/// Regression: each pause of the job restarted the count of the seconds without progress. A server
+/// may pause its jobs every ten seconds, so a hanging attempt was never given up.
 #[test]
 fn an_attempt_that_hangs_is_given_up_although_its_job_pauses_again_and_again() {
     let mut tracker = tracker(1, 0);
@@ -403,8 +403,8 @@ fn on_the_floor_an_attempt_in_the_idle_class_that_samples_the_keys_is_stopped() 
     assert_eq!(tracker.counters().attempts_failed, 0);
 }
 
-/// Regression: such an attempt was stopped only as long as it was the only one at its task. A second
-/// one on the floor waited for its sample.
+/// Regression: an attempt in the idle class that sampled the keys was stopped only while it was the
+/// only one at its task. A second one, on the floor, waited for its sample.
 #[test]
 fn on_the_floor_a_sampler_in_the_idle_class_is_stopped_beside_a_second_attempt_at_its_task() {
     let mut tracker = tracker(1, 0);
@@ -417,7 +417,8 @@ fn on_the_floor_a_sampler_in_the_idle_class_is_stopped_beside_a_second_attempt_a
     assert!(sampler.attempt_state.is_stopped() && !second.attempt_state.is_stopped());
 }
 
-/// Regression: the attempt that waited for the sample was stopped, too, so the task had none left.
+/// Regression: of two attempts at a task, the one that waited for the other's sample was stopped,
+/// too, so the task had none left.
 #[test]
 fn of_two_attempts_in_the_idle_class_only_the_one_that_samples_is_stopped() {
     let mut tracker = tracker(1, 0);
@@ -593,7 +594,8 @@ impl World {
         })
     }
 
-    /// Requests the permission to finish for an attempt that is done with its records.
+    /// Requests the permission to finish for an attempt that is done with its records. Ends the
+    /// attempt if the tracker refuses.
     fn request_finish(&mut self, held: HeldAttempt) {
         if self.tracker.may_finish(held.task, held.attempt) {
             self.finishing.push(held);

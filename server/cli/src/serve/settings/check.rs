@@ -14,11 +14,11 @@ const REQUEST_BYTES_MOST: u64 = 256 << 20;
 /// The greatest value of the setting `analytics-floor`, far above the cores of any machine.
 const FLOOR_CORES_MOST: f64 = 1024.0;
 
-/// The least memory with which a server still works well.
+/// The least value of the setting `memory`: a server still works well with it.
 const MEMORY_BYTES_LEAST: u64 = 16 << 20;
-/// The least memory for memtables with which a server still works well.
+/// The least value of the setting `memtables-bytes`: a server still works well with it.
 const MEMTABLES_BYTES_LEAST: u64 = 4 << 20;
-/// The shortest log with which a server still works well.
+/// The least value of the setting `wal-bytes-max`: a server still works well with it.
 const WAL_BYTES_LEAST: u64 = 4 << 20;
 
 impl Settings {
@@ -26,8 +26,8 @@ impl Settings {
     /// value (`None`) a setting has its default or no bound, so only values that were given are rejected.
     ///
     /// # Errors
-    /// When a value or several together make no sense, or the settings would let clients of other machines in
-    /// without authentication although `insecure` is not set.
+    /// When a value or several together make no sense. Also when `insecure` is not set, and clients of other
+    /// machines would need no password, or HTTP would carry tokens to other machines in the clear.
     pub(crate) fn check(&self) -> Result<(), CliError> {
         let refused = |text: String| Err(CliError::Usage(text));
         if self.is_open_to_others() && !self.insecure {

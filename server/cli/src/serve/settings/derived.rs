@@ -19,7 +19,8 @@ impl Settings {
         self.http.is_some_and(|http| !http.ip().is_loopback())
     }
 
-    /// Divides the memory of the server, on a machine with `machine_bytes`, if that is known.
+    /// Divides the memory of the server among its uses. `machine_bytes` is the memory of the machine, if it
+    /// is known: the default of the setting `memory` follows from it.
     pub(in crate::serve) fn memory_limits(&self, machine_bytes: Option<u64>) -> MemoryLimits {
         let memtables_bytes = self.memtables_bytes.map_or(0, |bytes| bytes.as_u64());
         let all_bytes = match self.memory {
