@@ -49,9 +49,10 @@ struct Steps {
 /// negative, no capacity is left.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct SineDay {
-    /// Mean amount left to analytics, in hundredths of a core.
+    /// Mean of the cosine, before negative values count as 0, in hundredths of a core; not
+    /// negative.
     pub mean_hundredths: f64,
-    /// Largest deviation from the mean, in hundredths of a core; not negative.
+    /// Amplitude of the cosine, in hundredths of a core; not negative.
     pub amplitude_hundredths: f64,
     /// Time of a peak of the transactional load, in seconds.
     pub peak_at_s: f64,
@@ -130,8 +131,8 @@ impl Availability {
     /// 18 h.
     ///
     /// # Errors
-    /// When a number is not finite, mean or amplitude is negative, or the day
-    /// has no length.
+    /// When a number is not finite, mean or amplitude is negative, or the length of the day is not
+    /// positive.
     pub fn sine_day(day: SineDay) -> Result<Self, AvailabilityError> {
         not_negative("mean", day.mean_hundredths)?;
         not_negative("amplitude", day.amplitude_hundredths)?;
@@ -208,7 +209,7 @@ impl Availability {
     }
 
     /// Returns the integral, from `a_s` to `b_s`, of the capacity left to analytics, in hundredths
-    /// of a core times seconds; exact up to rounding. Zero when the interval is empty.
+    /// of a core times seconds; exact up to rounding. 0 if `b_s` is not after `a_s`.
     #[must_use]
     pub fn integral(&self, a_s: f64, b_s: f64) -> f64 {
         if b_s <= a_s {
@@ -225,7 +226,7 @@ impl Availability {
     }
 
     /// Returns the mean capacity left to analytics from `a_s` to `b_s`, in hundredths of a core;
-    /// the capacity at `a_s` when the interval is empty.
+    /// the capacity at `a_s` if `b_s` is not after `a_s`.
     #[must_use]
     pub fn mean(&self, a_s: f64, b_s: f64) -> f64 {
         if b_s <= a_s {

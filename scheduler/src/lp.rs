@@ -37,8 +37,8 @@ pub struct LinearProgramme {
     at_most: Rows,
 }
 
-/// Constraints (rows) of the form `sum of coefficient * variable`, compared with a bound for each
-/// row, in the layout from which the solver's sparse matrix is built.
+/// Constraints (rows): each compares a sum of `coefficient * variable` with a bound. The solver's
+/// sparse matrix is built from the entries, one for each term.
 #[derive(Clone, Debug, Default)]
 struct Rows {
     /// Row of each term. `variables` and `coefficients` hold the term's other parts at the
@@ -99,8 +99,8 @@ pub enum LpError {
     /// The objective has no lower bound.
     #[error("the linear programme is unbounded")]
     Unbounded,
-    /// The solver gave up, because the coefficients and bounds of the constraints differ too much
-    /// in magnitude, or one of them is not finite.
+    /// The solver gave up, because costs, coefficients and bounds differ too much in magnitude, or
+    /// one of them is not finite.
     #[error("the linear programme could not be solved: its numbers differ too much in size")]
     Numerical,
 }

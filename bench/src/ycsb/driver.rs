@@ -174,8 +174,9 @@ impl Driver {
     }
 
     /// Opens a window that ends when the watch is dropped. Writes in a window are reported
-    /// separately. Only one window is open at a time: a second one ends the first. The report
-    /// groups windows by `kind`.
+    /// separately; the report groups windows by `kind`. Only one window is open at a time: opening
+    /// a second one ends the first. The drop of any watch ends the open window, so drop the first
+    /// watch before the second window opens.
     pub fn watch(&self, kind: &'static str) -> Watch {
         self.shared.board.open(kind)
     }
@@ -218,7 +219,8 @@ impl Driver {
         Ok(report)
     }
 
-    /// Counts the operations that were due before the end and that no thread took.
+    /// Counts in `report` the operations that were due before the end and that no thread took.
+    /// `leaves_out` has, for each section, the pauses whose operations the section leaves out.
     fn count_unserved(&self, ended: Instant, leaves_out: &[Option<&Pauses>], report: &mut Report) {
         let options = &self.shared.options;
         let Some(agenda) = &self.shared.agenda else {

@@ -28,7 +28,7 @@ impl Inserts {
         }
     }
 
-    /// Returns the number of the next record to write.
+    /// Reserves and returns the number of the next record to write.
     pub fn reserve(&self) -> u64 {
         self.next.fetch_add(1, Ordering::Relaxed)
     }

@@ -42,17 +42,16 @@ pub struct LoadReport {
     pub records: u64,
     /// Duration of the load, in seconds.
     pub elapsed_s: f64,
-    /// Records per second.
     pub records_per_s: f64,
     /// Keys and values, uncompressed, in megabytes (10^6 bytes) per second.
     pub mb_per_s: f64,
 }
 
-/// Writes the records of `numbers`, in that order. Threads call `progress` with the number of
-/// records written so far by all of them.
+/// Writes the records of `numbers`; the threads take batches of them in ascending order. Threads
+/// call `progress` with the number of records written so far by all of them.
 ///
 /// # Errors
-/// The first error of the store; other threads end after their batch.
+/// An error of the store; other threads end after their batch.
 pub fn load(
     db: &Db,
     table: &Table,

@@ -32,8 +32,8 @@ pub struct RunOptions {
     /// Length of the values written, in bytes, at least
     /// [`VALUE_BYTES_MIN`]. Default: 1024.
     pub value_bytes: usize,
-    /// Seed of the operations and records. Each thread draws the same ones in each run with the
-    /// same seed.
+    /// Seed of the random choices of operations and records. A thread draws the same random numbers
+    /// in each run with the same seed.
     pub seed: u64,
     /// An open loop's thread wakes up this long before an operation is due, and then spins until
     /// the operation is due. Default: 30 us, about the delay of a wake-up on an idle machine. Zero
@@ -48,15 +48,16 @@ pub struct RunOptions {
     pub latency_from: LatencyFrom,
     /// Length of the intervals of the timeline. Default: 100 ms.
     pub interval: Duration,
-    /// The ends of the sections, parts of an open loop's run that are reported separately,
-    /// ascending, from the start of the run on. Default: none.
+    /// The ends of the sections (parts of an open loop's run that are reported separately) as times
+    /// since the start of the run, ascending. Operations that are due after the last end are in no
+    /// section. Default: none.
     pub section_ends: Vec<Duration>,
     /// Whether sections leave out operations of an open loop that were due while the machine
-    /// paused. Requires CAP_SYS_NICE, and has no effect without. The run then keeps 16 bytes of
-    /// memory for each operation until its end. Default: false.
+    /// paused. The run then keeps 16 bytes of memory for each operation until its end. Requires
+    /// CAP_SYS_NICE; without that capability all operations count. Default: false.
     pub leave_out_pauses: bool,
     /// A recorder that also gets the latencies, for a latency guard, which limits analytics beside
-    /// the load. They count from the moment that `latency_from` selects. Default: none.
+    /// the load. Each latency counts from the moment that `latency_from` selects. Default: none.
     pub latencies: Option<Latencies>,
 }
 

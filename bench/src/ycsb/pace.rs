@@ -14,11 +14,13 @@ pub type RateSchedule = Arc<dyn Fn(f64) -> f64 + Send + Sync>;
 /// The moments at which operations start.
 #[derive(Clone, Default)]
 pub enum Pace {
-    /// A closed loop: an operation starts at the end of the previous one of the same thread.
+    /// A closed loop: an operation starts at the end of the previous one of the same thread or, for
+    /// a client of a server, of the same stream of a connection.
     #[default]
     Closed,
-    /// An open loop: operations start evenly spaced at the rate of a schedule. Any free thread
-    /// takes an operation that is due.
+    /// An open loop: operations are due evenly spaced, at the rate of a schedule. In a run on a
+    /// database in this process, any free thread takes an operation that is due; a client of a
+    /// server divides the rate among its threads.
     Open(RateSchedule),
 }
 
@@ -78,7 +80,8 @@ impl fmt::Debug for Arrivals {
 }
 
 impl Arrivals {
-    /// Creates the moments at which `burst` operations (at least 1) are due together.
+    /// Creates the moments at which `burst` operations (at least 1) are due together: the first one
+    /// at once, if the rate is positive.
     pub(super) fn new(rate: RateSchedule, burst: u32) -> Self {
         Self {
             rate,

@@ -116,8 +116,8 @@ fn is_granted() -> io::Result<bool> {
     Ok(tried.join().unwrap_or(false))
 }
 
-/// Puts the calling thread into the real-time class, before all ordinary threads. Returns whether
-/// the system granted it.
+/// Puts the calling thread into the real-time class, at the highest priority: it runs before all
+/// ordinary threads. Returns whether the system granted it.
 pub(crate) fn enter_real_time_class() -> bool {
     let policy = ThreadSchedulePolicy::Realtime(RealtimeThreadSchedulePolicy::Fifo);
     let thread = thread_native_id();
@@ -167,8 +167,8 @@ fn kernel_threads() -> &'static [KernelThread] {
 }
 
 /// Runs the sentinel of one core, a real-time thread that sleeps again and again, until `over`.
-/// Returns the times at which it woke up late, or at which a busy kernel thread ran: the pauses of
-/// the core.
+/// Returns the pauses of the core: the spans of time after which it woke up late, or in which a
+/// busy kernel thread ran.
 fn stand(core: usize, kernel_threads: &[KernelThread], over: &AtomicBool) -> Vec<Span> {
     let mut only = CpuSet::new();
     only.set(core);

@@ -27,11 +27,10 @@ pub struct Report {
     pub open_loop: bool,
     /// The number of records in the table at the start.
     pub records: u64,
-    /// The time from the start of the run to the end of its last operation, in seconds.
+    /// The time from the start of the run until its last thread ended, in seconds.
     pub elapsed_s: f64,
     /// The number of operations that were completed.
     pub operations: u64,
-    /// Operations per second.
     pub throughput_ops_per_s: f64,
     /// The number of operations of an open loop that were due before the end and that no thread
     /// took. If there are any, the rate was too high for the store, and the percentiles are too
@@ -43,10 +42,11 @@ pub struct Report {
     pub latencies_all: Latencies,
     /// The latencies of all writing operations together.
     pub latencies_writes: Latencies,
-    /// The number of wrong values: with a damaged stamp, of another record, or read from a snapshot
-    /// although this run wrote them.
+    /// The number of wrong values. A value is wrong if its stamp is damaged, if it belongs to
+    /// another record, or if a read from a snapshot returned it although this run wrote it.
     pub mismatches: u64,
-    /// The number of reads of existing records that found no record.
+    /// The number of reads that found no record, and of scans that did not find their first record,
+    /// although the record exists.
     pub not_found: u64,
     /// The number of records that scans returned.
     pub records_scanned: u64,
@@ -61,7 +61,7 @@ pub struct Report {
     /// Latencies of the writes in the windows that `Driver::watch` opened, by the kind of the
     /// window.
     pub watches: BTreeMap<&'static str, WatchGroup>,
-    /// The intervals of the run.
+    /// The counts and latencies of each interval of the run, in order.
     pub timeline: Vec<Interval>,
     /// The latencies of each section: the operations of an open loop that were due in a part of the
     /// run, as divided by [`RunOptions::section_ends`](super::RunOptions::section_ends). Empty for
@@ -73,7 +73,6 @@ pub struct Report {
 /// The results of one kind of operation.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct OperationReport {
-    /// The rate, in operations per second.
     pub throughput_ops_per_s: f64,
     #[serde(flatten)]
     pub latencies: Latencies,

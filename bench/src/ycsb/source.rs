@@ -65,7 +65,6 @@ pub enum Source {
     Live(Table),
     /// The table in a snapshot.
     Snapshot {
-        /// The table's content in the snapshot.
         table: SnapshotTable,
         /// The sequence number of the last commit that the snapshot contains.
         seq: SeqNo,

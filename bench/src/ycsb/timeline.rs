@@ -33,8 +33,9 @@ pub struct Interval {
     pub p999_us: f64,
     /// The largest latency, in microseconds.
     pub max_us: f64,
-    /// CPU time of the driver's threads, in seconds. Threads publish it at most every 10 ms, so a
-    /// part of it may count in the next interval.
+    /// CPU time of the threads that run the operations, in seconds. The threads of a
+    /// [`Driver`](super::Driver) publish it at most every 10 ms, so a part of it may count in the
+    /// next interval.
     pub cpu_s: f64,
 }
 

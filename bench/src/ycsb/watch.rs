@@ -20,8 +20,7 @@ use serde::Serialize;
 
 use super::latencies::{DIGITS, Latencies, histogram};
 
-/// The time windows around events, whose writes are reported separately. All workers of a run
-/// share them.
+/// The time windows whose writes are reported separately. All workers of a run share them.
 #[derive(Debug)]
 pub(super) struct Board {
     /// The number of opens and closes of windows so far: odd while a window is open.
@@ -38,14 +37,14 @@ pub(super) struct Window {
     closed_s: f64,
 }
 
-/// A time window that is open; it ends when this value is dropped.
+/// A time window that is open. It ends when this value is dropped, or when the next window opens.
 #[derive(Debug)]
 pub struct Watch {
     board: Arc<Board>,
 }
 
-/// The writes (updates, inserts and read-modify-writes) that overlapped the time windows around all
-/// events of one kind, such as the creation of a snapshot.
+/// The writes (updates, inserts and read-modify-writes) that overlapped the time windows of one
+/// kind, such as the windows around the creations of snapshots.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct WatchGroup {
     /// Latencies of the writes of all windows together.
@@ -54,7 +53,7 @@ pub struct WatchGroup {
     pub windows: Vec<WatchReport>,
 }
 
-/// The latencies of the writes in a window around one event, such as the creation of a snapshot.
+/// The latencies of the writes that overlapped one window.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct WatchReport {
     /// The start of the window, in seconds since the start of the run.

@@ -46,7 +46,8 @@ pub(super) struct Shared {
     pub(super) inserts: Inserts,
     pub(super) start: Instant,
     pub(super) agenda: Option<Mutex<Agenda>>,
-    /// The number of operations that were started.
+    /// The number of calls of [`take_one`](Self::take_one): the operations that were started, and
+    /// those that `operations_max` did not allow.
     pub(super) issued: AtomicU64,
     /// The highest version of a value that was written before the run. A snapshot that was taken
     /// before the run must not contain a higher one.
@@ -85,19 +86,19 @@ impl Shared {
         self.ending.load(Ordering::Relaxed) || self.options.stop.load(Ordering::Relaxed)
     }
 
-    /// Returns whether the run should end, or has lasted as long as it may.
+    /// Returns whether the run was stopped, or has lasted as long as it may.
     fn is_over(&self, now: Instant) -> bool {
         let deadline = self.options.duration.map(|time| self.start + time);
         self.is_stopping() || deadline.is_some_and(|deadline| now >= deadline)
     }
 
-    /// Counts one more operation as started. Returns false if the run has no more operations.
+    /// Reserves one more operation of the run. Returns false if none is left.
     fn take_one(&self) -> bool {
         let before = self.issued.fetch_add(1, Ordering::Relaxed);
         self.options.operations_max.is_none_or(|max| before < max)
     }
 
-    /// Waits until `moment`. Returns false if the run should end before that.
+    /// Waits until `moment`. Returns false if the run is stopped before that.
     fn wait_until(&self, moment: Instant) -> bool {
         loop {
             let left = moment.saturating_duration_since(Instant::now());

@@ -32,7 +32,7 @@ pub enum Operation {
     Update,
     /// Writes a new record.
     Insert,
-    /// Reads 1 to 100 records (uniformly) in the order of their keys.
+    /// Reads 1 to 100 consecutive records; all these numbers are equally likely.
     Scan,
     /// Reads a record, then writes a new value for it; one latency for both.
     ReadModifyWrite,
@@ -153,7 +153,6 @@ impl Operation {
     /// All operations; the position is `Operation::index`.
     pub const ALL: [Self; 5] = [Read, Update, Insert, Scan, ReadModifyWrite];
 
-    /// Returns whether the operation writes.
     pub fn writes(self) -> bool {
         matches!(self, Update | Insert | ReadModifyWrite)
     }

@@ -35,10 +35,10 @@ fn trial(json: &Path, figures: &Path) -> Output {
     panic!("other processes left jobs no CPU in {RUNS_MAX} runs");
 }
 
-/// Checks that in each window jobs had task threads of their class, and that the reported fraction
-/// of idle CPU that jobs used is positive if jobs had CPU in every window, and 0 if they had none
-/// in any. They may have none: a window begins once a task has ended, but in a short window other
-/// processes may leave jobs no CPU.
+/// Checks the windows of a contender. In each, jobs had task threads in the scheduling class of the
+/// contender. The reported fraction of idle CPU that jobs used is positive if jobs had CPU in every
+/// window, and 0 if they had none in any. They may have none: a window begins once a task has
+/// ended, but in a short window other processes may leave jobs no CPU.
 fn has_cpu_of_jobs(against: &Value) {
     let classes = match against["name"].as_str().unwrap() {
         "unmanaged" => &["normal priority"][..],

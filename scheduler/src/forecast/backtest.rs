@@ -49,7 +49,8 @@ pub(super) struct Backtest<'a> {
     rows: BTreeMap<usize, Row>,
 }
 
-/// The methods whose mean is the forecast, as positions in the pool, best first.
+/// The methods that are combined, as positions in the pool, best first: the forecast is the mean of
+/// their forecasts.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Choice(pub(super) Vec<usize>);
 
@@ -141,7 +142,7 @@ impl<'a> Backtest<'a> {
     /// Returns, for each past origin (a slot at which a forecast began) of the forecast at `now`,
     /// latest first, the combined forecast from there. It combines the methods that would have been
     /// chosen *at that origin*, or the methods in `choice` if that origin has fewer than `DAYS_MIN`
-    /// past origins of its own.
+    /// past origins of its own. Origins at which none of these methods has a forecast are left out.
     pub(super) fn replay(&mut self, now: usize, choice: &Choice) -> Vec<(usize, Vec<f64>)> {
         let mut forecasts = Vec::new();
         for origin in self.origins(now) {

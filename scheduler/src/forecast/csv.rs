@@ -35,14 +35,13 @@ pub enum CsvProblem {
 
 impl Series {
     /// Reads `time,value` lines in the order of time. A time is a number of seconds, or
-    /// `YYYY-MM-DD HH:MM:SS` in UTC with `T` or a blank in the middle, which becomes
-    /// seconds since 1970. The first line is skipped as a heading if it has two fields and
-    /// the first of them is no time. Blank lines are skipped, and a line without a value is
-    /// a gap.
+    /// `YYYY-MM-DD HH:MM:SS` in UTC with `T` or a blank in the middle, which becomes seconds since 1970.
+    /// The first line is skipped as a heading if it has two fields and the first of them is no
+    /// time. Blank lines are skipped, and so are lines without a value, which leave a gap between
+    /// the lines around them.
     ///
     /// # Errors
-    /// When a line is not of this form, or the numbers make no series; see
-    /// [`Series::from_points`].
+    /// When a line is not of this form, or the numbers make no series; see [`Series::from_points`].
     pub fn parse_csv(text: &str) -> Result<Self, CsvError> {
         let mut points = Vec::new();
         let mut lines = Vec::new();

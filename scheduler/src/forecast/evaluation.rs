@@ -35,7 +35,7 @@ pub struct Evaluation {
     pub ratio: Option<f64>,
     /// The methods that could make every forecast, by their errors, least first.
     pub methods: Vec<MethodScore>,
-    /// Coverage of the forecasts' intervals at some nominal levels.
+    /// Coverage of the forecasts' central intervals at the nominal levels 50%, 80% and 95%.
     pub coverage: Vec<Coverage>,
     /// The slots of all forecasts, one forecast after the other, each in the order of time. With a
     /// horizon of more than a day the forecasts overlap, so a time occurs several times.
@@ -158,8 +158,9 @@ struct Tally {
     total: f64,
     /// Sum of the absolute errors of the combined forecasts.
     loss: f64,
-    /// For each method, by its position in the pool: the method (`None` until its first forecast),
-    /// the sum of its absolute errors, the number of its forecasts, and how often it was chosen.
+    /// For each method, by its position in the pool: the method (`None` only while the entry is
+    /// created), the sum of its absolute errors, the number of its forecasts, and how often it was
+    /// chosen.
     methods: BTreeMap<usize, (Option<Method>, f64, usize, usize)>,
     /// For the interval of each of [`LEVELS`]: the number of measured values inside it, the number
     /// above it, and the sum of its widths.

@@ -20,10 +20,11 @@ const BACKTEST_DAYS_MAX: usize = 3_660;
 /// Parameters of a [`Forecaster`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Options {
-    /// Length of a day in seconds; a whole number of the series' steps, at least
-    /// two. A week is seven.
+    /// Length of a day in seconds: a whole number of the series' steps, at least two and fewer than
+    /// a million. A week is seven days of this length.
     pub day_s: f64,
-    /// Length of the forecast, in seconds; rounded up to a whole step.
+    /// Length of the forecast, in seconds: more than 0, rounded up to a whole step, and at most
+    /// 600,000 steps.
     pub horizon_s: f64,
     /// Number of past days on which the methods are tried; 1 to 3,660.
     pub backtest_days: usize,
@@ -54,7 +55,8 @@ pub enum ForecastError {
         /// The range of valid values.
         expected: &'static str,
     },
-    /// The length of a day is not a multiple of the series' step, or is shorter than two steps.
+    /// The length of a day is not a multiple of the series' step, is shorter than two steps, or has
+    /// a million steps or more.
     #[error(
         "a day of {day_s} s is not a whole number, at least two, of the series' steps of {step_s} s: \
          bring the series to even steps that divide a day"

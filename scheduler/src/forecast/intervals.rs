@@ -13,13 +13,13 @@ const AROUND_DAYS: f64 = 1.0 / 16.0;
 /// the divisor were the forecast alone, errors at loads near zero would be infinite.
 const FLOOR: f64 = 0.1;
 
-/// Largest relative error. The quotient of values of very different size may be infinite.
+/// Largest size of a relative error: the quotient of values of very different size may be infinite.
 const ERROR_MAX: f64 = 1e100;
 
-/// Relative errors of past forecasts.
+/// The errors of past forecasts, each divided by the forecast plus `floor`.
 pub(super) struct Errors {
-    /// For each past day, the relative error in each slot of the horizon; NaN where nothing was
-    /// measured.
+    /// For each past forecast, the relative error in each slot of the horizon; NaN where nothing
+    /// was measured.
     relative: Vec<Vec<f64>>,
     floor: f64,
     around: usize,
@@ -53,12 +53,12 @@ impl Errors {
         }
     }
 
-    /// Returns the percentiles 1 to 99 of the load in slot `ahead` of the horizon, whose point
-    /// forecast is `forecast`: the forecast plus quantiles of the past errors at about this time
-    /// of day. The q-quantile of n sorted errors is the one at position (n + 1) q, interpolated
-    /// between neighbours. A new error is then equally likely to fall between any two neighbours
-    /// (split conformal prediction). Without past errors, all percentiles are the forecast
-    /// itself.
+    /// Returns the percentiles 1 to 99, each at least 0, of the load in slot `ahead` of the
+    /// horizon, whose point forecast is `forecast`: the forecast plus quantiles of the relative
+    /// errors of past forecasts about as far ahead, at about the same time of day. The q-quantile
+    /// of n sorted errors is the one at position (n + 1) q, interpolated between neighbours. A new
+    /// error is then equally likely to fall between any two neighbours (split conformal
+    /// prediction). Without past errors, all percentiles are the forecast itself.
     pub(super) fn percentiles(&self, ahead: usize, forecast: f64) -> [f64; PERCENTS] {
         let until = |length: usize| (ahead + self.around + 1).min(length);
         let near = self.relative.iter().flat_map(|day| {

@@ -32,7 +32,7 @@ impl Cycle {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Level {
     /// Length in days of the window before the forecast in which the measured load is compared with
-    /// the load that the profile (the median of past cycles) expects.
+    /// the load that the profile (the median of past cycles) expects; at most one day.
     pub window_days: f64,
     /// Decay time of the correction, in days: this many days ahead, the exponent in the
     /// formula of [`Level`] is 1/e.

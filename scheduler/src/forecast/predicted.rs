@@ -20,7 +20,7 @@ pub struct Forecast {
 #[derive(Clone, Debug, PartialEq, Error)]
 #[non_exhaustive]
 pub enum PlanError {
-    /// The requested quantile is not between 1% and 99%, which the forecast has.
+    /// The requested quantile is outside of 1% to 99%, the range that a forecast has.
     #[error("a quantile is between 0.01 and 0.99, got {0}")]
     Quantile(f64),
     /// The capacity, or the CPU that a unit of load takes, is negative or not finite.

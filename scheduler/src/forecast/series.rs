@@ -34,7 +34,8 @@ pub struct Series {
 #[derive(Clone, Debug, PartialEq, Error)]
 #[non_exhaustive]
 pub enum SeriesError {
-    /// There are too few values to find the step: only this many.
+    /// There are too few values, only this many: none in [`Series::new`], or fewer than two, which
+    /// have no step, in [`Series::from_points`].
     #[error("a series needs at least two values, got {0}")]
     TooFew(usize),
     /// The step is not positive and finite, or the start not finite.
@@ -96,7 +97,7 @@ pub enum SeriesError {
         /// Time of the preceding value, in seconds.
         before_s: f64,
     },
-    /// The span has more steps than the limit, probably because a timestamp is wrong.
+    /// The span has ten million steps or more, probably because a timestamp is wrong.
     #[error(
         "{span_s} s in steps of {step_s} s is more than {SLOTS_MAX} slots: is a timestamp wrong?"
     )]
@@ -153,14 +154,14 @@ impl Series {
         })
     }
 
-    /// Builds a series from measurements in the order of their times. The step is the
-    /// median distance of two neighbours. Each value belongs to the nearest slot. Values in
-    /// the same slot are averaged, and slots without a value are gaps.
+    /// Builds a series from measurements in the order of their times. The step is the median
+    /// distance of two neighbours. Each value belongs to the nearest slot. Values in the same slot
+    /// are averaged, and slots without a value are gaps.
     ///
     /// # Errors
-    /// When there are less than two points, a number is infinite or not a number, a value
-    /// is negative or larger than 1e100, times repeat or run backwards, or the span has
-    /// more than ten million steps.
+    /// When there are less than two points, a number is infinite or not a number, a value is
+    /// negative or larger than 1e100, times repeat or run backwards, or the span has ten million
+    /// steps or more.
     pub fn from_points(points: &[Point]) -> Result<Self, SeriesError> {
         for (index, point) in points.iter().enumerate() {
             check(index, *point)?;

@@ -21,10 +21,10 @@ impl fmt::Display for JobId {
 pub struct Job {
     /// Identifier; also breaks ties between jobs that were submitted at the same time.
     pub id: JobId,
-    /// Submission time, in seconds.
+    /// Submission time, in seconds on the clock of the runtime or of the simulation.
     pub submitted_s: f64,
-    /// The completion time goal in absolute seconds (not after submission).
-    /// `None`: as early as possible, behind the jobs that have a goal.
+    /// The completion time goal, in seconds on the clock of `submitted_s`, so not relative to the
+    /// submission. `None`: as early as possible, behind the jobs that have a goal.
     pub goal_s: Option<f64>,
     /// Weight in fair sharing, relative to other jobs; positive, usually 1. Only the policies
     /// that share by weight read it.

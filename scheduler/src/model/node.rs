@@ -57,12 +57,13 @@ impl TypedSlots {
 pub struct Node {
     /// Position of the node in the cluster.
     pub id: NodeId,
-    /// Resources for analytics during the coming control cycle. A node with
-    /// nothing left of any resource is down.
+    /// Resources for analytics during the coming control cycle. A node whose capacity is 0 in every
+    /// resource is down.
     pub capacity: Resources,
     /// Numbers of slots, for a node whose tasks are limited by their number rather than by the
     /// resources that they need. Only policies whose [`measure`](crate::policy::Policy::measure) is
-    /// `Slots` count slots. With `None` they count resources, as the other policies do.
+    /// `Slots` count slots; if this is `None`, those count resources on this node, as the other
+    /// policies always do.
     pub slots: Option<TypedSlots>,
     /// Kind of hardware: it decides whether accelerated maps run here.
     pub pool: Pool,

@@ -11,8 +11,8 @@ use serde::Serialize;
 pub struct PhaseProfile {
     /// Resources that one task uses in this phase: the size of its slot.
     pub demand: Resources,
-    /// Mean duration of a task in this phase, in seconds: the time that the task
-    /// occupies its slot; positive.
+    /// Mean duration of a task in this phase, in seconds: the time that the task occupies its slot.
+    /// Positive, except in [`Profile::shuffle`], where it is not used.
     pub task_s: f64,
 }
 
@@ -60,7 +60,8 @@ impl Profile {
         }
     }
 
-    /// Returns the estimated length of a task of `kind`, in seconds in its slot.
+    /// Returns the estimated time that a task of `kind` occupies its slot, in seconds. For a reduce
+    /// it excludes the shuffle.
     #[must_use]
     pub const fn task_s(&self, kind: TaskKind) -> f64 {
         match kind {
@@ -70,11 +71,11 @@ impl Profile {
     }
 }
 
-/// Returns the expected remaining time of a running task, in seconds in its slot, if tasks
-/// of its kind take `mean_s` on average and this one has run for `elapsed_s`.
+/// Returns the expected time that a running task still occupies its slot, in seconds, if tasks of
+/// its kind take `mean_s` on average and this one has run for `elapsed_s`.
 ///
-/// For a task near or past the mean this is a tenth of the mean, not zero: otherwise its
-/// job would look finished while the task still runs.
+/// For a task near or past the mean this is a tenth of the mean, not zero: otherwise its job would
+/// look finished while the task still runs.
 #[must_use]
 pub fn expected_remaining_s(mean_s: f64, elapsed_s: f64) -> f64 {
     (mean_s - elapsed_s).max(mean_s * 0.1)

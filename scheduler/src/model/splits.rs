@@ -13,7 +13,7 @@ use std::sync::Arc;
 #[derive(Debug, PartialEq, Eq)]
 pub struct Splits {
     replicas: Vec<Vec<NodeId>>,
-    /// Each node with each split that it holds, ascending.
+    /// The pairs of a node and a split that it holds, ascending.
     by_node: Vec<(NodeId, u32)>,
 }
 

@@ -95,8 +95,8 @@ impl Algorithm {
         }
     }
 
-    /// Returns the lower bound that COGE (constraint generation) finds for
-    /// [`Self::relaxation`].
+    /// Returns the lower bound that COGE (constraint generation) finds for [`Self::relaxation`]
+    /// with the relative precision `eps`.
     ///
     /// # Errors
     /// As [`Relaxation::coge`].

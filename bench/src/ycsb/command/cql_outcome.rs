@@ -11,7 +11,7 @@ use super::table::{HEADINGS, columns, pace, write_load, write_workload};
 use crate::ycsb::cql::{ServerUsage, Sessions, SnapshotForm, Tally};
 use crate::ycsb::{Distribution, Latencies, LoadReport, Operation, Workload};
 
-/// The content of `--json-file`.
+/// The results of a run against a server, as `--json-file` contains them.
 #[derive(Debug, Serialize)]
 pub struct CqlOutcome {
     pub workload: Workload,
@@ -22,24 +22,26 @@ pub struct CqlOutcome {
     pub elapsed_s: f64,
     pub operations: u64,
     pub throughput_ops_per_s: f64,
-    /// The number of operations of an open loop that were due before the end and never began. If
-    /// there are any, the rate was too high for server and client.
+    /// The number of operations of an open loop that were due before the end and never began.
+    /// Unless the run was interrupted, any such operation shows that the rate was too high for
+    /// server and client.
     pub operations_unserved: u64,
     /// Latencies of each kind of operation that occurred.
     pub latencies: BTreeMap<Operation, Latencies>,
     pub latencies_all: Latencies,
-    /// The number of wrong values: with a damaged stamp, of another record, or read from a snapshot
-    /// although this run wrote them.
+    /// The number of wrong values. A value is wrong if its stamp is damaged, if it belongs to
+    /// another record, or if a read from a snapshot returned it although this run wrote it.
     pub mismatches: u64,
-    /// The number of reads of existing records that found no record.
+    /// The number of reads that found no record, and of scans that did not find their first record,
+    /// although the record exists.
     pub not_found: u64,
     pub records_scanned: u64,
-    /// CPU time of the client for an operation, in microseconds.
+    /// CPU time of the client per operation, in microseconds.
     pub client_cpu_us_per_op: f64,
-    /// CPU time of the server for an operation, with background work during the run, in
-    /// microseconds. `None` if the server's process is not known.
+    /// CPU time of the server per operation, in microseconds; includes the server's background work
+    /// during the run. `None` if the server's process is not known.
     pub server_cpu_us_per_op: Option<f64>,
-    /// The usage of the server's process during the run; `None` if the process is not known.
+    /// The CPU time of the server's process during the run; `None` if the process is not known.
     pub server: Option<ServerUsage>,
     pub interrupted: bool,
 }
@@ -50,7 +52,7 @@ pub struct CqlSettings {
     pub server: SocketAddr,
     pub client: ClientArg,
     pub connections: usize,
-    /// The number of requests under way on each connection.
+    /// The most requests in flight on each connection.
     pub in_flight: u64,
     /// The interval at which an open loop sent due operations and read responses, in microseconds;
     /// 0 if it did so without delay.
@@ -59,8 +61,8 @@ pub struct CqlSettings {
     pub idle_class: bool,
     /// The way in which reads name their snapshot, if they read one.
     pub snapshot_form: SnapshotForm,
-    /// Whether client and server share a session of the operating system, and other groups by
-    /// which the kernel schedules.
+    /// Whether client and server are in the same session, autogroup and cgroup: the groups among
+    /// which the kernel divides CPU time.
     pub sessions: Sessions,
     pub cpus: usize,
     /// The number of records in the table when the run began.

@@ -7,7 +7,7 @@ use super::snapshots::SnapshotsOutcome;
 use crate::resources::Usage;
 use crate::ycsb::{LoadReport, Report};
 
-/// The content of `--json-file`.
+/// The results of a run on a database in this process, as `--json-file` contains them.
 #[derive(Debug, Serialize)]
 pub struct Outcome {
     pub settings: Settings,
@@ -23,7 +23,7 @@ pub struct Outcome {
     pub usage: Usage,
     /// The wait for background work after the run, in seconds.
     pub settle_s: f64,
-    /// Bytes that the store wrote for the run.
+    /// Bytes that the store wrote for the run, including the background work until it settled.
     pub written: BytesWritten,
     /// Bytes that the store wrote in total, for the load and the run.
     pub written_with_load: BytesWritten,
@@ -31,13 +31,13 @@ pub struct Outcome {
     pub write_stalls: WriteStalls,
     /// Length of all files of the database after the run, in bytes.
     pub directory_bytes: u64,
-    /// The peak of the process's memory, with the load, in bytes.
+    /// The peak memory of the process since its start, so the load counts too, in bytes.
     pub memory_peak_bytes: u64,
     pub snapshots: Option<SnapshotsOutcome>,
     pub interrupted: bool,
 }
 
-/// The settings of a run that the driver's report does not have.
+/// The settings of a run that [`Report`] does not contain.
 #[derive(Debug, Serialize)]
 pub struct Settings {
     pub cpus: usize,
@@ -66,28 +66,29 @@ pub struct BytesWritten {
     pub flush_bytes: u64,
     /// Bytes of SSTables written by compactions.
     pub compaction_bytes: u64,
-    /// Bytes of WAL, flushes and compactions, divided by `user_bytes`; `None` if nothing was
-    /// written.
+    /// Bytes of WAL, flushes and compactions, divided by `user_bytes`; `None` if `user_bytes` is 0.
     pub amplification: Option<f64>,
 }
 
-/// The mean number of SSTables, blocks and filters that a point read of the run used; 0 of each for
-/// a read that a memtable serves.
+/// The point reads of the run, and how many sorted runs of SSTables, blocks and filters one of them
+/// used on average. A read that a memtable serves uses none of these.
 #[derive(Debug, Serialize)]
 pub struct Reads {
     pub point_reads: u64,
-    /// The mean number of sorted runs of SSTables that a point read searched.
+    /// The mean number of sorted runs of SSTables that a point read searched, because neither key
+    /// bounds nor filters excluded the key.
     pub runs_touched_per_read: f64,
     pub blocks_read_per_read: f64,
     pub blocks_cached_per_read: f64,
-    /// The mean number of SSTables per point read that a filter excluded.
+    /// The mean number of SSTables that a point read skipped because of their filters.
     pub filter_skips_per_read: f64,
 }
 
 /// The delays of writes until flushes or compactions caught up.
 #[derive(Debug, Serialize)]
 pub struct WriteStalls {
-    /// The number of writes that were stopped.
+    /// The number of writes that were stopped, because the work left for flushes or compactions was
+    /// at its limit.
     pub stalls: u64,
     /// Total time that writes were stopped, in seconds.
     pub stall_s: f64,

@@ -116,7 +116,8 @@ impl Bench {
         })
     }
 
-    /// Loads records until the table has `--records` of them; `None` if it already has as many.
+    /// Loads the records that the table lacks of `--records`; returns `None` if it lacks none. An
+    /// interrupted load is an error.
     fn load(&self, args: &YcsbArgs) -> Result<Option<LoadReport>> {
         let present = Source::Live(self.table.clone()).records()?;
         if present >= args.records {

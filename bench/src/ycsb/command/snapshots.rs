@@ -18,7 +18,8 @@ const AROUND: &str = "around a snapshot";
 /// The name, in the report, of the time windows in which no snapshot is created. They are compared
 /// with the windows [`AROUND`] snapshots.
 const BETWEEN: &str = "between snapshots";
-/// Half the length of a time window: a snapshot is created in the middle of its window.
+/// The time from the start of a window to the creation of its snapshot, and from the end of the
+/// creation to the end of the window; half the length of a window without a snapshot.
 const HALF_WINDOW: Duration = Duration::from_millis(5);
 
 /// Takes snapshots at even intervals of a run's progress.
@@ -34,7 +35,7 @@ pub struct SnapshotProbe<'a> {
     creation_us: Vec<f64>,
 }
 
-/// The durations of a run's snapshots, and the latencies of writes.
+/// The durations of the creations of a run's snapshots, and the latencies of writes at these times.
 #[derive(Debug, Clone, Serialize)]
 pub struct SnapshotsOutcome {
     pub requested: u64,
@@ -45,10 +46,11 @@ pub struct SnapshotsOutcome {
     pub creation_max_us: f64,
     /// The duration of each creation, in order.
     pub creation_us: Vec<f64>,
-    /// Latencies of the writes that overlapped a window of 10 ms around the creation of a snapshot.
+    /// Latencies of the writes that overlapped the creation of a snapshot, or the 5 ms before or
+    /// after it.
     pub writes_around: WatchGroup,
     /// Latencies of the writes that overlapped a window of 10 ms without a creation. There are as
-    /// many of these windows as there are creations.
+    /// many of these windows as creations, or one fewer if the run ended early.
     pub writes_between: WatchGroup,
 }
 

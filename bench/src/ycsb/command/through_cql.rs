@@ -14,7 +14,8 @@ use crate::console::{BAR_STEPS, progress_bar, write_json};
 use crate::ycsb::cql::{Operations, Plan, RawClient, ServerProcess, Sessions, SnapshotRead, Tally};
 use crate::ycsb::{KEY_BYTES, LoadReport, Pace, ReadFrom};
 
-/// The longest wait for the server's background work after the load.
+/// The longest wait for the server's background work after the load. The run then starts even if
+/// that work is not done.
 const SETTLE_MAX: Duration = Duration::from_secs(60);
 
 /// Runs the workload of the command line against a server, prints the table, and writes the JSON.
@@ -81,7 +82,8 @@ fn resolve(server: &str) -> Result<SocketAddr> {
     first.with_context(|| format!("the host of {server:?} has no address"))
 }
 
-/// Loads records until the table has `--records` of them; `None` if it already has as many.
+/// Loads the records that the table lacks of `--records`; returns `None` if it lacks none. An
+/// interrupted load is an error.
 fn load(
     args: &YcsbArgs,
     client: &mut RawClient,

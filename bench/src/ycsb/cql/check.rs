@@ -7,11 +7,11 @@ use super::records::{Records, Step};
 use super::tally::Tally;
 use crate::ycsb::{Stamp, key, read_stamp};
 
-/// Checks the response to `step`, and counts wrong values. Returns false if the server rejected the
-/// step for overload, which is an error unless `takes_refusals`.
+/// Checks the response to `step`, and counts wrong values in `tally`. Returns false if the server
+/// rejected the step for overload and `takes_refusals` is true; otherwise true.
 ///
 /// # Errors
-/// If the server returned an error, or a response of the wrong kind.
+/// If the server returned any other error, or a response of the wrong kind.
 pub(super) fn check_frame(
     step: &Step,
     frame: &Frame,
@@ -52,7 +52,8 @@ pub(super) fn check_read(
     }
 }
 
-/// Checks the keys and values that a scan from record `number` on returned.
+/// Checks the keys and values that a scan from record `number` on returned. Record `number` counts
+/// as not found if it is missing.
 pub(super) fn check_scan<'a>(
     number: u64,
     rows: impl Iterator<Item = (Option<&'a [u8]>, Option<&'a [u8]>)>,

@@ -11,7 +11,7 @@ use super::records::Step;
 use super::socket::Socket;
 use crate::ycsb::Operation;
 
-/// The size of the buffer for a read.
+/// The size of the buffer for one read of a socket, in bytes.
 pub(super) const READ_BYTES: usize = 64 << 10;
 
 /// A request that waits for its response.
@@ -19,9 +19,11 @@ pub(super) const READ_BYTES: usize = 64 << 10;
 pub(super) struct Pending {
     pub operation: Operation,
     pub step: Step,
-    /// The time from which the latency of the request is measured.
+    /// The start of the latency: the time at which the operation was due (open loop) or began
+    /// (closed loop). The write of a read-modify-write has the start of its read.
     pub from: Instant,
-    /// Whether the latency of the request is recorded. It is not during the plan's lead.
+    /// Whether the latency of the operation is recorded: not within the plan's lead, the time at
+    /// the start of a run whose latencies do not count.
     pub counts: bool,
 }
 
@@ -31,7 +33,7 @@ pub(super) struct Connection {
     pub stream: Socket,
     decoder: FrameDecoder,
     received: BytesMut,
-    /// The bytes of frames that are still to be sent.
+    /// The encoded frames of requests; the first `sent` bytes have been sent already.
     pub out: Vec<u8>,
     sent: usize,
     /// Requests under way, by stream.
@@ -60,7 +62,8 @@ impl Connection {
         self.pending[position] = Some(pending);
     }
 
-    /// Sends what the socket accepts. Returns whether nothing is left to send.
+    /// Sends as much as the socket accepts. Returns true once everything is sent, false if the
+    /// socket would block.
     pub(super) fn flush(&mut self) -> Result<bool> {
         while self.sent < self.out.len() {
             match self.stream.write(&self.out[self.sent..]) {
@@ -93,7 +96,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Returns the next complete response that was read, with its request.
+    /// Returns the next complete response that was read, with its request; `None` if there is none
+    /// yet.
     pub(super) fn next_answer(&mut self) -> Result<Option<(Frame, Pending)>> {
         let Some(frame) = self.decoder.decode(&mut self.received)? else {
             return Ok(None);

@@ -38,7 +38,7 @@ const HORIZON: Duration = Duration::from_millis(20);
 /// The number of operations between two reports of progress.
 const PROGRESS_EVERY: u64 = 1024;
 
-/// The sessions of a client, one for each thread.
+/// A client that uses ScyllaDB's driver: one session of the driver for each thread.
 #[derive(Debug)]
 pub(crate) struct DriverClient {
     threads: Vec<DriverThread>,
@@ -167,7 +167,7 @@ struct Run<'a, P> {
 }
 
 impl<P: Fn(u64)> Run<'_, P> {
-    /// Runs one operation after the other.
+    /// Runs operations, one after the other, until the run is over or the plan has no more.
     async fn operate(&self) -> Result<()> {
         let is_open = matches!(self.shared.plan.pace, Pace::Open(_));
         let mut scratch = Vec::new();
@@ -295,7 +295,8 @@ impl Due {
         }
     }
 
-    /// Waits for the next operation to be due; `None` if there will be none.
+    /// Waits until an operation is due, and returns the time at which it was due; `None` if the run
+    /// is over or the plan has no more operations.
     async fn next(&self) -> Option<Instant> {
         self.permits.acquire().await.ok()?.forget();
         self.moments.lock().unwrap().pop_front()
@@ -329,7 +330,8 @@ impl Due {
         }
     }
 
-    /// Drops the operations that have not begun.
+    /// Closes the queue because the plan has no more operations. Drops the due ones that have not
+    /// begun: they do not count as unserved.
     fn clear(&self) {
         self.permits.close();
         self.moments.lock().unwrap().clear();

@@ -3,11 +3,8 @@
 use anyhow::{Result, ensure};
 use ebb_threads::{SchedulingClass, lower_current_thread};
 
-/// Puts the calling thread under `SCHED_IDLE`: it gets the CPU that threads of its session (or
-/// cgroup) leave.
-///
-/// # Errors
-/// If the system does not grant the class.
+/// Puts the calling thread under `SCHED_IDLE`: it gets only the CPU time that the other threads of
+/// its session (or cgroup) leave unused.
 pub(crate) fn enter_idle_class() -> Result<()> {
     let class = lower_current_thread();
     ensure!(

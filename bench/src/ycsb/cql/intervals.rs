@@ -40,8 +40,8 @@ impl Intervals {
         self.nanos.saturating_record(nanos);
     }
 
-    /// Ends the interval if it has lasted long enough. `now` is the time since the beginning of the
-    /// run.
+    /// If the interval has lasted long enough, sends it and starts the next one. `now` is the time
+    /// since the beginning of the run.
     pub(super) fn look(&mut self, now: Duration) {
         let Some(length) = now.checked_sub(self.began) else {
             return;

@@ -33,17 +33,21 @@ pub(crate) struct Plan {
     /// within this time from the start are not counted.
     pub lead: Duration,
     /// If true, the latencies of operations that were due while the machine paused are not counted.
-    /// Meant for an open loop of some seconds; requires CAP_SYS_NICE, and has no effect without.
+    /// Meant for an open loop of some seconds, because all operations are kept in memory until the
+    /// end. Requires CAP_SYS_NICE; without that capability all latencies count.
     pub leave_out_pauses: bool,
-    /// If true, operations that the server rejects for overload are counted, and a load sends them
-    /// again. Otherwise such a response is an error.
+    /// If true, the built-in client counts an operation that the server rejects for overload, and a
+    /// load sends the operation again. If false, or with ScyllaDB's driver, such a response is an
+    /// error.
     pub takes_refusals: bool,
     /// Length of the values written, in bytes.
     pub value_bytes: usize,
-    /// The length of intervals, and the channel to which each interval is sent when it has ended.
-    /// Only for a client with one thread.
+    /// The length of the intervals for which a run reports its measurements while it goes on, and
+    /// the channel to which each interval is sent at its end. Only for the built-in client with one
+    /// thread.
     pub intervals: Option<(Duration, Sender<Interval>)>,
-    /// Seed of the operations. Each thread draws the same ones in each run with the same seed.
+    /// Seed of the random choices of operations and records. A thread draws the same random numbers
+    /// in each run with the same seed.
     pub seed: u64,
     /// Whether the client's threads run in the kernel's idle class.
     pub idle_class: bool,

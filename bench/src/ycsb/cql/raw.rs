@@ -19,7 +19,7 @@ use super::tally::Tally;
 use super::worker::Worker;
 use crate::ycsb::{ReadFrom, count_records};
 
-/// Connections to a server, for one run after the other.
+/// The benchmark's own client: connections to a server that serve one run after the other.
 #[derive(Debug)]
 pub(crate) struct RawClient {
     #[cfg(feature = "scylla")]
@@ -33,8 +33,9 @@ pub(crate) struct RawClient {
 }
 
 impl RawClient {
-    /// Opens this number of connections, spread over `threads`. Logs in as `account` if the server
-    /// requires a login. Creates the table if there is none, and counts its records.
+    /// Opens `connections` connections for runs, spread over `threads`, and one more for control.
+    /// Logs in as `account` if the server requires a login; with TLS the server must require one.
+    /// Creates the table if there is none, and counts its records.
     pub(crate) fn connect(
         address: SocketAddr,
         account: Option<&Account>,
@@ -76,8 +77,8 @@ impl RawClient {
         Ok(client)
     }
 
-    /// Makes the reads of later runs read this snapshot, or the live table. Creates the snapshot if
-    /// there is none of this name.
+    /// Makes later runs read from `snapshot`, or from the live table if it is `None`. Creates the
+    /// snapshot if there is none of this name, and counts the records anew.
     pub(crate) fn read_from(&mut self, snapshot: Option<SnapshotRead>) -> Result<()> {
         if let Some(snapshot) = &snapshot {
             create_snapshot(&mut self.control, &snapshot.name)?;
@@ -131,7 +132,8 @@ impl RawClient {
     /// Runs a plan. Calls `progress` at intervals with the number of operations begun so far.
     ///
     /// # Errors
-    /// The first error of the server or of a connection. The client cannot be used after that.
+    /// An error of the server or of a connection, which ends the run. The client cannot be used
+    /// after that.
     pub(crate) fn run(&mut self, plan: &Plan, progress: impl Fn(u64) + Sync) -> Result<Tally> {
         let snapshot = self.snapshot.clone();
         let statements =

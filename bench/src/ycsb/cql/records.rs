@@ -12,7 +12,7 @@ pub(super) enum Step {
     Read { number: u64 },
     /// Writes a new value of a record; `stamp` has the record's number and the value's version.
     Write { stamp: Stamp },
-    /// Reads `records` records, the first of which is `number`.
+    /// Reads up to `records` records in the order of the table, from record `number` on.
     Scan { number: u64, records: u32 },
 }
 
@@ -23,7 +23,7 @@ pub(super) struct Records {
     pub inserts: Inserts,
     /// The number of records in the snapshot, if reads go to one.
     pub in_snapshot: Option<u64>,
-    /// The highest version that a value may have before the run.
+    /// The highest version of a value that was written before the run.
     pub version_before: u64,
     version_next: AtomicU64,
 }
@@ -53,7 +53,8 @@ impl Records {
         self.in_snapshot.unwrap_or_else(|| self.inserts.records())
     }
 
-    /// Counts an acknowledged insert, so that later operations can choose its record.
+    /// Counts the record of an insert that was acknowledged, so that later operations can choose
+    /// it. Ignores other operations and the inserts of a load.
     pub(super) fn acknowledge(&self, operation: Operation, step: &Step) {
         if let (Operation::Insert, Step::Write { stamp }) = (operation, step)
             && stamp.version > 0

@@ -46,7 +46,8 @@ impl Shared<'_> {
         self.plan.operations_max.is_none_or(|max| before < max)
     }
 
-    /// Returns the number of operations that have begun.
+    /// Returns the number of calls of [`begins`](Self::begins): the operations that have begun, and
+    /// those that the plan did not allow.
     pub(super) fn issued(&self) -> u64 {
         self.issued.load(Ordering::Relaxed)
     }
@@ -66,12 +67,13 @@ impl Drop for Ending<'_> {
     }
 }
 
-/// Calls `work` with each of `parts` and its number, in a thread of its own. Adds up the counts and
-/// CPU times that the calls return, without operations that were due while the machine paused.
+/// Calls `work` with each of `parts` and its number, in a thread of its own. Adds up the tallies
+/// that the calls return, and the CPU times of the threads. If the plan leaves out pauses, drops
+/// the latencies of operations that were due while the machine paused.
 ///
 /// # Errors
-/// The first error of a thread, which also ends the other threads. A panic does the same, and
-/// continues in the caller.
+/// The error of a thread, which also ends the other threads; if several fail, that of the first one
+/// in `parts`. A panic also ends the other threads, and continues in the caller.
 pub(super) fn run<P: Send>(
     plan: &Plan,
     records: &Records,

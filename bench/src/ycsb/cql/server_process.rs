@@ -45,8 +45,8 @@ impl ServerProcess {
         ))
     }
 
-    /// Returns the process that listens on an address of this machine. `None` if it cannot be seen,
-    /// because it is on another machine or belongs to another user.
+    /// Returns the process on this machine that listens on `address`, or with its port on all
+    /// addresses. `None` if there is none, or if it belongs to another user.
     pub(crate) fn listening_on(address: SocketAddr) -> Option<Self> {
         let listening = [procfs::net::tcp(), procfs::net::tcp6()];
         let entries = listening.into_iter().flatten().flatten();

@@ -10,7 +10,7 @@ use ebb_cql::protocol::{Answer, Compression, Direction, FrameDecoder, Request, R
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, StreamOwned};
 
-/// The largest response to STARTUP and to a login, in bytes.
+/// The largest response to STARTUP or to a login that is accepted, in bytes.
 const ANSWER_BYTES_MAX: usize = 1 << 20;
 
 /// The credentials of a client.
@@ -67,7 +67,7 @@ impl Socket {
         }
     }
 
-    /// Sends encrypted bytes that are still in the buffer.
+    /// Sends the encrypted bytes that TLS has buffered. Does nothing on a connection without TLS.
     ///
     /// # Errors
     /// The errors of a write to the socket; `WouldBlock` if bytes are left.

@@ -146,7 +146,8 @@ impl Texts {
     }
 }
 
-/// Encoded EXECUTE frames, into which only key, value and stream are written.
+/// The encoded EXECUTE frames of the three statements. A request copies one, and overwrites its
+/// key, its second value (the record's value or the scan's limit) and its stream id.
 #[derive(Debug)]
 pub(super) struct Statements {
     read: Template,
@@ -246,7 +247,8 @@ impl Template {
     }
 
     /// Appends the frame of a request for the record `number`, whose key is the statement's first
-    /// value. Returns the position in `out` of the second value, which the caller overwrites.
+    /// value. Returns the position in `out` of the second value, if the statement has one. The
+    /// caller overwrites that value.
     fn append(&self, number: u64, out: &mut Vec<u8>) -> usize {
         const LENGTH_BYTES: usize = 4;
         let start = out.len();

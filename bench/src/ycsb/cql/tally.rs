@@ -15,30 +15,32 @@ pub(crate) struct Tally {
     /// Latencies after the plan's lead, the time at the start that does not count, in nanoseconds,
     /// by the position in [`Operation::ALL`].
     pub nanos: [Histogram<u64>; Operation::ALL.len()],
-    /// Delays of operations of an open loop, from the time at which each was due until it was sent,
-    /// in nanoseconds. Operations in the plan's lead, the time at the start that does not count,
-    /// are left out; those during pauses of the machine are included.
+    /// Delays of operations of an open loop, from the time at which each was due until the built-in
+    /// client began it, in nanoseconds. Operations in the plan's lead, the time at the start that
+    /// does not count, are left out; those during pauses of the machine are included.
     pub late_nanos: Histogram<u64>,
     /// All operations after the plan's lead (the time at the start that does not count), kept until
     /// it is known which of them were due while the machine paused. Empty if the plan does not
     /// leave such operations out.
     pub timed: Vec<TimedOperation>,
-    /// The time for which the machine paused after the plan's lead (the time at the start that does
-    /// not count), with the time until the backlog was worked off. `None` if pauses were not
-    /// observed.
+    /// The part of the run that pauses of the machine hide, after the plan's lead (the time at the
+    /// start that does not count): the pauses, and the estimated time until their backlog was
+    /// worked off. `None` if pauses were not observed.
     pub paused: Option<Duration>,
     /// The number of operations that were completed, also those within the plan's lead, the time at
     /// the start whose latencies do not count.
     pub operations: u64,
     /// The number of operations of an open loop that were due and never began.
     pub unserved: u64,
-    /// The number of operations that the server rejected for overload. Those during the plan's
-    /// lead, the time at the start that does not count, are left out.
+    /// The number of times that the server rejected an operation for overload, each retry of a load
+    /// included. Rejections during the plan's lead, the time at the start that does not count, are
+    /// left out.
     pub refused: u64,
     /// The number of wrong values: with a damaged stamp, of another record, or newer than the
     /// snapshot from which they were read.
     pub mismatches: u64,
-    /// The number of reads of existing records that found no record.
+    /// The number of reads that found no record, and of scans that did not find their first record,
+    /// although the record exists.
     pub not_found: u64,
     pub records_scanned: u64,
     /// The time from the start of the run to the end of the last operation.
@@ -75,7 +77,8 @@ impl Default for Tally {
 }
 
 impl Tally {
-    /// Adds the counts of another thread of the same run.
+    /// Adds the counts and latencies of another thread of the same run; `elapsed` becomes the
+    /// longer of the two.
     pub(super) fn add(&mut self, more: &Self) {
         for (sum, part) in self.nanos.iter_mut().zip(&more.nanos) {
             sum.add(part).expect("all have the same bounds");
@@ -103,8 +106,9 @@ impl Tally {
     }
 
     /// Records the latencies of the operations in `timed`, except for operations that were due
-    /// while the machine paused. Also records how much of the time between `from` and `until` was
-    /// paused. If most of this time was paused, no operation is left out.
+    /// while the machine paused. If pauses hide most of the time between `from` and `until`, or
+    /// `pauses` is `None`, records all of them. Also sets `paused`, for the time between `from` and
+    /// `until`.
     pub(super) fn leave_out(&mut self, pauses: Option<&Pauses>, from: Instant, until: Instant) {
         let leaves_out = pauses.filter(|pauses| !pauses.hide_most(from, until));
         for timed in std::mem::take(&mut self.timed) {
@@ -122,8 +126,9 @@ impl Tally {
         Ok(())
     }
 
-    /// Returns whether the machine paused for most of the time that `plan` measures, which is all
-    /// but its lead. Then the measurement is not representative.
+    /// Returns whether the machine paused for most of the time that `plan` measures, which is its
+    /// duration without its lead. Then the measurement is not representative. False if pauses were
+    /// not observed, or the plan has no duration.
     pub(crate) fn is_mostly_paused(&self, plan: &Plan) -> bool {
         let counted = plan.duration.map(|all| all.saturating_sub(plan.lead));
         (self.paused.zip(counted))

@@ -220,7 +220,8 @@ impl<'a> Worker<'a> {
         Ok(epoll::modify(&self.poll, stream, data, flags)?)
     }
 
-    /// Waits until a response arrives or an operation is due, and handles responses.
+    /// Waits until a response arrives or an operation is due, at most for [`STOP_CHECK`]; an open
+    /// loop with a tick waits until its next tick instead. Then handles the responses.
     fn wait(&mut self, now: Instant) -> Result<()> {
         let mut wait = STOP_CHECK;
         if let Some(duration) = self.shared.plan.duration {
@@ -339,7 +340,8 @@ impl<'a> Worker<'a> {
         self.send(position)
     }
 
-    /// Counts the operations that were due before the end of the run and never began.
+    /// Counts the operations that were due before the planned end of the run and never began, also
+    /// if the run was stopped earlier. Counts none if the plan's number of operations was reached.
     fn count_unserved(&mut self) {
         let plan = self.shared.plan;
         let all = self.shared.issued();
