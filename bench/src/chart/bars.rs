@@ -62,11 +62,11 @@ pub struct Group {
     pub line: Option<f64>,
 }
 
-/// A bar, with the ends of its value's spread, which is drawn as an error bar. No number is
-/// negative.
+/// A bar, and the spread of its value, which is drawn as an error bar. All three numbers are 0 or
+/// more.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Bar {
-    /// The height of the bar.
+    /// The height of the bar. A bar of infinite or NaN height is not drawn.
     pub value: f64,
     /// The lower end of the spread.
     pub low: f64,
@@ -96,7 +96,8 @@ const STYLE: &str = ".error{stroke:#1d2733}\
 const HEIGHT: f64 = 360.0;
 const TOP: f64 = 66.0;
 const BOTTOM: f64 = 52.0;
-/// Space to the right of the groups, in pixels, for the ticks of the line's axis.
+/// Space to the right of the groups in a chart with [`Line::Through`], in pixels, for the labels of
+/// the right axis.
 const RIGHT_WITH_LINE: f64 = 64.0;
 /// Distance between the entries of the legend, in pixels.
 const LEGEND_STEP: f64 = 140.0;
@@ -273,7 +274,7 @@ impl Group {
     }
 }
 
-/// A vertical axis from 0 to a round number.
+/// A vertical axis from 0 to `max`, with a label at each multiple of `step`.
 struct Axis {
     max: f64,
     step: f64,

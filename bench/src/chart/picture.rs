@@ -4,10 +4,10 @@ use std::fmt::Write as _;
 
 /// Width of every picture, in pixels.
 pub const WIDTH: f64 = 960.0;
-/// Space left of every plane, in pixels, for the labels of its values. Titles and legends start
-/// there.
+/// Space left of every plane (the rectangle in which values are drawn), in pixels, for the labels of
+/// its values. Titles and legends start at the left edge of the plane.
 pub const LEFT: f64 = 72.0;
-/// Space to the right of every plane (the rectangle in which values are drawn), in pixels.
+/// Space to the right of every plane, in pixels.
 pub const RIGHT: f64 = 20.0;
 
 /// Colours of lines, areas and entries of legends. The first four are distinct under colour

@@ -5,7 +5,7 @@ use crate::number::fixed;
 /// A scale from the values of an axis to pixels.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Scale {
-    /// The values at both ends. Values beyond an end are drawn at this end.
+    /// The values at both ends. A value beyond an end is drawn at that end.
     pub values: (f64, f64),
     /// The positions of both ends, in pixels.
     pub pixels: (f64, f64),
@@ -15,7 +15,7 @@ pub struct Scale {
 
 impl Scale {
     /// Returns the position of a value, in pixels. NaN is drawn at the first end. If both ends have
-    /// the same value, every value is drawn there.
+    /// the same value, larger values are drawn at the second end, and all others at the first.
     pub fn at(&self, value: f64) -> f64 {
         let scaled = |value: f64| {
             if self.is_log {
@@ -32,7 +32,7 @@ impl Scale {
 }
 
 /// Returns the step with which about `count` round values cover an axis of this length: 1, 2 or 5
-/// times a power of ten.
+/// times a power of ten. Returns 1 if the length is not positive and finite.
 pub(super) fn round_step(length: f64, count: f64) -> f64 {
     // Also false for NaN.
     let is_length = length.is_finite() && length > 0.0;
@@ -68,7 +68,8 @@ pub fn short(value: f64) -> String {
     text
 }
 
-/// Formats a number with as many decimals as steps of `step` need.
+/// Formats a number with as many decimals as steps of `step` need; `step` is 1, 2 or 5 times a power
+/// of ten.
 pub fn label(value: f64, step: f64) -> String {
     let decimals = (-step.log10().floor()).clamp(0.0, 9.0) as usize;
     format!("{value:.decimals$}")

@@ -8,8 +8,8 @@ use super::jobs::{self, Application, RepeatedText};
 use super::outcome::WordCountCheck;
 use super::setup::Setup;
 
-/// Compares the outputs of the word-count jobs with an independent count of their input, which does
-/// not use the runtime.
+/// Compares the outputs of the word-count jobs that succeeded with an independent count of their
+/// input, which does not use the runtime.
 pub fn word_counts<'a>(
     setup: &Setup,
     run: &str,

@@ -15,7 +15,7 @@ use crate::chart::escape;
 /// The results of a comparison: one simulated day under each policy.
 #[derive(Debug, Clone, Serialize)]
 pub struct Comparison {
-    /// The outcome of each day, in the order in which the days ran. Each day has another policy.
+    /// The outcome of each day, in the order in which the days ran. Each day has a different policy.
     pub runs: Vec<Outcome>,
 }
 

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Result, bail};
 use serde::Serialize;
 
-/// The most bytes of text that are loaded. Jobs that need more input read the same text repeatedly.
+/// The number of bytes of text after which the load of text stops. Jobs that need more input read
+/// the same text repeatedly.
 pub const TEXT_BYTES_MAX: u64 = 64 << 20;
 
 /// The source and the size of the loaded text.

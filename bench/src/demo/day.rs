@@ -6,8 +6,9 @@ use ebb_scheduler::availability::{Availability, AvailabilityError, Step};
 
 /// The number of hours in a day. Times of a simulated day are given in such hours.
 pub const HOURS: f64 = 24.0;
-/// The hour at which the load peaks; it is lowest twelve hours earlier. It was read from the
-/// thesis's picture of f(t), the capacity that the load leaves over time, at burstiness level 3.
+/// The hour at which the load peaks; the load is lowest twelve hours earlier. The hour was read from
+/// the picture of f(t), the capacity that the load leaves over time, in the thesis (Polo 2014), at
+/// burstiness level 3.
 const PEAK_HOUR: f64 = 18.0;
 /// The fraction of the machine that the load uses at its peak. The thesis goes up to 80%. Here, on
 /// two cores, a merge of SSTables occupies one core for a while, and the load must fit on the rest

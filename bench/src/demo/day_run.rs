@@ -22,7 +22,7 @@ use super::plan::EXTRA_HOUR;
 use super::setup::Setup;
 use super::show::Show;
 
-/// The number of control cycles in a day: each is a tenth of an hour.
+/// The number of control cycles of the runtime in a day: each is a tenth of an hour.
 pub(super) const CYCLES_PER_DAY: f64 = 240.0;
 /// The number of slots in which the load of a day without jobs is measured: half an hour each, long
 /// enough that a flush does not fill one.
@@ -121,14 +121,14 @@ pub(super) struct DayRecord {
     pub(super) predictions: Vec<Prediction>,
 }
 
-/// The end of a running job as a look ahead predicted it.
+/// A prediction of the end of a running job, made during the day by `look_ahead`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Prediction {
     pub(super) job: JobId,
     /// The time of the prediction, in seconds since the start of the day.
     pub(super) at_s: f64,
     /// The predicted end, in seconds since the start of the day. `None` if the job does not end
-    /// within the time looked ahead.
+    /// within the time that the prediction covers.
     pub(super) finish_s: Option<f64>,
 }
 
@@ -195,8 +195,8 @@ fn start_load(
 }
 
 impl DayRun<'_> {
-    /// Runs the load and the jobs until the day is over and all jobs have ended. Jobs that still
-    /// run when the grace period after the day is over are cancelled. Returns the measurements.
+    /// Runs the load and the jobs until the day is over and all jobs have ended. The day is followed
+    /// by a grace period; jobs that still run at its end are cancelled. Returns the measurements.
     pub(super) fn run(self) -> Result<DayRecord> {
         let is_served = self.served.is_some();
         let node = match &self.served {

@@ -32,9 +32,10 @@ pub(super) struct Trust {
 }
 
 impl Trust {
-    /// The fractions of the forecast capacity for policies that finish jobs just in time, and for
-    /// the sizing of jobs. They leave a margin: while the load runs, a task needs up to 1.5 times
-    /// the CPU time that was measured before the day, and merges come at unpredictable times.
+    /// The fractions of the forecast capacity for the sizing of jobs, and for all policies but those
+    /// that serve jobs as early as possible. They leave a margin: while the load runs, a task needs
+    /// up to 1.5 times the CPU time that was measured before the day, and merges come at
+    /// unpredictable times.
     pub(super) const CAUTIOUS: Self = Self {
         known: 0.75,
         measured: 0.85,
@@ -75,7 +76,8 @@ pub enum ForecastFrom {
     /// A forecast learned from measured days of the load alone, as in production: unlike
     /// [`Self::Known`], it does not use the generator's curve.
     Learned,
-    /// The capacity that was left in an earlier run of the same day: a perfect forecast.
+    /// The capacity that was left for analytics in an earlier run of the same day: a perfect
+    /// forecast.
     Oracle,
     /// A file of lines `HOUR,HUNDREDTHS`: the capacity for analytics from that hour on, in
     /// hundredths of a core.
@@ -150,8 +152,9 @@ impl ForecastFrom {
     }
 }
 
-/// Returns a forecast made from the capacity that was left on an earlier run of the day. Each step
-/// is a quarter of an hour: the mean of the granted capacity, times `trust.measured`.
+/// Returns a forecast made from the capacity that was left in an earlier run of the day. Each step
+/// covers a quarter of an hour, with the mean capacity that analytics were granted in this time, times
+/// `trust.measured`.
 fn left_on(samples: &[LoadSample], day: Day, trust: Trust) -> Result<Availability> {
     let step_s = day.seconds_of(ORACLE_STEP_HOURS);
     let mut left = LoadHistory::new(step_s);

@@ -56,7 +56,8 @@ impl Goals {
 /// The options of a run of the demo.
 #[derive(Debug, Clone)]
 pub struct DemoOptions {
-    /// The folder for the demo's files: a new or empty one, or the folder of an earlier demo.
+    /// The folder for the demo's files: a new or empty one, or the folder of an earlier demo, whose
+    /// store and output are deleted.
     pub data: PathBuf,
     /// A folder or file of text to load; `None` for sources of Rust code on the machine.
     pub text: Option<PathBuf>,

@@ -59,9 +59,10 @@ pub struct JobOutcome {
     /// The time at which the job's output was complete; `None` if it never was complete.
     pub finished_s: Option<f64>,
     /// The job's completion time in the simulator, with the capacity that was left on this day.
-    /// `None` if the job does not complete there, or the day had no policy.
+    /// `None` if the job does not complete there, the day had no policy, or the simulation failed.
     pub simulated_finish_s: Option<f64>,
-    /// The prediction of the job's end when half of its time had passed.
+    /// The prediction of the job's end when half of its time had passed; `None` if there was no
+    /// predicted end, or the job failed.
     pub half_way: Option<HalfWay>,
     /// Whether the job finished by its goal; `None` without a goal.
     pub met: Option<bool>,
@@ -81,14 +82,16 @@ pub struct HalfWay {
     pub at_s: f64,
     /// The predicted end, in seconds since the start of the day.
     pub finish_s: f64,
-    /// The error of the prediction, divided by the time that remained until the end of the job.
+    /// The distance of the predicted from the real end of the job, divided by the time from the
+    /// prediction to the real end.
     pub error_ratio: f64,
 }
 
 /// The load's latency without analytics, and with them.
 #[derive(Debug, Clone, Serialize)]
 pub struct Transactional {
-    /// The latency without jobs, measured over the same day of load in a fraction of the time.
+    /// The latency without jobs, from a run of the load alone through the same day at three times
+    /// the speed.
     pub alone: Latency,
     /// The latency over the whole day with the jobs, including the hours after the last job.
     pub with_analytics: Latency,

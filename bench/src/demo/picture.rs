@@ -121,7 +121,7 @@ pub(super) fn latency(outcome: &Outcome) -> Picture {
     picture
 }
 
-/// Draws over time the percentage of the capacity beside the load that the latency guard allowed
+/// Draws over time the percentage of the capacity left by the load that the latency guard allowed
 /// analytics to use.
 pub(super) fn guard(outcome: &Outcome) -> Picture {
     let day = outcome.day();

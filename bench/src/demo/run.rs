@@ -430,6 +430,7 @@ fn job_outcomes(record: &DayRecord, simulated: Vec<Option<f64>>) -> Vec<JobOutco
 }
 
 /// Returns the last prediction of a job's end that was made before half of its time had passed.
+/// `None` without a prediction, or if the job does not end within the time that it covers.
 fn half_way(report: &JobReport, predictions: &[Prediction]) -> Option<HalfWay> {
     let half_s = (report.submitted_s + report.finished_s) / 2.0;
     let mut of_job = predictions.iter().filter(|it| it.job == report.id);

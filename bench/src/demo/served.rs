@@ -57,8 +57,8 @@ pub struct Served {
 /// with `client_args` and an address, it has to call [`run_client`](super::run_client).
 ///
 /// # Errors
-/// The errors of [`run`](super::run), of opening a port and of starting a process. Options with
-/// more than one day, with tasks in processes, or with the forecast of the oracle, which needs a
+/// The errors of [`run`](super::run), of opening a port and of starting a process. Options without
+/// exactly one day, with tasks in processes, or with the forecast of the oracle, which needs a
 /// rehearsal, are an error.
 pub fn serve(
     options: &DemoOptions,

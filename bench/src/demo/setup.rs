@@ -21,7 +21,8 @@ const MEMTABLE_BYTES: usize = 16 << 20;
 /// The keyspace of the text; [`TEXT`] is its table.
 pub(super) const KEYSPACE: &str = "demo";
 pub(super) const TEXT: &str = "text";
-/// The file that marks a folder of the demo. A folder that has it may be emptied.
+/// The file that marks a folder of the demo. Only in a folder with this file does the demo delete
+/// earlier results.
 const MARKER: &str = "EBB-DEMO";
 
 struct TextBar<'a>(&'a ProgressBar);
@@ -65,7 +66,8 @@ pub(super) struct Text {
     found: ebb_text::Found,
 }
 
-/// Finds text, then creates or empties the demo's folder.
+/// Finds text, then creates the demo's folder, or deletes the store and the output of an earlier demo
+/// in it.
 pub(super) fn begin(data: &Path, asked_text: Option<&Path>) -> Result<Text> {
     let (description, paths) = corpus::find(asked_text)?;
     let found = ebb_text::walk(&paths, None)?;
@@ -80,9 +82,9 @@ pub(super) fn begin(data: &Path, asked_text: Option<&Path>) -> Result<Text> {
     })
 }
 
-/// Creates the folder, or empties one that an earlier demo made, opens a store in it, and loads
-/// both tables. `asked_text` is the file or folder of text for the jobs to read; with `None` they
-/// read Rust sources of this repository and of Cargo's registry.
+/// Creates the folder, or deletes the store and the output of an earlier demo in it. Opens a new store
+/// there, and loads both tables. `asked_text` is the file or folder of text for the jobs to read; with
+/// `None` they read Rust sources of this repository and of Cargo's registry.
 pub(super) fn set_up(
     data: &Path,
     asked_text: Option<&Path>,
@@ -185,8 +187,8 @@ impl Setup {
     }
 }
 
-/// Empties a folder that an earlier demo created, or creates the folder. Refuses any other folder
-/// that is not empty.
+/// Creates the folder and its [`MARKER`]. In the folder of an earlier demo, deletes the store, the
+/// output and the spill files, and keeps all other files. Refuses any other folder that is not empty.
 fn clear(data: &Path) -> Result<()> {
     let marker = data.join(MARKER);
     let context = || format!("cannot prepare {}", data.display());

@@ -46,7 +46,8 @@ impl Show {
         }
     }
 
-    /// Shows the current state.
+    /// Shows the state of the jobs, and the last interval of the load; `None` while the first
+    /// interval lasts.
     pub(super) fn update(&mut self, status: &RuntimeStatus, load: Option<Interval>) {
         let hour = self.day.hour_of(status.now_s);
         let load = match load {

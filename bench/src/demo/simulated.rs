@@ -32,7 +32,8 @@ impl Replay<'_> {
     /// does not complete before the horizon.
     ///
     /// # Errors
-    /// If the day cannot be simulated because a job did nothing, or no capacity was left.
+    /// If there is no such policy, `left` has no samples, or the jobs have too many tasks for the
+    /// simulator.
     pub(super) fn run(&self) -> Result<Vec<Option<f64>>> {
         let policy = policy_by_name(self.policy);
         let options = RuntimeOptions {

@@ -37,8 +37,8 @@ impl<T> Part<T> {
     }
 }
 
-/// Writes the pictures of all parts into `folder` and all measurements to `json`, if they are
-/// given.
+/// Writes the pictures of all parts into `folder`, and their tables and measurements to the file
+/// `json`, as far as these paths are given.
 pub fn write<T: Serialize>(
     parts: &[Part<T>],
     folder: Option<&Path>,

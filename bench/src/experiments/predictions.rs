@@ -23,11 +23,10 @@ Examples:
 
 /// The length of a day of the load alone, as a fraction of the length of a day with jobs.
 const ALONE_OF_DAY: f64 = 1.0 / 3.0;
-/// The time in seconds that each of the two days usually takes in addition to the load's own time:
-/// data is loaded and costs are measured.
+/// The time in seconds that loading data and measuring costs usually take on each of the two days.
 const AROUND_S: f64 = 25.0;
-/// The longest time in seconds that each of the two days may take in addition to the load's own
-/// time: data is loaded and costs are measured.
+/// The longest time in seconds that loading data and measuring costs may take on each of the two
+/// days.
 const AROUND_LIMIT_S: f64 = 180.0;
 
 /// The options of the simulated days that the experiment runs.

@@ -9,8 +9,8 @@ use anyhow::{Context, Result, ensure};
 use serde::de::DeserializeOwned;
 
 /// Runs `ebb-bench experiments` with these arguments and additional environment variables, and
-/// parses its standard output as JSON.
-/// `name` is for error messages. Progress bars of the process are drawn on this process's stderr.
+/// parses its standard output as JSON. `name` is the name of the process in error messages. Its
+/// progress bars are drawn on the stderr of the calling process.
 ///
 /// # Errors
 /// If the process cannot be started, fails or prints something else, or the user has interrupted

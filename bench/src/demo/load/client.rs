@@ -28,7 +28,8 @@ const INTERVAL: Duration = Duration::from_millis(100);
 /// until the input ends.
 ///
 /// # Errors
-/// When a connection fails, the server returns an error, or standard output is closed.
+/// When it cannot connect to the server, or standard output is closed. An order that fails is
+/// reported on standard output, and the next one is executed.
 pub fn run_client(address: SocketAddr) -> Result<()> {
     let (orders, ordered) = mpsc::channel();
     thread::spawn(move || read_orders(&orders));

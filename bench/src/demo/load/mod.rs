@@ -203,7 +203,7 @@ pub(super) enum LoadRun {
 }
 
 impl LoadRun {
-    /// Returns the last interval that has ended.
+    /// Returns the last interval that has ended; `None` during the first.
     pub fn latest(&self) -> Option<Interval> {
         match self {
             Self::Embedded(driver) => driver.timeline().latest(),
@@ -229,7 +229,7 @@ impl LoadRun {
         }
     }
 
-    /// Ends the run soon, without waiting for the end.
+    /// Makes the run end soon. [`Self::join`] waits for the end.
     pub fn stop(&self) {
         match self {
             Self::Embedded(driver) => driver.stop(),

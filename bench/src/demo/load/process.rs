@@ -119,7 +119,7 @@ impl LoadProcess {
         Ok(self.process.usage()?.cpu_s())
     }
 
-    /// Starts a run. Only one may run at a time.
+    /// Starts a run. The run before it must have ended: a process has one run at a time.
     ///
     /// # Errors
     /// When the process has ended.

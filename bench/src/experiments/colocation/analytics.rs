@@ -162,7 +162,8 @@ impl Analytics {
         }
     }
 
-    /// Starts to pass the store's own latencies to the latency guard, if the guard measures these.
+    /// Starts to pass the store's own latencies to the latency guard, until the returned value is
+    /// dropped. Returns `None` if the guard does not measure these, or there is no guard.
     pub fn watch_store(&self, db: &Db) -> Result<Option<GuardWatch>> {
         let Some((objective, GuardSees::Store)) = self.objective else {
             return Ok(None);

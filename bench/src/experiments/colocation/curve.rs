@@ -20,7 +20,7 @@ pub struct Curve {
     /// The p99 of the load without jobs, in microseconds, as the latency guard estimated it at the
     /// end of the run; `None` if the guard had no estimate.
     pub alone_us: Option<f64>,
-    /// The fraction of the capacity beside the load that the latency guard allowed jobs to use: the
+    /// The fraction of the capacity left by the load that the latency guard allowed jobs to use: the
     /// mean over the second half of the run, including times at which the guard paused the jobs.
     pub allowed: f64,
     pub points: Vec<PricePoint>,

@@ -13,12 +13,12 @@ use ebb_storage::SnapshotTable;
 const PIECES: usize = 16;
 /// The number of tasks: far more than the machine completes in a window.
 const TASKS: u32 = 4000;
-/// The number of rows in a range that is read through the block cache. A range with more rows
-/// counts as long, and long ranges bypass the cache.
+/// The number of rows in a range that is read through the block cache: so few that the range has
+/// fewer blocks than the number of cache misses after which a scan bypasses the cache.
 const ROWS_A_RANGE: usize = 1000;
-/// The bytes that a task reads before it adds them to the shared counter. Threads that updated a
-/// shared counter for each row would contend for it, and the measurement would be one of
-/// contention.
+/// The bytes that a task reads before it adds them to the shared counter. The last bytes of a task,
+/// fewer than this, are not added. Threads that updated a shared counter for each row would contend
+/// for it, and the measurement would be one of contention.
 const BYTES_PER_COUNT: u64 = 64 << 10;
 
 /// The timeout for the start of the tasks.
@@ -44,7 +44,8 @@ pub struct Endless {
     pieces: Vec<Split>,
     /// The reader through the block cache; `None` for scans that bypass it.
     cached: Option<CachedRanges>,
-    /// Bytes of keys and values that tasks of this process have read.
+    /// Bytes of keys and values that tasks of this process have read, without the last bytes of each
+    /// task: see [`BYTES_PER_COUNT`].
     read_bytes: AtomicU64,
 }
 

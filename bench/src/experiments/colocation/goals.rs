@@ -33,8 +33,8 @@ pub struct GoalsRow {
     /// The number of goals over all days.
     pub goals: usize,
     pub met: usize,
-    /// The hours of the day at which jobs ended, in the order of submission: for each job the
-    /// median over the days on which it ended; `None` if it ended on none.
+    /// The hours of the day at which jobs completed, in the order of submission: for each job the
+    /// median over the days on which it completed; `None` if it completed on none.
     pub finished_hours: Vec<Option<f64>>,
     /// The 99th percentile of the load, in microseconds: the median over the days.
     pub p99_us: f64,

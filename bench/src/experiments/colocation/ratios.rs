@@ -8,8 +8,8 @@ use super::counts::{Counts, Pool};
 use super::window::Window;
 use crate::experiments::statistics::mean;
 
-/// Windows with jobs compared with windows of the load alone. All windows of a condition that are
-/// not excluded are pooled.
+/// The windows of one condition, in most cases with jobs, compared with windows of the load alone.
+/// All windows of a condition that are not excluded are pooled.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Ratios {
     pub windows: usize,
@@ -22,8 +22,9 @@ pub struct Ratios {
     /// The 99th percentile of the delay until a thread began a due operation, divided by that of
     /// the load alone.
     pub dispatch_p99: Estimate,
-    /// The p99 of the load during the lead (the first part of a window, before the guard has
-    /// measured the new load), divided by that of the load alone; `None` without a lead.
+    /// The p99 of the load during the lead (the time at the start of a window that precedes the
+    /// measured part), divided by that of the load alone. `None` if a window has no operations in its
+    /// lead.
     pub lead_p99: Option<Estimate>,
     /// CPU used by jobs, divided by the CPU that the load alone left idle.
     pub idle_cpu_used: f64,
@@ -31,8 +32,8 @@ pub struct Ratios {
     pub jobs_bytes_per_s: Option<f64>,
     /// Bytes of rows that jobs read, per second of their CPU time.
     pub jobs_bytes_per_cpu_s: Option<f64>,
-    /// The fraction of the time of the windows that was left out because the machine paused; `None`
-    /// if pauses could not be observed.
+    /// The mean of [`Window::paused`] over the windows of the condition; `None` if it is `None` in one
+    /// of them.
     pub paused: Option<f64>,
     /// The ratio of the block cache's hit rate for point reads with jobs to that of the load alone;
     /// `None` if there is a window in which no point read needed a block.
@@ -40,8 +41,8 @@ pub struct Ratios {
 }
 
 impl Ratios {
-    /// Compares the load in the windows `beside` jobs with that in the windows `alone`, at least
-    /// one window of each.
+    /// Compares the load in the windows `beside` jobs with the load in the windows `alone`. Each has
+    /// at least one window.
     pub fn new(beside: &[&Window], alone: &[&Window]) -> Self {
         let of = |of: fn(&Window) -> &Counts| {
             let pool = |windows: &[&Window]| Pool::new(windows.iter().map(|window| of(window)));

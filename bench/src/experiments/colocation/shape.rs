@@ -2,8 +2,9 @@
 
 use std::f64::consts::TAU;
 
-/// The thesis's levels of burstiness (Figure 5.22). Each is the mean and the amplitude over a day
-/// of the fraction of 100 nodes that the load leaves, a sine curve. The load peaks at 18 h.
+/// The levels of burstiness in the thesis (Polo 2014, Figure 5.22). At each level the fraction of the
+/// machine that the load leaves is a sine curve over a day, given here by its mean and its amplitude.
+/// The load peaks at 18 h.
 const LEVELS: [(f64, f64); 3] = [(0.575, 0.125), (0.575, 0.25), (0.575, 0.375)];
 const PEAK_OF_DAY: f64 = 18.0 / 24.0;
 

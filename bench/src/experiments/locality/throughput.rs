@@ -14,9 +14,9 @@ pub const JSQ: &str = "jsq-maxweight-common";
 /// The length of the run of figure 3a of Wang et al., as a fraction of that of the other runs,
 /// which take 250,000 time slots by default.
 const FIGURE_3A_PART: f64 = 0.4;
-/// Number of waiting tasks at which a run ends early, as unstable. The backlog of a stable run may
-/// grow by a tenth of this number. At the largest load that naive fair sharing can serve, this
-/// many tasks arrive in three thousand slots.
+/// Number of waiting tasks at which a run ends early, as unstable: several times the growth of the
+/// backlog up to which a run of 250,000 slots counts as stable (0.1% of the arrivals). At the largest
+/// load that naive fair sharing can serve, this many tasks arrive in three thousand slots.
 const BACKLOG_MAX: u64 = 1_000_000;
 /// The load of figure 3a, in tasks per slot.
 const FIGURE_3A_LOAD: f64 = 390.0;

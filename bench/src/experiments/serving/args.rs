@@ -26,8 +26,8 @@ pub struct ServingArgs {
           value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub rounds: u32,
 
-    /// Rounds of windows, each with the load alone and with its disturbance, in the parts `beside`,
-    /// `hostile`, `watched`, `endless`, `neighbours`, `backup` and `descriptors`
+    /// Rounds of windows in the parts `beside`, `hostile`, `watched`, `endless`, `neighbours`,
+    /// `backup` and `descriptors`: a round has a window of each condition that the part compares
     #[arg(long, value_name = "N", default_value_t = 15,
           value_parser = clap::value_parser!(u32).range(2..=1000))]
     pub windows: u32,
@@ -110,7 +110,7 @@ pub enum Part {
     /// The server's CPU for writes with an index, and for rows that are found by the index
     Indexed,
     /// The tail latency of served requests at three times the peak rate, compared with that at half of
-    /// it
+    /// the peak rate
     Overload,
     /// The server's CPU with TLS and roles, compared with that without
     Secured,
@@ -127,8 +127,8 @@ pub enum Part {
     /// Jobs beside two programs that keep cores busy: their time compared with that without the
     /// programs, and the tail latency of reads with the jobs compared with that without them
     Neighbours,
-    /// The server's CPU time and instructions for a request, with its text log compared with those
-    /// without
+    /// The server's CPU time and instructions for a request, with its text log compared with a server
+    /// that logs nothing
     Logs,
     /// The tail latency of reads at half of the peak rate beside backups, and the rate of backups
     /// compared with `cp`

@@ -4,7 +4,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
 
-/// Runs a program, and waits for its end. Its output is dropped.
+/// Runs a program, and waits for its end. Its standard output is dropped.
 ///
 /// # Errors
 /// When it does not start, or fails.

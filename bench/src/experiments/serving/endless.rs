@@ -116,7 +116,7 @@ pub struct EndlessStatements {
     pub scans_timed_out: u64,
     /// Total duration of the windows in which the endless statements ran, in seconds.
     pub beside_s: f64,
-    /// The server's resident memory before any statement, in bytes.
+    /// The server's resident memory before the first endless statement, in bytes.
     pub before_bytes: u64,
     /// The peak of the server's resident memory in all windows, in bytes.
     pub most_bytes: u64,
@@ -211,7 +211,8 @@ impl EndlessStatements {
     }
 }
 
-/// The requests of a user that ended in a window.
+/// The number of requests that ended, and the longest time of one: for endless statements the time
+/// until the time-out, for scans that of a completed scan.
 #[derive(Debug, Clone, Copy, Default)]
 struct EndedRequests {
     completed: u64,
@@ -379,8 +380,8 @@ fn play(
     Window::new(plan, &tally, reads, disturbance, server_use)
 }
 
-/// Calls `run` while the endless statements and another user's scans run. Returns also the counts
-/// of the statements and of the scans.
+/// Calls `run` while the endless statements and another user's scans run. Also returns the ended
+/// requests: first the statements of all users, then the scans.
 fn beside_others<T>(
     address: SocketAddr,
     run: impl FnOnce() -> Result<T>,

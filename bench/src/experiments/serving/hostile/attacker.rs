@@ -13,7 +13,7 @@ use rand_chacha::ChaCha8Rng;
 use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
 use rustls::ClientConfig;
 
-/// The time for which a client waits for a response before it goes on without one.
+/// The time for which a client waits for a response, or until it can send, before its attack ends.
 const PATIENCE: Duration = Duration::from_millis(200);
 /// The most connections that a thread keeps open.
 const HELD_MAX: usize = 100;

@@ -18,7 +18,8 @@ use rustls::pki_types::ServerName;
 use super::attacker::{Attacker, answer, encoded};
 use crate::ycsb::cql::enter_idle_class;
 
-/// The longest pause between two attacks of a thread. Pauses are drawn uniformly up to this.
+/// The longest pause of a thread after an attack that it made or skipped. Pauses are drawn uniformly
+/// up to this.
 const PAUSE_MAX: Duration = Duration::from_millis(20);
 /// A length that is larger than any request may have.
 const HUGE: u32 = 0x7fff_ffff;
@@ -52,7 +53,7 @@ pub(super) enum Attack {
     Deep,
     /// Many different statements to prepare.
     PreparedFlood,
-    /// Logins with wrong names and passwords.
+    /// Logins with a wrong password, half of them also with a name that does not exist.
     WrongLogin,
     /// Requests before the login.
     NoLogin,
@@ -62,7 +63,7 @@ pub(super) enum Attack {
     NotUtf8,
     /// TLS handshakes that stop half-way.
     CutHandshake,
-    /// Counts that are larger than the number of items that follow.
+    /// Requests with a count of items, or a length, that does not match what follows.
     WrongCounts,
     /// Several scans of a whole table at once on one connection.
     Scans,
