@@ -22,8 +22,9 @@ pub enum Durability {
     /// As soon as the operating system has the write. A thread of the database syncs the log, waits
     /// for this time, and so on. A crash of the process loses nothing. A crash of the machine loses
     /// at most the writes that were acknowledged after the last complete fsync began. With
-    /// [`Maintenance::Manual`] there is no such thread: only flushes, merges and
-    /// [`Db::sync`](crate::Db::sync) sync the log.
+    /// [`Maintenance::Manual`] there is no such thread: the log is synced by
+    /// [`Db::sync`](crate::Db::sync), by flushes and merges, and by writes with
+    /// [`WriteOptions::sync`].
     Interval(Duration),
     /// As soon as the operating system has the write; the operating system decides when the write
     /// reaches the disk.

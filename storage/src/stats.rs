@@ -111,12 +111,12 @@ pub struct Stats {
     /// each read.
     pub filter_skips: u64,
     /// Runs that scans did not search because the key prefixes in a filter excluded them. A run
-    /// counts once for each scan.
+    /// counts once for each scan, or twice if the scan reads from both ends.
     pub prefix_skips: u64,
     /// Searches of the cache, by point reads and scans, that found the data block.
     pub cache_hits: u64,
     /// Searches of the cache, by point reads and scans, that did not find the data block. Long
-    /// scans and merges read most blocks without a search.
+    /// scans read most of their blocks without a search, and merges all of them.
     pub cache_misses: u64,
     /// `cache_hits` divided by the sum of `cache_hits` and `cache_misses`; 0 without any search.
     pub cache_hit_ratio: f64,
@@ -248,7 +248,7 @@ pub struct TableStats {
     pub file_bytes: u64,
     /// The approximate number of `file_bytes` that only snapshots and open read views
     /// ([`Db::view`](crate::Db::view)) still need. Versions that only read views need count only if
-    /// a newer version in the same run hides them.
+    /// a newer version or a range tombstone in the same run hides them.
     pub kept_bytes: u64,
     /// The standard error of the estimate `kept_bytes`, in bytes.
     pub kept_error_bytes: u64,
@@ -299,8 +299,8 @@ pub struct QuarantinedFile {
     /// The path of the file.
     #[serde(serialize_with = "lossy")]
     pub path: PathBuf,
-    /// The offset in the file of the first damage that was found; 0 for a file that cannot be
-    /// opened.
+    /// The offset in the file of the first damage that was found; 0 for a file in
+    /// [`TableStats::unreadable`].
     pub offset: u64,
     /// A description of the damage or of the error.
     pub detail: String,

@@ -111,8 +111,8 @@ impl Search {
 
 /// The tasks of an instance in blocks: two for each job, its maps and its reduces.
 struct Blocks {
-    /// The tasks of each block (the maps or the reduces of a job). A task comes before those whose
-    /// length and delay add up to less.
+    /// The tasks of each block (the maps or the reduces of a job), by descending sum of length and
+    /// delay.
     tasks: Vec<Vec<u32>>,
 }
 

@@ -111,8 +111,7 @@ impl KeptMaps {
         Some((node, jobs))
     }
 
-    /// Recomputes the upper bounds on the free resources of a node after evictions, because its slots
-    /// have changed.
+    /// Recomputes the [`Bounds`] of a node whose slots have changed.
     pub fn correct_bounds(&mut self, node: usize, state: &PlacementState<'_>) {
         if let Some(bounds) = &mut self.bounds {
             bounds.correct(node, &self.on[node], state);

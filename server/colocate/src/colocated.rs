@@ -274,7 +274,7 @@ impl Colocated {
     /// Feeds the latency guard, which limits analytics while requests are too slow, with latencies from
     /// another source, until the result is dropped: for a service that cannot [`record`](Self::record) them.
     /// If a service does both, each request is counted twice. Without an objective there is no guard, and
-    /// this has no effect.
+    /// the latencies are ignored.
     ///
     /// # Errors
     /// If the system refuses to start a thread.

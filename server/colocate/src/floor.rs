@@ -93,10 +93,10 @@ impl FloorDecision {
     }
 
     /// Returns the decision for the next control cycle, after a cycle with the decision `self`. Analytics
-    /// stay in the idle class if they get enough CPU there, or if the load leaves too little for a floor.
-    /// Otherwise they get the floor, a guaranteed CPU share in the ordinary class, or pause if the
-    /// objective is in danger. `floor_cores` is the size of the floor unless goals of jobs need more; 0
-    /// means none.
+    /// run in the idle class if they get enough CPU there, or if the load leaves too little for a floor.
+    /// Otherwise they get the floor, a guaranteed CPU share in the ordinary class; or they pause, if the
+    /// guard measures the load alone or allows nothing, or if the objective is in danger. `floor_cores`
+    /// is the size of the floor unless goals of jobs need more; 0 means none.
     pub(crate) fn next(
         self,
         floor_cores: f64,

@@ -36,7 +36,7 @@ impl FloorShare {
     }
 
     /// Sets the cores that the service's threads, such as clients' scans, may use together while
-    /// other processes use all cores. `None` means no limit, because other processes leave enough.
+    /// other processes use all cores. `None` lifts the limit.
     pub fn set(&self, cores: Option<f64>) {
         let now_s = self.now_s();
         (self.lock()).set_rate(cores.unwrap_or(0.0), BURST_S, now_s);

@@ -145,8 +145,8 @@ struct Unit {
     granted: f64,
 }
 
-/// Sums over units (samples of up to half a second) of five numbers: the requests of a unit, its requests
-/// above the latency limit, the squares of both, and their product. Younger units weigh more. The sums
+/// Sums over units (samples of up to half a second) of five numbers, each times the weight of the unit: its
+/// requests, its requests above the latency limit, the squares of both, and their product. The sums
 /// determine the fraction of requests above the limit, and its standard error.
 #[derive(Debug, Clone, Copy, Default)]
 struct Evidence {

@@ -24,7 +24,7 @@ const OPEN_MAX: usize = 64;
 #[derive(Debug)]
 struct Thread {
     /// The open files of the thread in `/proc`; `None` if [`OPEN_MAX`] threads were listed before it when
-    /// it was first read, or if they could not be opened then.
+    /// it was first read, or if they could not be read then.
     files: Option<ThreadFiles>,
     /// The CPU and disk use of the thread, from its start until the counters were last read.
     used: ThreadUse,

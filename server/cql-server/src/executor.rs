@@ -86,7 +86,7 @@ pub struct Executor {
 
 impl Executor {
     /// Creates an executor over a catalog. `node` has the address at which clients reach the node.
-    /// Indexes are built by threads of the kernel's idle class, which give way to requests.
+    /// The scans that build indexes run in the kernel's idle class, so that they give way to requests.
     pub fn new(catalog: Arc<Catalog>, node: LocalNode, limits: Limits) -> Self {
         let builds = IndexBuilds::new(&catalog, true);
         Self::with_builds(builds, catalog, node, limits)

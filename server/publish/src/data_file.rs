@@ -179,8 +179,9 @@ impl<W: Write + Send> DataFileWriter<W> {
     /// Appends a row: one value for each column, in the order of the columns. `None` is null.
     ///
     /// # Errors
-    /// If a value has no exact counterpart (the error names its column), or if writing to the sink fails; if
-    /// there are fewer values than columns, at the end of the batch. The writer cannot be used afterwards.
+    /// If a value has no exact counterpart (the error names its column), or if writing to the sink fails. The
+    /// writer cannot be used afterwards. If there are fewer values than columns, the call that ends the batch
+    /// fails.
     ///
     /// # Panics
     /// If there are more values than columns.

@@ -36,15 +36,15 @@ pub struct Entry {
     /// The id of the client's token, or of the token that `ebb token` creates or revokes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub token: Option<String>,
-    /// The name of the client's token. Without a token, a description of the user, if there is one: `uid 0`
-    /// for a command, `the server's user` for a request over the Unix socket.
+    /// The name of the client's token. Without a token, a description of the user, if there is one: for
+    /// example `uid 0` for a command, and `the server's user` for a request over the Unix socket.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// The address of the client, with its port for CQL; `None` for clients of the server's Unix socket, for
     /// commands, and for changes that the server makes by itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub address: Option<String>,
-    /// The keyspace of the unqualified names in the statement: the one that the client uses.
+    /// The keyspace in which unqualified names in the statement are resolved.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub keyspace: Option<String>,
     /// The statement without its constants; `INSERT`, `UPDATE`, `DELETE` or `BATCH` for a write of rows; the

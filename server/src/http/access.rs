@@ -132,12 +132,13 @@ impl Access {
     }
 
     /// Returns the credential of a request, and the least scope that it must have. Returns `None` if the
-    /// request needs no credential: its path is open to every client, or it is a login or logout.
+    /// request needs no credential: its path is open to every client, or it is a login or logout without a
+    /// bearer token.
     ///
     /// # Errors
     /// 400 for several `Host` headers; 421 if the request does not name this server as its host; 401 if it has
-    /// no well-formed credential; 403 if its cookie does not count, because a page of another site may have
-    /// sent the request.
+    /// neither a well-formed token nor the cookie of a session; 403 if it changes something without a token,
+    /// and a page of another site may have sent it.
     fn required(&self, request: &Request) -> Result<Option<(Credential, Scope)>, Problem> {
         let headers = request.headers();
         let host = named_host(request)?;
@@ -229,7 +230,7 @@ impl Access {
     /// # Errors
     /// 401 for an invalid token, and for one whose role is gone or may not log in; 429 if too many invalid
     /// tokens came from the peer's address, or too many requests with this token; 503 if too many checks of
-    /// tokens wait; 500 if the tokens or roles cannot be read.
+    /// tokens wait. Also when the tokens or roles cannot be read.
     pub(super) async fn principal(
         self: &Arc<Self>,
         token: &Token,
@@ -296,7 +297,7 @@ impl Access {
     /// Returns the principal of a token, with the present permissions of its role, if it has one.
     ///
     /// # Errors
-    /// 401 when the role is gone or may not log in.
+    /// 401 when the role is gone or may not log in; also when the roles cannot be read.
     fn principal_of(&self, record: &TokenRecord) -> Result<Principal, Problem> {
         let of_token = Principal {
             id: record.id.clone(),

@@ -19,8 +19,8 @@ struct Frozen {
     answers: Map<String, Value>,
 }
 
-/// Fetches all data that the console shows, and returns one HTML file with the page and the data. The page
-/// shows the load of the last `seconds`, 1 to 86,400, and the forecast of the next `seconds`. `notes` are
+/// Fetches the data that a saved page shows, and returns one HTML file with the console's page and the data.
+/// The page shows the load of the last `seconds`, 1 to 86,400, and the forecast of the next `seconds`. `notes` are
 /// paragraphs of text above the charts.
 ///
 /// # Errors

@@ -24,8 +24,8 @@ const HIDDEN: &str = "not shown: the role of this token may not read what the jo
 pub(super) enum Reads {
     /// The tables that the job reads, possibly none. It has no other inputs.
     Tables(Vec<TableName>),
-    /// Files of the server's machine, or inputs that this build cannot parse. Only scope `admin` may see the
-    /// job.
+    /// Files of the server's machine, or inputs that this build cannot parse. A principal with a role sees the
+    /// options and errors only with scope `admin`.
     Others,
 }
 

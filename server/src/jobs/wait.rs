@@ -10,8 +10,8 @@ use utoipa::ToSchema;
 /// The time over which the progress of a job is judged, in seconds. It is as long as the time constant with
 /// which the governor smooths the CPU use of other processes (the governor measures which cores are free).
 pub(crate) const WINDOW_S: f64 = 2.0;
-/// The least fraction (0 to 1) of the cores that a job could use with which the job counts as making
-/// progress. A job that uses less is taken to wait for something.
+/// A job counts as making progress if it uses at least this fraction (0 to 1) of the cores that it could
+/// use. A job that uses less is taken to wait for something.
 const PROGRESS_RATIO: f64 = 0.5;
 /// The least fraction (0 to 1) of the free cores that messages about the guard show as a percentage. If the
 /// guard allows less, the message is that it has stopped jobs.

@@ -160,7 +160,7 @@ impl Day {
         last.is_some_and(|last| last.point.at_unix_ms >= now_unix_ms)
     }
 
-    /// Adds a one-second sample, and removes all samples that do not end before it: the clock was set back.
+    /// Adds a one-second sample. If the clock was set back, first removes the samples that do not end before it.
     /// Returns true when a coarse sample is due, for the last ten seconds: see
     /// [`push_coarse`](Self::push_coarse).
     pub(super) fn push(&mut self, second: Moment) -> bool {

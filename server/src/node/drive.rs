@@ -108,8 +108,8 @@ impl Steps {
 
     /// Waits for the end of the job's current step, then runs its later steps, one after the other, until
     /// one does not succeed or the job is stopped. Returns one report for the whole job, and whether the job
-    /// is to be left for a later start. It is if the runtime accepted no more jobs when a step was to begin,
-    /// which is no failure of the job. Without a history there is no later start.
+    /// is to be left for a later start: true if the runtime accepted no more jobs when a step was to begin,
+    /// which is no failure of the job. False on a node without a history, where there is no later start.
     fn see_through(&mut self, job: &RunningJob) -> (JobReport, bool) {
         let mut is_refused = false;
         let mut whole = job.handle().wait();

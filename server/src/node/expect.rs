@@ -21,7 +21,7 @@ pub(super) struct Prospect {
 }
 
 /// Returns the number of tasks that the job of `request` would have, and the CPU time that a task is
-/// expected to take. It starts no job and leaves nothing behind.
+/// expected to take. Starts no job and leaves nothing behind.
 ///
 /// # Errors
 /// When the request makes no sense, an input or the output cannot be opened, no profile of such jobs is

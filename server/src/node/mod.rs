@@ -216,7 +216,7 @@ impl Node {
     }
 
     /// Returns the number of tasks that the job of `request` would have, and the CPU time of a task by the
-    /// profile of earlier jobs in the history. It starts no job and leaves nothing behind.
+    /// profile of earlier jobs in the history. Starts no job and leaves nothing behind.
     ///
     /// # Errors
     /// See [`Node::submit`]; also when no profile of such jobs is known.
@@ -287,7 +287,7 @@ impl Node {
     }
 
     /// Lists the unreadable records of the schema, of the roles and of the node. Reads no file and does not
-    /// wait: the list is empty while the catalog is not open.
+    /// wait: the list is empty if the catalog is not open, and while another thread opens it or looks at it.
     pub fn unreadable(&self) -> Vec<Unreadable> {
         let catalog = self.site.catalog.opened();
         catalog.map_or_else(Vec::new, |catalog| catalog.unreadable())

@@ -104,7 +104,7 @@ impl CatalogState {
         &self.schema
     }
 
-    /// Returns the version of the schema: an id that differs from that of any other schema.
+    /// Returns the version of the schema: see [`Schema::version`].
     pub fn version(&self) -> Uuid {
         self.schema.version()
     }

@@ -33,9 +33,9 @@ impl GracePeriods {
     }
 
     /// Returns the time in seconds since 1970 before which content must have been deleted or expired for
-    /// merges to purge it. This is the grace period of `table` (`KEYSPACE.TABLE`) before `read_time_ms`,
-    /// the time of the earliest reader. If the grace period is unknown, the result is [`i64::MIN`], so that
-    /// merges purge nothing by age.
+    /// merges to purge it: `read_time_ms`, the time of the earliest reader, less the grace period of `table`
+    /// (`KEYSPACE.TABLE`). If the grace period is unknown, the result is [`i64::MIN`], so that merges purge
+    /// nothing by age.
     pub(super) fn gc_before_s(&self, table: &str, read_time_ms: u64) -> i64 {
         let Some(&grace_s) = self.by_table.load().get(table) else {
             return i64::MIN;

@@ -84,8 +84,8 @@ impl Timestamps {
     /// would be ahead of the clock, and would prevail over later writes to which drivers give the
     /// current time.
     ///
-    /// Returns zero if the bound is more than `AHEAD_US` ahead of the clock. No server stores such
-    /// a bound unless its clock is ahead: so the clock was set back, and the wait might be long.
+    /// Returns zero if the bound is more than 100 ms (`AHEAD_US`) ahead of the clock: then the clock
+    /// was probably set back, and the wait might be long.
     pub fn until_bound(&self) -> Duration {
         let bound_us = self.bound_us.load(Ordering::Acquire);
         match bound_us.saturating_sub(self.now_us()) {

@@ -20,7 +20,8 @@ const STDIN_NAME: &[u8] = b"stdin";
 /// The name of the file by which a job of ebb, Spark or Hadoop marks its output folder as complete.
 const SUCCESS: &str = "_SUCCESS";
 
-/// A file to load: one below a directory whose start is text, or one that the user named.
+/// A file to load: a file below a directory that looks like text by its first bytes, or a file or
+/// stream that the user named.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TextFile {
     /// The path, which begins with the requested one; `-` is standard input.

@@ -38,8 +38,8 @@ pub enum UnknownChanges {
     /// The older snapshot is of another table. For example, the table was dropped and created again
     /// under the same name.
     OtherTable,
-    /// The table was truncated between the two snapshots, or its range deletes together cover all
-    /// possible keys.
+    /// The table was truncated between the two snapshots, or its range deletes between them together
+    /// cover all possible keys.
     Truncated,
 }
 

@@ -314,8 +314,8 @@ impl Db {
     ///
     /// # Errors
     /// [`Error::Io`] or [`Error::Corruption`] if a run still cannot be read: all other merges are done
-    /// then, and writes go on. [`Error::DiskFull`] if no merge finds space for its output. Other errors of
-    /// merges end the call at once.
+    /// then, and writes go on. [`Error::DiskFull`] once only merges are left that find no space for
+    /// their output. Other errors of merges end the call at once.
     pub fn compact(&self) -> Result<()> {
         self.inner.compact_all()
     }

@@ -160,7 +160,8 @@ pub struct DetachedOptions {
     /// The store of the tables, if they are not in the database's directory: the same as the
     /// database's [`Options::table_store`](crate::Options::table_store).
     pub table_store: Option<Arc<dyn TableStore>>,
-    /// The known merge operators. The operator of the table, if it has one, must be among them.
+    /// The known merge operators. If the table has an operator that is not among them, reads of
+    /// values with operands fail.
     pub merge_operators: MergeOperators,
 }
 

@@ -31,8 +31,8 @@ pub enum Search {
 /// The use of the block cache by a range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cache {
-    /// The range reads through the cache. After many misses in one file, it reads the rest of this
-    /// file past the cache, so that a long scan does not displace the blocks that other requests need.
+    /// The range reads through the cache. After many misses in one run, it reads the rest of this
+    /// run past the cache, so that a long scan does not displace the blocks that other requests need.
     Fill,
     /// The range reads no block from the cache and puts none into it: for scans that must not
     /// displace the blocks that other requests need.

@@ -28,7 +28,7 @@ pub(super) struct GroupCommitDelay {
     /// The number of commits in the last group, plus those that were in the next group when the
     /// sync of the last one ended.
     writers: usize,
-    /// The number of next groups that do not wait, because the last wait was in vain.
+    /// The number of coming groups that will not wait, because the last wait was in vain.
     skipped: u32,
     /// The value that `skipped` got after the last wait: 0 if the wait was worth it, 1 after the first
     /// wait in vain, and twice as many after each further one, up to [`SKIPPED_MAX`].

@@ -9,8 +9,9 @@ use crate::mutation::{self, Mutation};
 use crate::sync::{Condvar, Mutex};
 
 /// The merges under way. A merge claims its runs before it begins. It releases them after the
-/// version of the table no longer has them, or after the merge has failed. So a run is free if,
-/// while `state` is locked, the version of its table has the run and no merge has claimed it.
+/// version of the table no longer has them, or after the merge has ended without replacing them. So
+/// a run is free if, while `state` is locked, the version of its table has the run and no merge has
+/// claimed it.
 #[derive(Debug)]
 pub(crate) struct Claims {
     lanes: Lanes,

@@ -41,7 +41,8 @@ fn is_covered(runs: &[Arc<Run>], at: usize, boundaries: &Boundaries) -> bool {
     newer.any(|t| t.cover(&bounds, same_stripe)) || hides_nothing(run, older)
 }
 
-/// Returns whether a run has range tombstones only, and no `older` run has keys in their ranges.
+/// Returns whether a run has range tombstones only, and no `older` run has anything in their ranges:
+/// neither versions, nor range tombstones, nor unreadable keys.
 fn hides_nothing(run: &Run, older: &[Arc<Run>]) -> bool {
     let tombstones = run.range_tombstones().filter(|_| !run.holds_versions());
     tombstones.is_some_and(|tombstones| {

@@ -52,9 +52,9 @@ impl Failures {
     }
 }
 
-/// The pause before the next attempt of work that found no space, or no file descriptor. After
-/// flushes there is a pause also while writes are refused below the low-water mark, because each
-/// flush looks whether there is space again.
+/// The pause before the next attempt of work that found no space, or no file descriptor; `None` if
+/// no attempt is due. After flushes there is a pause also while writes are refused below the
+/// low-water mark, because each flush looks whether there is space again.
 #[derive(Debug, Default)]
 struct Retry {
     after: Option<Duration>,
@@ -320,8 +320,8 @@ fn watch_disk_loop(engine: &Engine) {
 
 /// Runs background work; `what` names it in errors. Returns true if the work found no space, or no
 /// file descriptor, and is to be tried again. Any other failure, and a panic, stops writes (memtables
-/// could grow without bound, and the content of the disk is uncertain), but never reads. Such a
-/// failure is ignored while the engine closes.
+/// could grow without bound, and the content of the disk is uncertain), but never reads. While the
+/// engine closes, failures are ignored, but not panics.
 fn guard(engine: &Engine, what: &str, work: impl FnOnce() -> Result<()>) -> bool {
     struct Panicked<'a>(&'a Engine, &'a str);
     impl Drop for Panicked<'_> {

@@ -121,8 +121,8 @@ impl Engine {
     ///
     /// # Errors
     /// `DiskFull` if that work finds no space, `LowSpace` if the write would leave too little free
-    /// space, `ReadOnly` if writes have stopped; the error of the flush under
-    /// [`Maintenance::Manual`].
+    /// space, `ReadOnly` if the write would be held up and writes have stopped; the error of the
+    /// flush under [`Maintenance::Manual`].
     pub(super) fn admit_write(&self, tables: &[Arc<TableCore>], bytes: usize) -> Result<()> {
         self.check_space(bytes)?;
         if self.options.maintenance == Maintenance::Manual {

@@ -60,9 +60,8 @@ impl Chosen<'_> {
 }
 
 /// Returns the next merge of a table, with its runs claimed. Returns `None` if no further merge is
-/// worth it, if each merge that is worth it reads too much to run beside the merges under way,
-/// while merges are paused, or if the picker's answer is refused (this is counted in the
-/// statistics).
+/// worth it, if no merge, or none of this size, may run beside the merges under way, while merges
+/// are paused, or if the picker's answer is refused (this is counted in the statistics).
 ///
 /// # Errors
 /// `DiskFull` if a merge is worth it and none fits on the disk.

@@ -43,8 +43,8 @@ pub struct IngestInfo {
 }
 
 impl Engine {
-    /// Adds SSTables that were written outside of the database to a table by one commit, and
-    /// returns once the commit is durable and visible.
+    /// Adds SSTables that were written outside of the database to a table by one commit. Returns
+    /// once the commit is visible, and its record as durable as that of a write.
     ///
     /// # Errors
     /// `InvalidRequest` if there is no file, if a file was not written for ingesting, or if two

@@ -99,10 +99,10 @@ impl Engine {
         table.left_out.remove(inputs.iter().map(|run| run.id()));
     }
 
-    /// Puts a file into quarantine: records in the manifest that it is damaged, so that reads that need
-    /// it fail and merges leave it alone, and notifies the event listeners. Does nothing if the table
-    /// no longer has the file. The caller keeps other threads from replacing the run of the file
-    /// meanwhile.
+    /// Puts a file into quarantine: records in the manifest that it is damaged, so that merges leave its
+    /// run alone, and notifies the event listeners. (Reads of its damaged blocks fail in any case, and
+    /// reads of its other blocks go on.) Does nothing if the table no longer has the file. The caller
+    /// keeps other threads from replacing the run of the file meanwhile.
     pub(super) fn quarantine(
         &self,
         table: &TableCore,

@@ -33,7 +33,8 @@ impl Engine {
     ///
     /// # Errors
     /// [`Error::AlreadyExists`] if a snapshot of this name has not expired; [`Error::NotFound`] if the
-    /// keyspace or the table does not exist; the errors of a write.
+    /// keyspace or the table does not exist; [`Error::InvalidRequest`] for an invalid name; the errors
+    /// of a write.
     pub(crate) fn create_snapshot(
         &self,
         keyspace: &str,

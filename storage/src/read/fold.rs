@@ -40,8 +40,8 @@ pub(crate) enum Base {
     Value(Bytes),
     /// No value: the key was deleted, or its put expired.
     Nothing,
-    /// A put that is expired for some of the readers and not for others. Only flushes and merges,
-    /// which fold for several readers at once, meet this.
+    /// A put that is expired for some of the readers and not for others. Occurs only in a fold for
+    /// several readers at once, as in flushes and merges.
     Undecided,
 }
 

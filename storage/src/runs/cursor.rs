@@ -50,7 +50,7 @@ struct Damaged {
 }
 
 /// The position of a cursor before a move, or the target of a seek. `None` for a move to the first
-/// or the last version, and for a step back in a run without gaps.
+/// or the last version, and for steps that do not need it, as most steps in a run without gaps.
 type Start<'a> = Option<(&'a [u8], SeqNo)>;
 
 impl RunCursor {

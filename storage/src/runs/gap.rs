@@ -20,9 +20,10 @@ pub(crate) struct Gap {
 }
 
 impl Gap {
-    /// Returns the gaps that a file leaves because it does not open: the key range of its versions
-    /// and that of its range tombstones, as far as it has both. `error` is the error of the
-    /// opening. `ingested_at` is the commit that ingested the file's run, if it was ingested.
+    /// Returns the gaps that a file leaves because it does not open: one for the key range of its
+    /// versions, if it has any, and one for that of its range tombstones, if it has any. `error` is
+    /// the error of the opening. `ingested_at` is the commit that ingested the file's run, if it was
+    /// ingested.
     pub(super) fn of<'a>(
         file: &'a FileMeta,
         ingested_at: Option<SeqNo>,

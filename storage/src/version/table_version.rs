@@ -135,10 +135,9 @@ impl TableVersion {
     }
 
     /// Returns cursors over every source that a reader at `seq` may see and that may hold keys of
-    /// `sought`, newest first; and the number of runs that were left out only because a filter
-    /// excludes the prefix of `sought`. A run is also left out if one of `hiding` hides all that is
-    /// sought in it: after a deletion of all keys, a snapshot may keep many runs of which no other
-    /// reader sees anything.
+    /// `sought`, newest first; and the number of runs in which a filter excludes the prefix of
+    /// `sought`. A run is also left out if one of `hiding` hides all that is sought in it: after a
+    /// deletion of all keys, a snapshot may keep many runs of which no other reader sees anything.
     pub(crate) fn cursors(
         &self,
         seq: SeqNo,

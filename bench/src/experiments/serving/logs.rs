@@ -53,9 +53,9 @@ pub struct Logs {
 }
 
 impl Logs {
-    /// Returns two ratios of one kind of cost. The first compares the server with the log with the two
-    /// without; the second compares the two without a log with each other, and shows the noise. `None`
-    /// without measurements, such as instructions on a machine that does not count them.
+    /// Returns two ratios of one kind of cost: that of the server with the log to the mean of the two
+    /// without, and that of the two without to each other, which shows the noise. `None` without
+    /// measurements, such as instructions on a machine that does not count them.
     fn ratios(&self, kind: Kind) -> [Option<f64>; 2] {
         let (silent, again) = (kind(&self.silent), kind(&self.silent_again));
         let around = means_of_rounds(silent, again);

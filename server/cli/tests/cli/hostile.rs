@@ -27,7 +27,8 @@ const CONNECTIONS: u64 = 1_000;
 /// The most MiB by which prepared statements may enlarge the server: the 64 MiB that their cache
 /// may have, and as much again for what allocators and hash tables leave unused.
 const STATEMENTS_MIB_MAX: u64 = 2 * 64;
-/// The most memory of the server for a connection that does nothing.
+/// The most memory that the server may take for each idle connection, besides 8 MiB for all of them
+/// together.
 const CONNECTION_KIB_MAX: u64 = 10;
 
 /// Connects, and sends nothing.
@@ -137,8 +138,8 @@ fn any_number_of_prepared_statements_takes_bounded_memory() {
     assert!(grown_mib <= STATEMENTS_MIB_MAX, "{grown_mib} MiB");
 }
 
-/// The most memory that the server may take for each idle connection, besides 8 MiB for all of them
-/// together.
+/// Opens connections that send nothing after the handshake, while another client is served. Returns
+/// their number, and by how many KiB the memory of the server grew.
 fn open_idle_connections() -> (u64, u64) {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit {

@@ -9,9 +9,9 @@ const EVERY_S: f64 = 10.0;
 /// The time between the first pauses of analytics beside a new load, in seconds, so that the load's
 /// latency without analytics is known after a quarter of a minute.
 const EVERY_S_FIRST: f64 = 1.5;
-/// The time, in seconds, after which one more early pause is allowed: one less than [`EVERY_S`]
-/// after the pause before. Early pauses soon show a new load's latency without analytics. This
-/// bounds their number for a load that keeps changing.
+/// The time, in seconds, after which one more early pause is allowed. A pause is early if it begins
+/// less than [`EVERY_S`] after the previous one. Early pauses soon show a new load's latency without
+/// analytics; this time bounds their number for a load that keeps changing.
 const FIRST_AGAIN_S: f64 = 30.0;
 
 /// Returns the minimal request rate, per second, at which pauses of analytics can show the load's

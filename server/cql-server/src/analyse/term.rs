@@ -217,7 +217,7 @@ fn prepare_part(
     }
 }
 
-/// Prepares the marker of `IN ?`. The type of `receiver` is the list of the values.
+/// Prepares the marker of `IN ?`. `receiver` stands for the whole list of values, and has its type.
 ///
 /// # Errors
 /// If the names of the statement's receivers take too much memory.

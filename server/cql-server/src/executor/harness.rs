@@ -287,8 +287,8 @@ impl Server {
         })
     }
 
-    /// Limits the rows of a statement's result to `bytes` bytes, by a new executor with default
-    /// settings.
+    /// Limits the rows of a statement's result to `bytes` bytes. Replaces the executor: its other
+    /// settings are lost, and pages no longer end because of their reading time.
     #[cfg(test)]
     pub(crate) fn limit_results(&mut self, bytes: usize) {
         let limits = Limits {

@@ -28,7 +28,8 @@ impl Walk<'_> {
     /// at which the previous page ended. Returns the reason why it stopped.
     ///
     /// # Errors
-    /// If `resume` lies outside of `partitions`, which only a forged paging state does.
+    /// If stored bytes are damaged, the page fails, the statement's time is over, or `resume` lies
+    /// outside of `partitions`, which only a forged paging state does.
     pub fn run_by_index(
         &mut self,
         entries: Entries<'_>,

@@ -153,8 +153,9 @@ impl SchemaContext<'_> {
     }
 
     /// Replaces the schema by the one that `decide` returns. Returns the [`SchemaChange`] that `decide`
-    /// returned with it, and adds it to [`changes`](Self::changes). If a later step fails, returns the
-    /// error, but the change is in `changes`. Returns `None` if `decide` left the schema unchanged.
+    /// returned with it, and adds it to [`changes`](Self::changes). If the schema has changed and a later
+    /// step fails, returns the error, but the change is in `changes`. Returns `None` if `decide` left the
+    /// schema unchanged.
     fn change_by(
         &self,
         decide: impl FnOnce(&Schema) -> Result<Option<(Schema, SchemaChange)>, ErrorResponse>,

@@ -102,8 +102,8 @@ impl Received {
     }
 
     /// Returns the number of received bytes that are not served yet. For opened segments this is an
-    /// upper estimate: the uncompressed length of their frames that are left, or the length of the
-    /// segments as they were received, whichever is less.
+    /// estimate: the uncompressed length of their frames that are left, or the length of the segments
+    /// as they were received, whichever is less.
     pub(super) fn bytes(&self) -> usize {
         match self.segments {
             None => self.frames.len(),

@@ -34,8 +34,8 @@ impl BatchSize {
         }
     }
 
-    /// Adds the table and the partitions of a statement. Returns the number of bytes by which the
-    /// stored partition keys grow.
+    /// Adds the table and the partitions of a statement. Returns the total length, in bytes, of the
+    /// partition keys that were added to the set.
     pub(super) fn add(&mut self, table: &Arc<CqlTable>, partitions: &[PartitionKey]) -> usize {
         let mut kept_bytes = 0;
         for partition in partitions {

@@ -173,8 +173,8 @@ impl Aggregation {
 /// [`Number::mean`]) and quantiles, whose relative error is at most [`RELATIVE_ERROR`].
 ///
 /// A row without a column, or with an empty field in it, does not count for that column; if it is a
-/// group column, it counts as empty text. The job fails if no row has one of the columns, or if a
-/// field to aggregate is no number.
+/// group column, it counts as empty text. The job fails if it reads rows of which none has one of the
+/// columns, or if a field to aggregate is no number.
 pub fn spec(
     name: impl Into<String>,
     input: Arc<dyn Input>,

@@ -24,7 +24,8 @@ pub(super) struct Planner<'p> {
 impl Planner<'_> {
     /// Returns whether a publication of a table without static columns also leaves the Iceberg table `name` without
     /// rows. It does so if that table has static columns of an earlier publication, with the database and the table
-    /// of `origin`. `rows` is the plan of the table's rows.
+    /// of `origin`, unless the rows were published before, and another snapshot since. `rows` is the plan of the
+    /// table's rows.
     pub(super) fn empties_statics(
         &self,
         rows: &TablePlan,

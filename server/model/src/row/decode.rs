@@ -33,8 +33,7 @@ pub(super) mod tag {
     /// deletion of its older elements follows.
     pub(in super::super) const TIMESTAMP: u8 = 4;
     /// For an expiring cell: its time to live and expiry follow. For a tombstone: the server's time
-    /// of the deletion follows. Without the bit, they equal those of the preceding cell or deletion
-    /// that stored such times.
+    /// of the deletion follows. Without the bit, they equal those in [`Recent`](super::Recent).
     pub(in super::super) const TIMES: u8 = 8;
     /// For elements only: the map key or set member as the client wrote it follows, because it
     /// cannot be decoded from the path, the ordered form under which elements are stored.
@@ -46,8 +45,9 @@ pub(super) mod tag {
     pub(in super::super) const ID_FOLLOWS: u8 = 15;
 }
 
-/// The expiry and the time of a deletion (by the server's clock) that were read or written last.
-/// Cells of one write mostly have the same ones; a cell that has them does not store them again.
+/// The expiry (of a marker or cell) and the time of a deletion or tombstone (by the server's clock)
+/// that were read or written last. Cells of one write mostly have the same ones, and do not store them
+/// again. A collection begins with those of the row, and does not change them for later columns.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Recent {
     pub(super) expiry: Option<Expiry>,

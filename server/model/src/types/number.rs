@@ -40,8 +40,8 @@ pub fn is_negative(bytes: &[u8]) -> bool {
     bytes.first().is_some_and(|b| b & 0x80 != 0)
 }
 
-/// Compares two `varint`s by value, empty ones first. Of two varints with the same sign, both
-/// without redundant bytes, the length decides; if the lengths are equal, the order of their bytes.
+/// Compares two `varint`s by value, empty ones first. Without redundant bytes, the longer of two
+/// varints has the greater absolute value, and those of the same sign and length sort as their bytes.
 pub fn compare_varints(a: &[u8], b: &[u8]) -> Ordering {
     let (a, b) = (minimal(a), minimal(b));
     let rank = |bytes: &[u8]| match bytes {
@@ -145,8 +145,8 @@ fn compare_scaled((a, a_scale): (&BigUint, i32), (b, b_scale): (&BigUint, i32)) 
 pub struct Digits {
     /// The sign of the number. Zero has no digits and the exponent 0.
     pub sign: Sign,
-    /// The exponent of ten: the number of digits before the decimal point, or, if it is negative,
-    /// the number of zeros that follow the point.
+    /// The exponent of ten: the number of digits before the decimal point; if it is negative, there
+    /// are as many zeros between the point and the first digit.
     pub exponent: i64,
     /// The digits 0 to 9, the most significant first.
     pub digits: Vec<u8>,
@@ -215,8 +215,8 @@ impl Digits {
     }
 }
 
-/// Splits a `decimal` into its scale and its unscaled value, a `varint`; `None` if the unscaled
-/// value has no bytes.
+/// Splits a `decimal` into its scale and its unscaled value, a `varint`; `None` if there are fewer
+/// than five bytes, so that the scale is incomplete or the unscaled value is empty.
 pub fn split_decimal(bytes: &[u8]) -> Option<(i32, &[u8])> {
     let (scale, unscaled) = super::elements::split_i32(bytes)?;
     (!unscaled.is_empty()).then_some((scale, unscaled))

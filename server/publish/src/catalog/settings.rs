@@ -61,7 +61,7 @@ pub(super) struct Settings {
     pub(super) access: Access,
 }
 
-/// The variables of the environment in [`VARIABLES`] that are set to a text in UTF-8 and not empty.
+/// The variables of the environment in [`VARIABLES`] that are set, not empty and valid UTF-8.
 struct Variables(BTreeMap<&'static str, String>);
 
 impl Settings {

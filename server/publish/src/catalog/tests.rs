@@ -308,8 +308,8 @@ fn credentials_of_a_client_come_from_a_variable_or_from_a_file() {
 }
 
 /// A catalog whose OAuth2 server issues the tokens `token-1`, `token-2` and so on to one client. The catalog
-/// accepts only the newest one, and not even this one if its number is among `expired`. The catalog refuses
-/// all other tokens with the status `refusal`.
+/// accepts only the newest one, unless its number is among `expired`. The catalog refuses any other request
+/// with the status `refusal`.
 #[derive(Default)]
 struct Issuer {
     issued: usize,

@@ -24,7 +24,8 @@ const MESSAGE_CHARS_MAX: usize = 500;
 pub(super) enum Answer {
     /// The request has taken effect. The field is the body of the response.
     Done(Vec<u8>),
-    /// The server refused the request, which has no effect.
+    /// The server refused the request, or it could not be sent because the OAuth2 server refused a token. It
+    /// has no effect.
     Refused { status: StatusCode, reason: String },
     /// The client got no response, or one after which the request may or may not have taken effect.
     Unknown { reason: String },
@@ -109,7 +110,7 @@ impl Transport {
 /// Reads the body of a response.
 ///
 /// # Errors
-/// If the connection ends first, or if the body is larger than [`ANSWER_BYTES_MAX`].
+/// If the body does not arrive as a whole, or if it is larger than [`ANSWER_BYTES_MAX`].
 async fn read(mut response: Response) -> Result<Vec<u8>, String> {
     let mut body = Vec::new();
     while let Some(chunk) = response.chunk().await.map_err(cause_of)? {

@@ -11,8 +11,8 @@ use crate::iceberg::manifest_list::ManifestFile;
 pub(super) enum NextManifest {
     /// A manifest of the snapshot before, unchanged.
     Carried(ManifestFile),
-    /// A manifest that this commit writes: it lists added files, or replaces a manifest that lists removed
-    /// files.
+    /// A manifest that this commit writes: it lists added files (none if the table has no files), or replaces
+    /// a manifest that lists removed files.
     Written {
         /// The kind of files that the manifest lists: data files or delete files.
         content: Content,
@@ -62,7 +62,7 @@ impl<'p> Removed<'p> {
 /// Returns the manifests that the new snapshot `snapshot_id` takes over from the previous snapshot, whose
 /// manifests are `base`:
 ///
-/// - Manifests that list no files of the previous snapshot, but only files removed earlier, are left out.
+/// - Manifests that list no file of the previous snapshot (only files removed earlier, or none) are left out.
 /// - A manifest of which no file leaves the table stays unchanged.
 /// - Another manifest is replaced by a new one. It lists the files that leave as deleted, for engines that
 ///   look for changes, and the others as existing.

@@ -21,9 +21,9 @@ pub(super) trait MetadataStore {
     /// Reads the newest metadata of the table `table`; `None` if the table does not exist yet.
     ///
     /// # Errors
-    /// If a request to the store fails, if the metadata is damaged, if the target has a table of this name
-    /// that ebb did not publish, or if the table is committed in another place than this store (in another
-    /// catalog, or without one).
+    /// If a request to the store fails, if the metadata is damaged, if the target has metadata files that were
+    /// not written for this store, or if the table is committed in another place than this store (in another
+    /// catalog, without one, or in another folder than that of the target).
     fn newest(&self, table: &str) -> Result<Option<Newest>, CommitError>;
 
     /// Makes `next` the newest metadata of the table `table`, in the place of `before`. `next` adds the

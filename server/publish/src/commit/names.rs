@@ -16,8 +16,8 @@ pub(crate) fn delete_file_name(table: &str, version: u64, unique: &str) -> Strin
     data_file_name(table, version, &format!("{unique}-deletes"))
 }
 
-/// Returns the first part of the file name of each object that a publisher writes for the commit of
-/// `version`.
+/// Returns the first part of the file names of the data files, delete files, manifests and manifest lists that
+/// a publisher writes for the commit of `version`.
 pub(super) fn own_name(version: u64, unique: &str) -> String {
     format!("ebb-{version}-{unique}")
 }

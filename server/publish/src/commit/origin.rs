@@ -48,7 +48,8 @@ impl Origin {
         })
     }
 
-    /// Returns the table properties by which an Iceberg table names its database and its table there.
+    /// Returns the table properties by which an Iceberg table names the database, and the table in it, that it
+    /// was published from.
     pub(super) fn properties(&self) -> [(&'static str, String); 2] {
         [
             (DATABASE_ID, self.database_id.clone()),
@@ -56,7 +57,7 @@ impl Origin {
         ]
     }
 
-    /// Returns whether the Iceberg table with the metadata `metadata` was published from the table of the store
+    /// Returns whether the Iceberg table with the metadata `metadata` was published from the database's table
     /// that this origin names, at any snapshot.
     pub(super) fn has_published(&self, metadata: &TableMetadata) -> bool {
         let mut properties = self.properties().into_iter();

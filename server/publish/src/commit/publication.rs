@@ -175,8 +175,8 @@ impl Publication {
     /// the manifests of the newest publication.
     ///
     /// # Errors
-    /// If the publication keeps files but there is no newest publication, or if it removes a file or deletes
-    /// rows of a file that `base` does not list. The error is a sentence.
+    /// If the publication keeps files but there is no newest publication, if it removes a file that `base` does
+    /// not list, or if it deletes rows of a file that it does not keep. The error is a sentence.
     fn manifests(
         &self,
         previous: Option<&TableMetadata>,

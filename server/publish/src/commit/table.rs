@@ -38,8 +38,9 @@ impl<'t> PublishedTable<'t> {
     /// Reads the newest metadata of the table `name`, which need not exist yet.
     ///
     /// # Errors
-    /// If a request to the target or its catalog fails, if the metadata is damaged or of another format, if
-    /// ebb did not publish the table, or if the table is committed in another place.
+    /// If a request to the target or its catalog fails, if the metadata is damaged or of another format, if the
+    /// target has metadata files that another engine named or that the catalog does not know, or if the table is
+    /// committed in another place.
     pub fn open(target: &'t Target, name: &str) -> Result<Self, CommitError> {
         let store = store_of(target);
         let newest = store.newest(name)?;
@@ -100,7 +101,7 @@ impl<'t> PublishedTable<'t> {
         Origin::newest(self.metadata()?)
     }
 
-    /// Returns whether this table was published from the table of the store that `origin` names, at any snapshot.
+    /// Returns whether this table was published from the database's table that `origin` names, at any snapshot.
     pub fn is_of_table(&self, origin: &Origin) -> bool {
         self.metadata()
             .is_some_and(|metadata| origin.has_published(metadata))

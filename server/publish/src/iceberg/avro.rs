@@ -24,8 +24,8 @@ pub(super) use self::value::{Record, Value};
 const MAGIC: &[u8; 4] = b"Obj\x01";
 
 /// The marker between blocks. Other writers choose one at random for each file, so that readers that begin in
-/// the middle of a file can find the next block. Manifests are read from their beginnings, so theirs may
-/// always be the same.
+/// the middle of a file can find the next block. Manifests are read from their beginnings, so ebb always uses
+/// the same marker.
 const SYNC: &[u8; 16] = b"ebb-publish-sync";
 
 /// The largest size of a decompressed block, in bytes. The block of a manifest of a million files is smaller.
@@ -75,8 +75,8 @@ pub(super) fn container(schema: &str, header: &[(&str, String)], records: &[Enco
     head.bytes
 }
 
-/// Reads a container file of any writer. Calls `record` with each of its records, and returns the results. The memory is in
-/// proportion to the size of the file: a small file that would need much more is an error.
+/// Reads a container file of any writer. Calls `record` with each of its records, and returns the results. The
+/// memory is in proportion to the size of the file: a small file that would need much more is an error.
 ///
 /// # Errors
 /// If the bytes are no such file, if its codec is neither null nor deflate, if the blocks are too large after
@@ -256,7 +256,7 @@ impl<'a> Decoder<'a> {
         self.take(length.map_err(|_| AvroError::new("a length is negative"))?)
     }
 
-    /// Calls `item` for each item of an array, or for each entry of a map. `item` must decode it.
+    /// Calls `item` to decode each item of an array, or each entry of a map.
     ///
     /// # Errors
     /// If an item has no bytes, or if the bytes end too early; the errors of `item`.

@@ -116,8 +116,8 @@ impl TableVersion {
 
 impl SnapshotView {
     /// Reads the metadata of a table. `name` is the tag or the branch whose snapshot is read; without it, the
-    /// view is of the table's current snapshot. A tag is read with the columns that the table had then, a
-    /// branch with those that it has now.
+    /// view is of the table's current snapshot. A tag is read with the columns that the table had at the tag's
+    /// snapshot, a branch with those that the table has now.
     ///
     /// # Errors
     /// If the metadata cannot be read, or if the tag, the branch or its snapshot is missing. The error is a

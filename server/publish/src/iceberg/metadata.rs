@@ -59,7 +59,7 @@ pub struct TableMetadata {
     /// Settings of the table, and ebb's own properties of it.
     #[serde(default)]
     pub properties: BTreeMap<String, String>,
-    /// The id of the snapshot that `main` names; `None` if the table has no snapshot.
+    /// The id of the snapshot that `main` names; `None` if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub current_snapshot_id: Option<i64>,
     /// All snapshots that the table still has.

@@ -100,7 +100,8 @@ fn index_of(target: &Target, file: &DataFile, keys: &RowKeys) -> Result<RowIndex
 /// Makes the index of a data file from the file's key columns, and stores it.
 ///
 /// # Errors
-/// If the file cannot be read, if its keys do not ascend, or if it does not have `file.record_count` rows.
+/// If the file cannot be read, if its keys do not ascend, if it does not have `file.record_count` rows, or if
+/// the index cannot be stored.
 fn made_anew(target: &Target, file: &DataFile, keys: &RowKeys) -> Result<RowIndex> {
     let mut batches = Batches::open(target, file, keys.columns())?;
     let mut index = RowIndexBuilder::new();

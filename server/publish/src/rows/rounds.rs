@@ -112,8 +112,8 @@ impl Rounds {
         self.commit(round, Base::Replaced, files, Vec::new());
     }
 
-    /// Publishes the rows `changed`. Deletes their old versions, and writes one data file with their new
-    /// versions and with the rows of data files that are written anew.
+    /// Publishes the rows with the keys `changed`. Deletes their old versions, and writes one data file with
+    /// their new versions and with the rows of data files that are written anew.
     fn publish_changes(&mut self, round: i32, changed: &BTreeSet<Vec<u8>>) {
         let target = self.target.clone();
         let (version, live) = {

@@ -21,7 +21,8 @@ pub(super) enum Matching<'a> {
         /// The columns of the table.
         fields: &'a [SchemaField],
         /// The ids of the columns by which the table is partitioned with the identity transform. A data file
-        /// may lack these columns, because the table's metadata has their values. ebb refuses such a file.
+        /// may lack these columns, because the table's metadata has their values. ebb refuses such a file if
+        /// one of them is read.
         identity_columns: &'a [i32],
     },
 }
@@ -34,8 +35,7 @@ pub(super) struct ReadColumn {
     /// The index of the column among the columns of the file; `None` if the file lacks the column, and all of
     /// its values are null.
     pub(super) root: Option<usize>,
-    /// The fields nested in the column, with their ids. If columns are matched by name, it is
-    /// [`Shape::Leaf`].
+    /// The fields nested in the column, with their ids; [`Shape::Leaf`] if columns are matched by name.
     shape: Shape,
 }
 

@@ -235,7 +235,7 @@ impl Compact<'_> {
     }
 
     /// Skips the value of a field of type `ty`. Returns `None` if the value is malformed, ends too early, or
-    /// has values in it that are nested more than `depth_left` levels deep.
+    /// consists of more than `depth_left` levels of lists, sets, maps and structs.
     fn pass(&mut self, ty: u8, depth_left: u32) -> Option<()> {
         match ty {
             ty::TRUE | ty::FALSE => Some(()),

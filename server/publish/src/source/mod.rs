@@ -136,7 +136,7 @@ pub struct SourceFile {
 }
 
 impl SourceFile {
-    /// Looks up the size of the file at `place`, and returns the file without deleted rows.
+    /// Looks up the size of the file at `place`, and returns the file with none of its rows deleted.
     ///
     /// # Errors
     /// If the file does not exist or cannot be read.
@@ -171,7 +171,8 @@ impl Source {
     /// `name` is a tag or a branch; without it, the rows are those of `main`.
     ///
     /// # Errors
-    /// If the table cannot be read, or has data files or delete files of a kind that ebb does not read.
+    /// If the table cannot be read, if it has no such tag or branch, or if it has data files or delete files of
+    /// a kind that ebb does not read.
     pub fn table(path: &Path, name: Option<&str>) -> Result<Self> {
         let (folder, metadata) = if path.is_dir() {
             (path.to_path_buf(), None)

@@ -53,8 +53,8 @@ struct Owner<'p> {
 }
 
 impl<'p> Owner<'p> {
-    /// Returns the tables that files below the folder `folder` would belong to, without those that only a folder
-    /// further up shows.
+    /// Returns the tables that files below `folder` would belong to because of this folder: the folder itself as
+    /// a table with a log, and, if it is called `data`, the folder that contains it as an Iceberg table.
     fn candidates(folder: &'p Path) -> impl Iterator<Item = Self> {
         let iceberg = folder.parent().filter(|_| folder.ends_with(DATA));
         let iceberg = iceberg.map(|table| Self {

@@ -13,8 +13,8 @@ use super::{Result, SourceError};
 use crate::object::{ObjectReader, Window};
 use crate::target::Target;
 
-/// The memory for the parts of a file in a bucket that a reader has fetched, in bytes, for all columns that
-/// it reads together. Each column gets at least 128 KiB, so more than 256 columns take more.
+/// The memory for the byte ranges of a file in a bucket that a reader has fetched, in bytes, for all columns
+/// that it reads together. Each column gets at least 128 KiB, so more than 256 columns take more.
 const AHEAD_BYTES: u64 = 32 << 20;
 
 /// The place of a file that another engine wrote: on this machine or in a bucket.

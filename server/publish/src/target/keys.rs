@@ -24,14 +24,14 @@ pub(crate) struct FolderEntries {
     pub(crate) folders: Vec<Path>,
 }
 
-/// Returns whether the object with this key is one of those that [`Target::have_objects`] searches for.
+/// A function that returns whether [`Target::have_objects`] searches for the object with a key.
 pub(crate) type IsSought = fn(&str) -> bool;
 
 impl Target {
     /// Returns the key of an object that a location or a user names, with exactly these characters.
     ///
     /// # Errors
-    /// If no object can have such a key: a part of it is empty, `.` or `..`, or has a control character.
+    /// If `object_store` takes no such key: a part of it is empty, `.` or `..`, or has a control character.
     pub(crate) fn key(&self, name: &str) -> Result<Path> {
         Path::parse(name).map_err(|error| TargetError::Object {
             call: "reading",

@@ -111,9 +111,9 @@ impl Target {
         })
     }
 
-    /// Opens the objects of a bucket of S3 whose keys begin with the folder `prefix`; all its objects if
-    /// `prefix` is empty. Endpoint and credentials come from the environment, and nothing is sent yet. `name`
-    /// and `prefix` must consist of characters that read the same in a key and in a URL.
+    /// Opens the folder `prefix` of the bucket `name` of S3, or the whole bucket if `prefix` is empty. Endpoint
+    /// and credentials come from the environment, and nothing is sent yet. `name` and `prefix` must consist of
+    /// characters that read the same in a key and in a URL.
     ///
     /// The calling thread must have the ordinary scheduling class, as for [`Target::folder`].
     ///

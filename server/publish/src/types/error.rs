@@ -12,7 +12,7 @@ pub enum ValueError {
         "the value of the type {0} is empty, and Iceberg has no empty value of it; publish such values as null (--empty-as-null)"
     )]
     Empty(String),
-    /// A key of a map that is null or empty, which Iceberg does not allow.
+    /// A key of a map that is null, or an empty value of a type that has no empty values in Iceberg.
     #[error("a key of a map is null or empty, and Iceberg does not allow that")]
     NullKey,
     /// A number that does not fit into the decimal without rounding.

@@ -304,8 +304,8 @@ fn nanos_of_day(array: &dyn Array, row: usize) -> Option<i64> {
 }
 
 /// Returns the value that a null stands for in a collection whose elements, keys or values have the type
-/// `ty`: the empty value that [`OnEmpty::Null`] made null. `None` if `ty` has no empty value, or if another
-/// engine wrote the file.
+/// `ty`: the empty value that [`OnEmpty::Null`] made null. `None` if no empty value of `ty` becomes null, or if
+/// another engine wrote the file.
 fn value_of_null(ty: &CqlType, writer: Writer) -> Option<Vec<u8>> {
     let was_empty = writer == Writer::Ebb && OnEmpty::applies_to(ty) && ty.validate(&[]).is_ok();
     was_empty.then(Vec::new)

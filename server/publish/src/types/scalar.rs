@@ -81,7 +81,8 @@ pub(super) fn unscaled_of_decimal(
 }
 
 /// Returns the unscaled value of `decimal` at the scale of `form`. Returns `None` if the scale would cut off
-/// digits other than zeros, if the number then has more than 38 digits, or if `decimal` is malformed.
+/// digits other than zeros, if the number then has more than 38 digits, or if `decimal` is malformed or too
+/// long to be computed.
 fn rescaled(decimal: &[u8], form: DecimalForm) -> Option<i128> {
     let Digits {
         sign,

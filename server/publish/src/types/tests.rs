@@ -408,8 +408,8 @@ fn a_null_in_a_published_collection_is_the_empty_value_that_it_was() {
     }
 }
 
-/// Regression: an integer of a day's nanoseconds or more, in a file of another engine, was read as a CQL
-/// `time`, although no CQL literal can express such a time.
+/// Regression: an integer below 0, or of a day's nanoseconds or more, in a file of another engine, was read as
+/// a CQL `time`, although no CQL literal can express such a time.
 #[test]
 fn an_integer_is_a_time_of_one_day_unless_ebb_published_it() {
     let day_ns = 86_400_000_000_000;

@@ -101,8 +101,9 @@ impl Remembered {
         }
     }
 
-    /// Drops responses that are older than [`KEY_LIFETIME`], and then the oldest ones until no more than
-    /// [`KEYS_MAX`] responses with [`ANSWERS_BYTES_MAX`] are left. Returns the keys of the dropped responses.
+    /// Drops responses that are older than [`KEY_LIFETIME`], and then the oldest ones until at most
+    /// [`KEYS_MAX`] responses are left, with bodies of at most [`ANSWERS_BYTES_MAX`] together. Returns the keys
+    /// of the dropped responses.
     fn drop_old(&mut self, now_unix_ms: u64) -> Vec<String> {
         let mut dropped = Vec::new();
         while let Some(key) = self.complete.front() {

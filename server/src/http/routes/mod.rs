@@ -77,7 +77,7 @@ pub(super) struct Served {
     pub queries: Option<Arc<dyn Queries>>,
     pub configuration: Arc<Configuration>,
     pub memory: Option<MemoryLimits>,
-    /// The threads for work that waits for the disk, with the limits on such work.
+    /// Runs work that waits for the disk, within limits on its threads.
     pub limits: WorkLimits,
     pub job_views: Arc<JobViews>,
 }

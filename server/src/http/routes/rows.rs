@@ -121,7 +121,7 @@ type KeyBounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 /// order of the scan. An `after` that lies before the range has no effect, so it cannot widen the range.
 ///
 /// # Errors
-/// When a key is not made of hexadecimal digits.
+/// When the `hex` of a key is not made of pairs of hexadecimal digits.
 fn range_of(request: &ScanRequest) -> Result<KeyBounds, String> {
     let key = |key: &Option<Octets>| key.clone().map(Octets::into_bytes).transpose();
     let (from, to) = (key(&request.from)?, key(&request.to)?);

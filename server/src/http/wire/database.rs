@@ -21,7 +21,8 @@ pub struct StatsReport {
     /// `unreadable` is empty.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schema_not_read: Option<String>,
-    /// The limits on the memory of the server; absent if the statistics do not come from a running server.
+    /// The limits on the memory of the server; absent if the server has none, or if the statistics do not come
+    /// from a running server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<MemoryLimits>,
 }

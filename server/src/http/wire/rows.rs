@@ -68,7 +68,7 @@ pub struct RowView {
 /// Rows of a key range, in order.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RowPage {
-    /// The rows of this page. There may be fewer than `limit`, although more follow, if they are long.
+    /// The rows of this page. If rows are long, there may be fewer than `limit` although more rows follow.
     pub rows: Vec<RowView>,
     /// The value of `after` for the next page; `null` on the last one.
     pub next: Option<Octets>,

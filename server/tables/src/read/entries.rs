@@ -35,7 +35,7 @@ pub type Ended = Arc<dyn Error + Send + Sync>;
 /// passes keys that the reader does not see (deleted ones, say), and by [`ValueWork`].
 pub trait Pace: Debug {
     /// Decides whether the read goes on. Is called each time a search has passed [`PASSED_MAX`] keys without
-    /// an entry, and before work on values, once per 64 KiB of it ([`ValueWork`]).
+    /// an entry, and before work on values, once 64 KiB of it or more have come together ([`ValueWork`]).
     ///
     /// # Errors
     /// If the read has to end. The read then fails with [`TableError::Ended`], which has this error.

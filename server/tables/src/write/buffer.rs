@@ -25,7 +25,7 @@ enum Column<'v> {
     Cell(Value<'v>),
     Collection {
         deletion: Option<Deletion>,
-        /// The elements that the write sets or deletes, by path (the key of a cell in the collection).
+        /// The elements that the write sets or deletes, by path (their stored sort key).
         elements: BTreeMap<Vec<u8>, Entry<'v>>,
     },
 }

@@ -64,8 +64,8 @@ impl<'o> OperandWriter<'o> {
     }
 
     /// Writes a column as an assignment: if it has several cells, the older ones are deleted. The
-    /// sort keys of a list's elements are derived from the write's timestamp instead of the current
-    /// time.
+    /// sort keys of a list's elements are derived from the write's timestamp instead of the time of a
+    /// request.
     ///
     /// # Errors
     /// If the value is invalid for the column's type.

@@ -63,8 +63,8 @@ fn names(schema: &TableSchema, at: usize, count: usize) -> Vec<&str> {
 
 impl ClusteringRestrictions {
     /// Removes the restrictions on clustering columns from `parsed`. Returns the restrictions that
-    /// ranges of keys can express, and appends the rest to `predicates`. A rest is an error unless
-    /// `may_filter`.
+    /// ranges of keys can express, and appends the others to `predicates`: it is an error if there are
+    /// such others, unless `may_filter` is true.
     pub(super) fn new(
         schema: &TableSchema,
         parsed: &mut Parsed,

@@ -90,7 +90,7 @@ fn prepared_statements_take_bounded_memory() {
 }
 
 /// Regression: PREPARE of a statement that was too long for the cache succeeded, and each EXECUTE
-/// got UNPREPARED. Statements of a small part of the cache's memory were already too long.
+/// got UNPREPARED. A statement was too long already if it took a small part of the cache's memory.
 #[test]
 fn a_statement_is_kept_or_refused_when_it_is_prepared() {
     let (_, server) = server(ServeOptions {

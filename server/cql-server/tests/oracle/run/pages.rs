@@ -65,8 +65,8 @@ impl Run {
         Ok(())
     }
 
-    /// Reads a page and compares it with the model. Returns whether there are more pages: false
-    /// also if the server rejects the SELECT and must.
+    /// Reads a page and compares it with the model. Returns whether there are more pages. Also
+    /// returns false if the server rejects the SELECT as it must.
     pub(super) fn next(&mut self, open: &mut Open) -> Result<bool> {
         let size = (open.size != usize::MAX).then_some(open.size);
         let page = self.server.page(&open.text, size, open.state.as_deref());

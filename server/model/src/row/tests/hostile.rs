@@ -7,8 +7,7 @@ use super::operands::*;
 use super::properties::cases;
 
 /// Calls the functions that merge, purge, measure and read operands on `bytes`, as a row and as a
-/// header, and ignores errors. The second operands of merges are valid: `other_row` and
-/// `other_header`.
+/// header, and ignores errors. The other operands of merges, `other_row` and `other_header`, are valid.
 fn use_all(bytes: &[u8], other_row: &[u8], other_header: &[u8]) {
     if let Ok(merged) = merge_rows(bytes, other_row) {
         // A merged operand can be decoded.

@@ -43,8 +43,8 @@ pub fn add_months(days: i64, months: i64) -> i64 {
     first_of(month) + day.min(len) - 1
 }
 
-/// Takes the digits at the front of `text` off, and returns their number; `None` if there are fewer
-/// than `least` or more than `most`. No digits at all, if `least` allows that, are 0.
+/// Takes the digits at the front of `text` off, and returns the number that they form; `None` if there
+/// are fewer than `least` or more than `most` of them. No digits, if `least` is 0, form the number 0.
 fn digits(text: &mut &str, least: usize, most: usize) -> Option<i64> {
     let len = text.bytes().take_while(u8::is_ascii_digit).count();
     if len < least || len > most {

@@ -73,8 +73,8 @@ impl Schema {
 
 #[derive(Default)]
 struct Parser<'j> {
-    /// The named types that the schema has defined so far, by their namespaces and names. A copy of a long
-    /// namespace for each of many names would fill the memory.
+    /// The named types that the schema has defined so far, by their namespaces and names. The keys are parts of
+    /// the schema: a copy of a long namespace for each of many names would fill the memory.
     named: HashMap<(&'j str, &'j str), Type>,
     records: Vec<Vec<Field>>,
 }

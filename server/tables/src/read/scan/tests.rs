@@ -149,8 +149,8 @@ fn a_key_that_is_neither_a_header_nor_a_row_is_damage() {
     assert_eq!(damage.key[..], stored[1].0[..]);
 }
 
-/// If the step had a key, which lies behind the partition here, the caller would take the partition for
-/// unfinished.
+/// A search for the next row passes only keys behind the partition. It must return `Done`: with a step
+/// `Passed` and such a key, the caller would take the partition for unfinished.
 #[test]
 fn a_partition_ends_when_a_search_for_its_rows_passes_keys_behind_it() {
     let options = Options {
