@@ -47,7 +47,7 @@ pub fn unavailable() -> Option<String> {
 }
 
 /// Starts a process of `program`, which is the soak tool. The process fills a small disk several
-/// times, which only it sees.
+/// times. No other process sees the disk.
 pub fn run(seed: u64, _: &Budget, program: &Path) -> Report {
     let mut report = Report::default();
     let outcome = caught(|| {

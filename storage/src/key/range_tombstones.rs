@@ -210,7 +210,8 @@ impl RangeTombstones {
     /// which no tombstone begins or ends), the newest tombstone of each stripe (the commits between
     /// two neighbouring boundaries) is kept. If the oldest of the kept tombstones has no boundary below
     /// it, and `has_older` (whether older sources have versions in a range) returns false for the
-    /// fragment, it is dropped, too: the flush or merge drops the versions that it hides.
+    /// fragment, it is dropped, too, because it hides nothing: the flush or merge drops the versions of
+    /// its own input that the tombstone hides.
     pub(crate) fn retained(
         &self,
         boundaries: &Boundaries,

@@ -385,7 +385,8 @@ impl<'a> Backup<'a> {
     /// the file are known to be durable. Returns `Break` if `step` does.
     ///
     /// # Errors
-    /// As [`refuse_other_file`] if the file is another SSTable; [`Error::Io`].
+    /// As [`refuse_other_file`] if the file is another SSTable; [`Error::UnsupportedFormat`];
+    /// [`Error::Io`].
     fn keep(
         &mut self,
         file: &FileMeta,

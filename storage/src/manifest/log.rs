@@ -140,7 +140,7 @@ impl Manifest {
         Ok(manifest)
     }
 
-    /// Returns a manifest in memory. Its files are only written by the first edit.
+    /// Returns a manifest in memory. The first edit, if there is one, writes its files.
     pub(crate) fn unwritten(log_store: Arc<dyn LogStore>, dir: &Path, state: State) -> Self {
         Self {
             log_store,

@@ -53,9 +53,9 @@ use crate::table_store::TableFiles;
 /// # Which calls count
 ///
 /// Every call of the crate's disk traits, reading ones too, is one I/O call, also when it fails. The
-/// exceptions are [`TableFiles::free_bytes`], [`ReadFile::forget_cached`] and
-/// [`WriteFile::begin_sync`], which also work without power. Dropping a handle or a lock is no I/O
-/// call, nor are the methods of `MemDisk` itself, nor calls without power.
+/// exceptions are [`TableFiles::free_bytes`], [`ReadFile::forget_cached`], [`WriteFile::begin_sync`]
+/// and [`LockGuard::is_in_place`], which also work without power. Dropping a handle or a lock is no
+/// I/O call, nor are the methods of `MemDisk` itself, nor calls without power.
 ///
 /// # Example
 ///

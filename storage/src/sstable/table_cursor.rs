@@ -43,7 +43,7 @@ pub(crate) struct SsTableCursor {
     /// The offset of the loaded block; `None` until the first one is loaded.
     data_offset: Option<u64>,
     /// The memory of the block that was loaded before the current one. A block that is read without
-    /// the cache is put there, unless a caller still holds a value of the previous block.
+    /// the cache is put there if it fits, unless a caller still holds a value of the previous block.
     spare: Bytes,
 }
 

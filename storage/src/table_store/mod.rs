@@ -40,8 +40,8 @@ pub trait TableStore: Send + Sync + Debug {
     /// Returns the name by which errors mention a table. It need not be a path of the file system.
     fn name(&self, number: u64) -> PathBuf;
     /// Creates the table `number`, and returns it open for writing. No other table ever had its
-    /// number, except perhaps a half-written one that a crash left. A lost table may be created
-    /// once more, from a backup: if opening it fails with [`io::ErrorKind::NotFound`].
+    /// number, except perhaps a half-written one that a crash left. If opening a table fails with
+    /// [`io::ErrorKind::NotFound`], the same table may be created once more, from a backup.
     fn create(&self, number: u64) -> io::Result<Box<dyn WriteFile>>;
     /// Imports an immutable file of the local disk as a table: by a hard link where that is
     /// possible, or else by a copy. The table's bytes are durable when this returns.

@@ -247,8 +247,8 @@ impl Wal {
     }
 
     /// Closes the open segment and opens the next, so that all earlier ones can be deleted. Does
-    /// nothing if the open segment is empty. If there is no space for the next segment, this is no
-    /// error: the next write tries again to open it.
+    /// nothing if the open segment is empty. If there is no space or no file descriptor for the next
+    /// segment, this is no error: the next write tries again to open it.
     ///
     /// # Errors
     /// [`Error::ReadOnly`] when a write or an fsync failed, now or earlier.

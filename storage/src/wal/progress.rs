@@ -31,7 +31,8 @@ pub(super) struct Progress {
     /// Syncs of segments since the opening.
     pub(super) syncs: u64,
     pub(super) failed: Option<Arc<str>>,
-    /// The open segment; `None` before the first write, and while a writer has taken it out.
+    /// The open segment; `None` before the first write, while a writer has taken it out, and after a
+    /// segment was closed and the next one could not be made.
     pub(super) segment: Option<OpenSegment>,
     /// The segment that was last written to, and its length in bytes up to the end of the last group that was
     /// written as a whole. It is set also while a writer has taken `segment` out.

@@ -16,8 +16,8 @@ use ebb_storage::{
     TableOptions, TieredPicker, WriteBatch, WriteOptions,
 };
 
-/// Options of a database that flushes only on request or when a memtable is full, merges only on
-/// request, and syncs the log only for flushes, merges, and writes that require it.
+/// Options of a database that flushes and merges only on request, or when a write fills a memtable or
+/// the log, and that syncs the log only for flushes, merges, and writes that require it.
 fn options(mem: &MemDisk) -> Options {
     Options {
         durability: Durability::Os,
@@ -534,7 +534,7 @@ fn read_views_see_the_write_that_they_stand_at_whatever_becomes_of_it() {
 
 /// Regression: snapshots keep runs apart, so a table may have more runs than the number at which
 /// writers stall, and nothing to merge. Writers then waited for ever. With manual maintenance they
-/// also waited for flushes, although no thread flushes there.
+/// also waited for flushes, although no background thread flushes there.
 #[test]
 fn writers_do_not_wait_for_merges_that_never_come() {
     must_end(|| {

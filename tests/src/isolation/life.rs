@@ -31,7 +31,7 @@ pub(super) struct Config {
 
 /// Opens a database several times, each time runs transactions until it is closed or the power
 /// fails, and calls `check` with the number of this life, from 0 on, and its history. Ends early
-/// after a life with violations.
+/// after a life whose history already has violations before the check.
 pub(super) fn run_database(config: &Config, mut check: impl FnMut(usize, &History)) {
     let mut rng = ChaCha8Rng::seed_from_u64(config.seed);
     let mem = MemDisk::new();

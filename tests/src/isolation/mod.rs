@@ -67,7 +67,7 @@ pub enum Sabotage {
 const FAILURES_MAX: usize = 5;
 
 /// Runs at least `transactions` transactions on in-memory databases, on `threads` threads, and
-/// checks their histories. With `crashes`, each life of a database ends with a power loss, mostly
+/// checks their histories. With `crashes`, each life of a database ends with a power loss, often
 /// while transactions run. Stops after a few failures.
 pub fn run(seed: u64, threads: usize, transactions: u64, crashes: bool) -> Report {
     run_sabotaged(seed, threads, transactions, crashes, Sabotage::None)

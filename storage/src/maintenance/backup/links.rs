@@ -57,9 +57,9 @@ pub(super) fn link_all(
 }
 
 /// Links an SSTable of the database to the path `to` in the backup, and returns [`Way::Linked`].
-/// Returns [`Way::Copied`] if the disk cannot link it: then the caller has to copy the file. Returns
-/// the same if the link fails because of the file, and `is_unreadable` is true (the database could not
-/// open the file).
+/// Returns [`Way::Copied`] if the disk cannot link it, or if the SSTable is no file of this disk: then
+/// the caller has to copy it. Returns the same if the link fails because of the file, and
+/// `is_unreadable` is true (the database could not open the file).
 pub(super) fn link_sstable(
     engine: &Engine,
     links: Option<&LinkFolder>,

@@ -53,8 +53,8 @@ impl Meter {
         self.bytes_total += bytes;
     }
 
-    /// Counts `bytes` as done, and calls `step`. Returns `Break`, so that the backup ends, if `step`
-    /// does, or if too little space is left.
+    /// Counts `bytes` as done. Returns `Break`, so that the backup ends, if too little space is left.
+    /// Otherwise calls `step`, and returns its result.
     pub(super) fn advance(
         &mut self,
         engine: &Engine,

@@ -54,6 +54,7 @@ use crate::sstable::{KeyVersion, Origin};
 /// - [`Error::Incomplete`](crate::Error::Incomplete) if `from` is what an interrupted backup or
 ///   repair left.
 /// - [`Error::InvalidRequest`](crate::Error::InvalidRequest) if `to` is not empty.
+/// - [`Error::DiskFull`](crate::Error::DiskFull) if there is no space for the new database.
 /// - [`Error::UnsupportedFormat`](crate::Error::UnsupportedFormat) for undamaged files of a format
 ///   version that this build does not know: the build that wrote them can read them.
 /// - [`Error::Io`](crate::Error::Io), also for a file that the user of the process may not open, and

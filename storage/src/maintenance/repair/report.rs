@@ -101,7 +101,7 @@ fn manifest(dir: &Path, lost: &[Lost]) -> PathBuf {
 
 /// Returns the report of a table in `dir` that lost its name and is called `table` now. `known` is its
 /// old name, if that was found but now belongs to another table. `lost` are the losses found so far;
-/// the report gets the path of the damaged manifest among them.
+/// the report gets the path of the damaged manifest among them, or that of CURRENT if there is none.
 pub(super) fn lost_name(
     dir: &Path,
     table: String,
@@ -127,7 +127,7 @@ pub(super) fn lost_name(
 
 /// Returns the report of a table in `dir` whose merge operator is unknown, so that its operands cannot
 /// be read. `lost` are the losses found so far; the report gets the path of the damaged manifest among
-/// them.
+/// them, or that of CURRENT if there is none.
 pub(super) fn unknown_operator(dir: &Path, table: &TableMeta, lost: &[Lost]) -> Lost {
     Lost {
         path: manifest(dir, lost),

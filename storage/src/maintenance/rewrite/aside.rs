@@ -9,8 +9,8 @@ use crate::key::FileNumber;
 use crate::table_store::link;
 
 /// Gives a damaged file a second name in the folder `damaged`, where the engine does not use it. Returns
-/// the second name, or `None` if the file cannot get one: it is missing, or is no file of this disk, or
-/// the disk is full.
+/// the second name, or `None` if the file cannot get one: it is missing, it is no file of this disk, or
+/// the disk is full or cannot link the file.
 pub(super) fn keep_aside(engine: &Engine, number: FileNumber) -> Result<Option<PathBuf>> {
     let Some(from) = engine.runs.tables().local_file(number.0) else {
         return Ok(None);
