@@ -11,6 +11,7 @@
 //!     ├ indexes   builds indexes, and removes stale entries
 //!     ├ functions   functions, casts and operators
 //!     ├ interrupt   timeouts, cancellation and CPU limits of statements
+//!     ├ pace   charges for keys that a read passes, and for decoding
 //!     ├ memory   the limit on the memory of a statement beyond its own words
 //!     ├ floor   the CPU share of scans beside busy processes
 //!     ├ schema_statements, snapshots, describe   statements about the schema and snapshots
@@ -61,6 +62,7 @@ mod interrupt;
 mod listing;
 mod memory;
 mod outcome;
+mod pace;
 mod paging;
 pub mod prepared;
 pub mod queries;

@@ -9,7 +9,6 @@ use ebb_tables::CatalogState;
 
 use crate::context::in_keyspace;
 use crate::error::Result;
-use crate::schema_statements;
 use crate::snapshots;
 
 /// The context in which the names in a statement are resolved.
@@ -63,7 +62,7 @@ pub fn needs(context: &NeedsContext<'_>, statement: &Statement) -> Result<Vec<Ne
         Statement::DropType(drop) => of_keyspace(Permission::Drop, &drop.name),
         // An index has no permissions of its own: it is a part of its table.
         Statement::CreateIndex(create) => {
-            let named = schema_statements::indexed_table(create);
+            let named = create.indexed_table();
             table(Permission::Alter, &named)
         }
         Statement::DropIndex(drop) => {

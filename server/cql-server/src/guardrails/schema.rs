@@ -5,7 +5,6 @@ use ebb_tables::CatalogState;
 
 use super::{Feature, Guardrails, Limit};
 use crate::error::Result;
-use crate::schema_statements::indexed_table;
 
 impl Guardrails {
     /// Checks a statement that changes the schema, and returns its warnings. `keyspace` is the
@@ -81,7 +80,7 @@ impl Guardrails {
             Statement::CreateIndex(create) => {
                 self.allow(Feature::SecondaryIndexes)?;
                 let table = create.table.name.as_str();
-                let indexed = indexed_table(create);
+                let indexed = create.indexed_table();
                 let of = keyspace_of(&indexed);
                 if let (Some(of), Some(name)) = (of, &create.name)
                     && of.table_of_index(name.name.as_str()).is_some()

@@ -14,7 +14,7 @@ use ebb_tables::{Catalog, CqlTable};
 
 use super::expiry_time_s;
 use crate::error::{Result, of_key, of_store, of_table};
-use crate::read::{StatementPace, charge_decoding};
+use crate::pace::{StatementPace, charge_decoding};
 
 /// For this number of seconds after its expiry, a value is still treated as live here, because
 /// readers with older views may still see it.

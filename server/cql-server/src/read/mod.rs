@@ -7,7 +7,6 @@
 //!     computed    rows of virtual tables, as if they were stored
 //!     filter      the predicates of ALLOW FILTERING
 //!     scan_counts counts of rows and tombstones
-//!     pace        charges for passed keys outside of a walk, where no page can end
 //!   page        rows to cells of the result: plain, grouped, sorted
 //!     value       the value of a selector for a row
 //! ```
@@ -18,7 +17,6 @@
 mod by_index;
 mod computed;
 mod filter;
-mod pace;
 mod page;
 mod scan_counts;
 mod select;
@@ -29,7 +27,6 @@ mod walk;
 
 pub(crate) use self::computed::computed_rows;
 pub(crate) use self::filter::contains;
-pub(crate) use self::pace::{StatementPace, charge_decoding};
 pub use self::page::Limits;
 pub(crate) use self::select::{Bounds, Select};
 pub(crate) use self::value::{element, serialize};

@@ -18,12 +18,12 @@ use ebb_tables::read::{
 };
 
 use super::filter::Filter;
-use super::pace::charge_decoding;
 use super::page::{Flow, LiveRow, Page};
 use super::scan_counts::ScanCounts;
 use crate::analyse::restrictions::Partitions;
 use crate::error::{Result, of_key, of_table};
 use crate::interrupt;
+use crate::pace::charge_decoding;
 use crate::paging::{self, PagingState};
 
 /// The number of steps of a walk after which the time of the page is checked: some tens of

@@ -1,7 +1,7 @@
 //! CREATE and DROP INDEX.
 
 use ebb_cql::protocol::{ErrorResponse, SchemaChange, SchemaChangeKind, SchemaTarget};
-use ebb_cql::syntax::ast::{CreateIndex, DropObject, QualifiedName};
+use ebb_cql::syntax::ast::{CreateIndex, DropObject};
 
 use super::{SchemaContext, changed, check_readable, in_keyspace, no_keyspace};
 use crate::error::of_schema;
@@ -17,19 +17,9 @@ fn updated(keyspace: &str, table: &str) -> SchemaChange {
     )
 }
 
-/// Returns the name of the table in a CREATE INDEX. If only the index is qualified with a keyspace,
-/// the table is in that keyspace, too.
-pub fn indexed_table(create: &CreateIndex) -> QualifiedName {
-    let of_index = create.name.as_ref().and_then(|name| name.keyspace.as_ref());
-    QualifiedName {
-        keyspace: create.table.keyspace.as_ref().or(of_index).cloned(),
-        name: create.table.name.clone(),
-    }
-}
-
 pub(super) fn create(context: &SchemaContext<'_>, create: &CreateIndex) -> Done {
     let of_index = create.name.as_ref().and_then(|name| name.keyspace.as_ref());
-    let named = indexed_table(create);
+    let named = create.indexed_table();
     let (keyspace, table) = context.changeable(&named)?;
     if of_index.is_some_and(|of| of.as_str() != keyspace) {
         return Err(ErrorResponse::invalid(format!(

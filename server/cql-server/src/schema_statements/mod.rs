@@ -27,7 +27,6 @@ use ebb_cql::syntax::ast::{QualifiedName, Statement};
 use ebb_model::schema::Schema;
 use ebb_tables::CatalogError;
 
-pub(crate) use self::indexes::indexed_table;
 use self::type_names::resolve_type;
 pub use super::context::SchemaContext;
 use super::context::in_keyspace;

@@ -18,7 +18,7 @@ use super::virtual_table::{Definition, RowSet};
 use super::{Facts, Lookup};
 use crate::error::of_table;
 use crate::interrupt::{self, UNITS_PER_LOOK};
-use crate::read::StatementPace;
+use crate::pace::StatementPace;
 
 /// The number of sampled partitions in a table that the statement names. The counts of tables with
 /// fewer partitions are exact; those of others have a standard error of 18%.

@@ -24,7 +24,8 @@ use crate::analyse::selection::Slots;
 use crate::error::{Result, of_key, of_store, of_table};
 use crate::interrupt;
 use crate::listing::Listing;
-use crate::read::{charge_decoding, serialize};
+use crate::pace::charge_decoding;
+use crate::read::serialize;
 
 /// The name of the column that is true if a conditional write was applied.
 const APPLIED: &str = "[applied]";

@@ -179,6 +179,18 @@ pub struct CreateIndex {
     pub properties: Vec<Property>,
 }
 
+impl CreateIndex {
+    /// Returns the name of the indexed table. If only the index is qualified with a keyspace, the table
+    /// is in that keyspace, too.
+    pub fn indexed_table(&self) -> QualifiedName {
+        let of_index = self.name.as_ref().and_then(|name| name.keyspace.as_ref());
+        QualifiedName {
+            keyspace: self.table.keyspace.as_ref().or(of_index).cloned(),
+            name: self.table.name.clone(),
+        }
+    }
+}
+
 /// `c`, `values(c)`, `keys(c)`, `entries(c)` or `full(c)`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IndexTarget {
