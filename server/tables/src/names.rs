@@ -1,4 +1,4 @@
-//! Names and keys as people write them, and the name of ebb's own keyspace.
+//! Names and keys as people write them, and the names of keyspaces that are reserved.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,6 +8,23 @@ use serde::{Deserialize, Serialize};
 
 /// The keyspace of ebb's own tables. (`system` is Cassandra's.)
 pub const SYSTEM_KEYSPACE: &str = "ebb_system";
+/// The names of Cassandra's own keyspaces. ebb stores no table in a keyspace of such a name.
+const CASSANDRA_KEYSPACES: [&str; 7] = [
+    "system",
+    "system_auth",
+    "system_distributed",
+    "system_schema",
+    "system_traces",
+    "system_views",
+    "system_virtual_schema",
+];
+
+/// Returns whether the name is that of a keyspace of Cassandra or of ebb itself, so that statements may not
+/// create, change or drop a keyspace of this name.
+#[must_use]
+pub fn is_reserved(keyspace: &str) -> bool {
+    keyspace == SYSTEM_KEYSPACE || CASSANDRA_KEYSPACES.contains(&keyspace)
+}
 
 /// A table as people write it: `KEYSPACE.TABLE`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -25,7 +25,7 @@ use ebb_storage::{Db, ErrorKind, Table, WriteBatch, WriteOptions};
 use super::damage::readable;
 use super::error::{CatalogError, Result};
 use super::owned_snapshots::OwnedSnapshots;
-use crate::names::SYSTEM_KEYSPACE;
+use crate::names::{SYSTEM_KEYSPACE, is_reserved};
 
 /// The table of the roles' records, in [`SYSTEM_KEYSPACE`](crate::names::SYSTEM_KEYSPACE).
 pub(super) const ROLES_TABLE: &str = "roles";
@@ -536,16 +536,16 @@ fn unless_full(written: Result<()>) -> Result<()> {
 }
 
 /// Returns whether a keyspace, table or role exists, readable or not. Returns true for every
-/// keyspace whose name begins with `system` and every table in it, for every table of an unreadable
-/// keyspace, and, if names of roles are unreadable, for every role.
+/// [reserved](is_reserved) keyspace and every table in it, for every table of an unreadable keyspace, and, if
+/// names of roles are unreadable, for every role.
 fn is_there(schema: &Schema, state: &RolesState, on: &Resource) -> bool {
     match on {
         Resource::AllKeyspaces | Resource::AllRoles => true,
         Resource::Keyspace(keyspace) | Resource::AllTables(keyspace) => {
-            keyspace.starts_with("system") || schema.has_keyspace(keyspace)
+            is_reserved(keyspace) || schema.has_keyspace(keyspace)
         }
         Resource::Table(keyspace, table) => {
-            keyspace.starts_with("system") || schema.has_table(keyspace, table)
+            is_reserved(keyspace) || schema.has_table(keyspace, table)
         }
         Resource::Role(role) => {
             let unreadable = &state.unreadable;

@@ -6,6 +6,7 @@ use ebb_cql::syntax::ast::{
 use ebb_model::access::{Need, Permission, Resource};
 use ebb_storage::{Db, SnapshotScope};
 use ebb_tables::CatalogState;
+use ebb_tables::names::is_reserved;
 
 use crate::context::in_keyspace;
 use crate::error::Result;
@@ -138,7 +139,7 @@ impl NeedsContext<'_> {
     fn select(&self, select: &Select) -> Result<Vec<Need>> {
         let name = in_keyspace(&select.from, self.keyspace)?;
         let table = select.from.name.as_str();
-        if self.state.schema().has_keyspace(name) || name.starts_with("system") {
+        if self.state.schema().has_keyspace(name) || is_reserved(name) {
             return Ok(reads(name, table));
         }
         let found = snapshots::find(self.db, self.state, name)?;

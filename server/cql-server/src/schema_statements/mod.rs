@@ -26,6 +26,7 @@ use ebb_cql::protocol::{ErrorResponse, Response, SchemaChange, SchemaChangeKind,
 use ebb_cql::syntax::ast::{QualifiedName, Statement};
 use ebb_model::schema::Schema;
 use ebb_tables::CatalogError;
+use ebb_tables::names::is_reserved;
 
 use self::type_names::resolve_type;
 pub use super::context::SchemaContext;
@@ -33,7 +34,7 @@ use super::context::in_keyspace;
 use super::error::{of_catalog, of_schema};
 use super::outcome::Outcome;
 use super::snapshots::{AT_ALIAS, names_snapshot};
-use super::system::{VIRTUAL_KEYSPACES, is_reserved};
+use super::system::VIRTUAL_KEYSPACES;
 
 /// The schema after a statement; `None` if the statement changes nothing, for example because of
 /// `IF [NOT] EXISTS`.

@@ -5,6 +5,7 @@ mod reopening;
 
 use ebb_cql::protocol::{SchemaChange, SchemaChangeKind, SchemaTarget};
 use ebb_storage::simulation::MemDisk;
+use ebb_tables::names::is_reserved;
 
 use crate::testing::Session;
 
@@ -220,6 +221,33 @@ fn invalid_keyspaces_get_cassandras_errors() {
     let message = "Keyspace name must not be empty, more than 48 characters long, or contain \
                    non-alphanumeric-underscore characters (got 'a-b')";
     assert_eq!(refused, (INVALID, message.to_string()));
+}
+
+/// Regression: every name that begins with `system` was refused.
+#[test]
+fn only_the_names_of_system_keyspaces_are_reserved() {
+    let mut session = Session::with_table();
+    let simple = "{'class': 'SimpleStrategy', 'replication_factor': 1}";
+    let create = |name: &str| format!("CREATE KEYSPACE {name} WITH replication = {simple}");
+    for name in ["systems", "system_of_record", "system_"] {
+        session.run(&create(name));
+        session.run(&format!("CREATE TABLE {name}.t (k int PRIMARY KEY)"));
+        session.run(&format!("DROP KEYSPACE {name}"));
+    }
+    for (name, kind) in [
+        ("ebb_system", "System"),
+        ("system", "System"),
+        ("system_auth", "System"),
+        ("system_distributed", "System"),
+        ("system_schema", "System"),
+        ("system_traces", "System"),
+        ("system_views", "Virtual"),
+        ("system_virtual_schema", "Virtual"),
+    ] {
+        let message = format!("{kind} keyspace '{name}' is not user-modifiable");
+        assert_eq!(session.refused(&create(name)), (INVALID, message));
+    }
+    assert!(session.system.keyspaces().all(is_reserved));
 }
 
 /// Regression: ALTER KEYSPACE refused a replication without a number of copies, and a factor

@@ -166,10 +166,3 @@ impl SystemTables {
         tables.flat_map(|tables| tables.values().map(|table| &**table.schema()))
     }
 }
-
-/// Returns whether the name is reserved, so that users may not create a keyspace of this name: it
-/// begins with `system`, as the names of Cassandra's own keyspaces do, or is that of ebb's own
-/// keyspace.
-pub(crate) fn is_reserved(keyspace: &str) -> bool {
-    keyspace.starts_with("system") || keyspace == ebb_tables::names::SYSTEM_KEYSPACE
-}

@@ -279,6 +279,35 @@ fn creators_get_all_permissions_until_the_resource_is_dropped() {
     server.unauthorized("SELECT * FROM own.t");
 }
 
+/// If the keyspace counted as one of the system, its permissions would apply to a later keyspace of its name, and
+/// reads at its snapshots would require permissions that no role can have.
+#[test]
+fn permissions_on_a_keyspace_whose_name_begins_with_system_are_ordinary() {
+    let mut server = server(&[]);
+    let create = PermissionSet::of(&[Permission::Create]);
+    server.only(U, &[(Resource::AllKeyspaces, create)]);
+    server.log_in(U);
+    let of_record = "CREATE KEYSPACE system_of_record WITH replication = {'class': 'SimpleStrategy', \
+                     'replication_factor': 1}";
+    let table = "CREATE TABLE system_of_record.t (k int PRIMARY KEY)";
+    for text in [
+        of_record,
+        table,
+        "CREATE SNAPSHOT s ON KEYSPACE system_of_record",
+        "SELECT * FROM system_of_record__at__s.t",
+        "DROP SNAPSHOT s ON KEYSPACE system_of_record",
+        "DROP KEYSPACE system_of_record",
+    ] {
+        server.run(text);
+    }
+    assert_eq!(server.rows("LIST ALL OF u"), "u u <all keyspaces> CREATE");
+    server.user = User::anyone();
+    server.run(of_record);
+    server.run(table);
+    server.log_in(U);
+    server.unauthorized("SELECT * FROM system_of_record.t");
+}
+
 #[test]
 fn an_identity_belongs_to_one_role_and_is_dropped_with_it() {
     let mut server = server(&[]);
