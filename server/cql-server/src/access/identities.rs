@@ -4,7 +4,7 @@ use ebb_cql::syntax::ast::{AddIdentity, DropIdentity};
 use ebb_model::access::{Permission, Resource};
 use ebb_model::schema::check_name_length;
 
-use super::roles::{change, may, unauthorized};
+use super::roles::{change, check_readable, may, unauthorized};
 use super::{AccessContext, of_role};
 use crate::error::{Result, invalid, of_schema};
 
@@ -17,6 +17,7 @@ pub(super) fn add(context: &AccessContext<'_>, add: &AddIdentity) -> Result<()> 
         return invalid("Identity can't be an empty string");
     }
     let store = context.schema.catalog.roles();
+    check_readable(context, role)?;
     if store.state().roles().get(role).is_none() {
         return invalid(format!(
             "Can not add identity for non-existent role '{role}'"
@@ -60,7 +61,7 @@ pub(super) fn drop(context: &AccessContext<'_>, drop: &DropIdentity) -> Result<(
             Some(role) if owner.as_ref() != Some(role) => {
                 return unauthorized(format!("{identity} is another role's now"));
             }
-            Some(role) if roles.is_superuser(role) && !is_super => {
+            Some(role) if store.state().may_be_superuser(role) && !is_super => {
                 return unauthorized(
                     "Only superusers can drop an identity of a role with superuser status",
                 );

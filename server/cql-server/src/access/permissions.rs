@@ -8,7 +8,7 @@ use ebb_cql::syntax::ast::{
 use ebb_model::access::{Need, Permission, PermissionSet, Resource, RoleError};
 use ebb_model::types::CqlType;
 
-use super::roles::answer;
+use super::roles::{answer, check_readable};
 use super::{AccessContext, of_role};
 use crate::context::in_keyspace;
 use crate::error::{Result, invalid, of_catalog};
@@ -52,6 +52,7 @@ fn grant(
     let roles = context.schema.catalog.roles();
     (context.user).check(roles, &needs.collect::<Vec<_>>())?;
     let role = grant.role.as_str();
+    check_readable(context, role)?;
     let mut done = PermissionSet::NONE;
     let changed = roles.change(|roles| {
         if roles.get(role).is_none() {
@@ -114,7 +115,10 @@ fn exists(
         Resource::Table(keyspace, table) => {
             state.schema().has_table(keyspace, table) || system.table(keyspace, table).is_some()
         }
-        Resource::Role(role) => roles.get(role).is_some(),
+        Resource::Role(role) => {
+            let unreadable = context.schema.catalog.roles().state().unreadable(role);
+            roles.get(role).is_some() || unreadable.is_some()
+        }
     }
 }
 
@@ -157,8 +161,11 @@ fn list(
         return invalid(format!("{on} doesn't exist"));
     }
     let of = list.of.as_ref().map(|name| name.as_str());
-    if let Some(of) = of.filter(|of| roles.get(of).is_none()) {
-        return Err(of_role(RoleError::NotThere(Resource::role(of).to_string())));
+    if let Some(of) = of {
+        check_readable(context, of)?;
+        if roles.get(of).is_none() {
+            return Err(of_role(RoleError::NotThere(Resource::role(of).to_string())));
+        }
     }
     let own = context.user.name();
     // A user may list the permissions of the own role and of the roles granted to it, which the user

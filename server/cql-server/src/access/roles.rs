@@ -36,12 +36,13 @@ pub(crate) fn execute(
         RoleStatement::Drop(drop) => self::drop(context, drop)?,
         RoleStatement::Grant(grant) => {
             may_pass_on(context, grant)?;
-            let is_super = context.user.is_superuser(context.schema.catalog.roles())?;
+            let store = context.schema.catalog.roles();
+            let is_super = context.user.is_superuser(store)?;
             change(context, |roles| {
-                if roles.is_superuser(grant.role.as_str()) && !is_super {
+                let (role, member) = (grant.role.as_str(), grant.member.as_str());
+                if store.state().may_be_superuser(role) && !is_super {
                     return unauthorized("Only superusers can grant a role with superuser status");
                 }
-                let (role, member) = (grant.role.as_str(), grant.member.as_str());
                 Ok(Some(roles.with_member(role, member).map_err(of_role)?))
             })?;
         }
@@ -84,10 +85,21 @@ pub(super) fn may(context: &AccessContext<'_>, permission: Permission, on: Resou
     }
 }
 
-/// Checks that the user may grant or revoke a role.
+/// Checks that the user may grant or revoke a role, and that both roles can be read.
 fn may_pass_on(context: &AccessContext<'_>, membership: &RoleMembership) -> Result<()> {
-    let role = Resource::role(membership.role.as_str());
-    may(context, Permission::Authorize, role)
+    let (role, member) = (membership.role.as_str(), membership.member.as_str());
+    may(context, Permission::Authorize, Resource::role(role))?;
+    check_readable(context, role)?;
+    check_readable(context, member)
+}
+
+/// Checks that `name` is not that of an unreadable role. A statement that looked for the role among the
+/// readable ones alone would report that the role does not exist.
+pub(super) fn check_readable(context: &AccessContext<'_>, name: &str) -> Result<()> {
+    let state = context.schema.catalog.roles().state();
+    state
+        .unreadable(name)
+        .map_or(Ok(()), |unreadable| Err(of_schema(unreadable)))
 }
 
 pub(super) fn unauthorized<T>(message: impl Into<String>) -> Result<T> {
@@ -161,9 +173,7 @@ fn alter(context: &AccessContext<'_>, alter: &AlterRole) -> Result<()> {
     if options.is_empty() {
         return invalid("ALTER [ROLE|USER] can't be empty");
     }
-    if let Some(unreadable) = state.unreadable(name) {
-        return Err(of_schema(unreadable));
-    }
+    check_readable(context, name)?;
     if state.roles().get(name).is_none() {
         return if alter.if_exists {
             Ok(())
@@ -184,8 +194,8 @@ fn alter(context: &AccessContext<'_>, alter: &AlterRole) -> Result<()> {
         if is_super {
             is_still_superuser(context, roles)?;
         }
-        // The role may have become a superuser meanwhile.
-        if is_refused(roles.is_superuser(name)) {
+        // The role may have become a superuser, or a possible one, meanwhile.
+        if is_refused(store.state().may_be_superuser(name)) {
             return unauthorized(refused);
         }
         Ok(Some(roles.with_changed(name, apply).map_err(of_role)?))
@@ -212,8 +222,7 @@ fn drop(context: &AccessContext<'_>, drop: &DropRole) -> Result<()> {
     may(context, Permission::Drop, Resource::role(name))?;
     let store = context.schema.catalog.roles();
     let is_super = context.user.is_superuser(store)?;
-    let state = store.state();
-    if state.unreadable(name).is_some() {
+    if store.state().unreadable(name).is_some() {
         // The unreadable role may be a superuser.
         if !is_super {
             return unauthorized("Only superusers can drop a role that cannot be read");
@@ -225,7 +234,7 @@ fn drop(context: &AccessContext<'_>, drop: &DropRole) -> Result<()> {
         if is_super {
             is_still_superuser(context, roles)?;
         }
-        if (roles.is_superuser(name) || state.may_be_superuser(name)) && !is_super {
+        if store.state().may_be_superuser(name) && !is_super {
             return unauthorized("Only superusers can drop a role with superuser status");
         }
         if roles.get(name).is_none() && drop.if_exists {
@@ -306,6 +315,7 @@ fn list(context: &AccessContext<'_>, list: &ListRoles, out: &mut BytesMut) -> Re
     let roles = state.roles();
     let of = list.of.as_ref().map(|name| name.as_str());
     if let Some(of) = of {
+        check_readable(context, of)?;
         roles.find(of).map_err(of_role)?;
     }
     let sees_all = sees_all(context)?;

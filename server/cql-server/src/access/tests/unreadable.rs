@@ -18,10 +18,16 @@ fn server(disk: &MemDisk) -> Server {
 
 /// Returns a server with the role `u`, and with a role `name` whose record cannot be read.
 fn with_unreadable(name: &str) -> Server {
+    with_unreadable_after(name, |_| {})
+}
+
+/// Returns a server as [`with_unreadable`] does. Calls `prepare` before the record is damaged.
+fn with_unreadable_after(name: &str, prepare: impl FnOnce(&Server)) -> Server {
     let disk = MemDisk::new();
     let server = self::server(&disk);
     server.add(U);
     server.add(name);
+    prepare(&server);
     let own = server
         .executor
         .catalog()
@@ -41,6 +47,16 @@ fn statements_report_why_a_role_is_unreadable_and_superusers_can_drop_it() {
         "CREATE ROLE IF NOT EXISTS bad",
         "ALTER ROLE bad WITH LOGIN = false",
         "ALTER ROLE IF EXISTS bad WITH LOGIN = false",
+        // Regression: these reported that the role does not exist.
+        "GRANT bad TO u",
+        "GRANT u TO bad",
+        "REVOKE bad FROM u",
+        "REVOKE u FROM bad",
+        "GRANT SELECT ON ALL KEYSPACES TO bad",
+        "REVOKE SELECT ON ALL KEYSPACES FROM bad",
+        "ADD IDENTITY 'spiffe://x/bad' TO ROLE bad",
+        "LIST ROLES OF bad",
+        "LIST ALL OF bad",
     ] {
         let refused = server.try_run(text).unwrap_err().message;
         assert!(
@@ -48,6 +64,10 @@ fn statements_report_why_a_role_is_unreadable_and_superusers_can_drop_it() {
             "{text}: {refused}"
         );
     }
+    // Regression: permissions on an unreadable role could not be revoked, because it counted as one that does not
+    // exist.
+    server.run("GRANT ALTER ON ROLE bad TO u");
+    server.run("REVOKE ALTER ON ROLE bad FROM u");
     server.only(U, &[(Resource::AllRoles, PermissionSet::ALL)]);
     server.add("root");
     server.set("root", |role| role.is_superuser = true);
@@ -59,6 +79,39 @@ fn statements_report_why_a_role_is_unreadable_and_superusers_can_drop_it() {
     server.log_in("root");
     server.run("DROP ROLE bad");
     server.run("CREATE ROLE bad");
+}
+
+/// Regression: a user without superuser status could GRANT a role to which an unreadable superuser is granted,
+/// and so become a superuser once the record was restored.
+#[test]
+fn only_superusers_pass_on_a_role_that_an_unreadable_role_may_make_a_superuser() {
+    let mut server = with_unreadable_after("bad", |server| {
+        server.set("bad", |role| role.is_superuser = true);
+        server.add("team");
+        server.set("team", |role| {
+            role.member_of.insert("bad".to_owned());
+            role.identities.insert("spiffe://x/team".to_owned());
+        });
+    });
+    server.only(U, &[(Resource::AllRoles, PermissionSet::ALL)]);
+    server.add("root");
+    server.set("root", |role| role.is_superuser = true);
+    server.log_in(U);
+    for (text, message) in [
+        (
+            "GRANT team TO u",
+            "Only superusers can grant a role with superuser status",
+        ),
+        (
+            "DROP IDENTITY 'spiffe://x/team'",
+            "Only superusers can drop an identity of a role with superuser status",
+        ),
+    ] {
+        assert_eq!(server.unauthorized(text), message, "{text}");
+    }
+    server.log_in("root");
+    server.run("GRANT team TO u");
+    server.run("DROP IDENTITY 'spiffe://x/team'");
 }
 
 /// Regression: when a role could not be read, the error of its login mentioned only a wrong
