@@ -222,7 +222,7 @@ impl Access {
         let check = move || access.find(&token);
         // Never refused: too many checks that wait are no reason to end a stream whose credential is valid.
         let found = self.limits.run_unrefused(WorkKind::Tokens, check).await;
-        matches!(found, Ok(Ok(Some(_))))
+        matches!(found, Ok(Ok(_)))
     }
 
     /// Returns the principal that a token stands for, and counts a request against the token's rate limit.
@@ -230,19 +230,26 @@ impl Access {
     /// # Errors
     /// 401 for an invalid token, and for one whose role is gone or may not log in; 429 if too many invalid
     /// tokens came from the peer's address, or too many requests with this token; 503 if too many checks of
-    /// tokens wait. Also when the tokens or roles cannot be read.
+    /// tokens wait; 500 when the tokens or roles cannot be read.
     pub(super) async fn principal(
         self: &Arc<Self>,
         token: &Token,
         peer: Peer,
     ) -> Result<Principal, Problem> {
-        let known = self.known(token).await;
-        self.note_refusal(token, peer, &known);
-        if let Some(principal) = known? {
-            let taken = self.requests.take(principal.id.clone(), Instant::now());
-            taken.map_err(|wait_s| too_many("too many requests came with this token", wait_s))?;
-            return Ok(principal);
+        let problem = match self.known(token).await {
+            Ok(principal) => {
+                let taken = self.requests.take(principal.id.clone(), Instant::now());
+                taken
+                    .map_err(|wait_s| too_many("too many requests came with this token", wait_s))?;
+                return Ok(principal);
+            }
+            Err(problem) => problem,
+        };
+        // Any other problem is a failure or an overload of the server, and no reason to limit the client.
+        if problem.status != StatusCode::UNAUTHORIZED.as_u16() {
+            return Err(problem);
         }
+        self.note_refusal(token, peer, &problem);
         if let Some(address) = peer.address {
             let taken = self.failures.take(address, Instant::now());
             taken.map_err(|wait_s| {
@@ -251,9 +258,9 @@ impl Access {
         }
         if self.failure_lines.take((), Instant::now()).is_ok() {
             let address = peer.address.map(|address| address.to_string());
-            tracing::warn!(target: "http", address, cause = "no valid token", "login refused");
+            tracing::warn!(target: "http", address, cause = problem.detail, "login refused");
         }
-        Err(invalid_token())
+        Err(problem)
     }
 
     /// Notes in the audit log that a client has logged in with a token.
@@ -262,42 +269,38 @@ impl Access {
         self.audit.note_login(entry);
     }
 
-    /// Adds an entry to the audit log if `token` is refused. `known` is the result of its look-up.
-    fn note_refusal(&self, token: &Token, peer: Peer, known: &Result<Option<Principal>, Problem>) {
-        let cause: &str = match known {
-            Ok(None) => "no valid token",
-            Err(problem) if problem.status == StatusCode::UNAUTHORIZED.as_u16() => &problem.detail,
-            Ok(Some(_)) | Err(_) => return,
-        };
+    /// Adds an entry to the audit log for a token that is refused because of `problem`.
+    fn note_refusal(&self, token: &Token, peer: Peer, problem: &Problem) {
         self.audit.note_refusal(Entry {
             kind: EntryKind::Login,
             token: Some(token.id()),
             address: peer.address.map(|address| address.to_string()),
-            cause: Some(cause.to_string()),
+            cause: Some(problem.detail.clone()),
             ..Entry::default()
         });
     }
 
-    async fn known(self: &Arc<Self>, token: &Token) -> Result<Option<Principal>, Problem> {
+    async fn known(self: &Arc<Self>, token: &Token) -> Result<Principal, Problem> {
         let (access, token) = (Arc::clone(self), token.clone());
         let check = move || access.find(&token);
         self.limits.run(WorkKind::Tokens, check).await?
     }
 
-    /// Returns the principal that a token stands for; `None` if the token is unknown or has expired.
+    /// Returns the principal that a token stands for.
     ///
     /// # Errors
-    /// 401 when its role is gone or may not log in; also when the tokens or roles cannot be read.
-    fn find(&self, token: &Token) -> Result<Option<Principal>, Problem> {
+    /// 401 when the token is unknown or has expired, and when its role is gone or may not log in; 500 when the
+    /// tokens or roles cannot be read.
+    fn find(&self, token: &Token) -> Result<Principal, Problem> {
         let tokens = self.tokens.now().map_err(broken)?;
         let record = tokens.record_of(token, SystemTime::now());
-        record.map(|record| self.principal_of(record)).transpose()
+        self.principal_of(record.ok_or_else(invalid_token)?)
     }
 
     /// Returns the principal of a token, with the present permissions of its role, if it has one.
     ///
     /// # Errors
-    /// 401 when the role is gone or may not log in; also when the roles cannot be read.
+    /// 401 when the role is gone or may not log in; 500 when the role, or all roles, cannot be read.
     fn principal_of(&self, record: &TokenRecord) -> Result<Principal, Problem> {
         let of_token = Principal {
             id: record.id.clone(),
@@ -315,6 +318,15 @@ impl Access {
         });
         let Some(granted) = granted else {
             let name = &role.name;
+            // The token is valid again once the record of the role is restored.
+            if roles.hides(name) {
+                let text = format!(
+                    "role {name} of this token cannot be found, because some roles cannot be read: \
+                     `ebb stats` shows the reason and the repair"
+                );
+                let status = StatusCode::INTERNAL_SERVER_ERROR;
+                return Err(Problem::new(status, Failure::Corrupt, text));
+            }
             let text = format!("role {name} of this token is gone, or may not log in any more");
             return Err(refused(&text));
         };

@@ -37,8 +37,8 @@ pub(super) use self::answers::Answers;
 use self::answers::Execution;
 use self::remembered::{Step, StoredResponse};
 use super::access::{is_change, takes_key};
+use super::bodies::REQUEST_BYTES_MAX;
 use super::problem::{Problem, broken};
-use super::routes::REQUEST_BYTES_MAX;
 use crate::tokens::Principal;
 
 /// The request header with the idempotency key, which a client sends again with a retry.

@@ -58,7 +58,7 @@
 //! | `readiness` | whether a server accepts writes and jobs, and the reasons if not |
 //! | `deadline` | the time limit on clients that do not read |
 //! | `session` | logins of browsers, by a cookie |
-//! | `bodies` | bodies that are refused by the headers |
+//! | `bodies` | the greatest length of a body, and bodies that are refused by the headers |
 //! | `idempotency` | the responses to repeated requests |
 //! | `roots` | the folders in which files may be written |
 //! | `audit` | entries in the audit log for changes |

@@ -1,11 +1,14 @@
 //! The bodies of error responses: problems in the sense of RFC 9457.
 
+use std::error::Error;
 use std::fmt;
+use std::iter::successors;
 
 use axum::http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use ebb_jobs::{Failure, JobError};
+use ebb_storage::ErrorKind;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -89,11 +92,20 @@ impl From<JobError> for Problem {
             Failure::Closed => StatusCode::SERVICE_UNAVAILABLE,
             Failure::DiskFull => StatusCode::INSUFFICIENT_STORAGE,
             Failure::Corrupt => StatusCode::INTERNAL_SERVER_ERROR,
+            Failure::Other if store_fails(&error) => StatusCode::INTERNAL_SERVER_ERROR,
             // An output that exists, for one, or a directory that another backup is filling.
             Failure::Locked | Failure::Other => StatusCode::CONFLICT,
         };
         Self::new(status, failure, error)
     }
+}
+
+/// Returns whether the cause of an error is that the store cannot read or write files, or takes no writes.
+fn store_fails(error: &JobError) -> bool {
+    let error: &(dyn Error + 'static) = error;
+    let mut causes = successors(Some(error), |&cause| cause.source());
+    let of_store = causes.find_map(|cause| cause.downcast_ref::<ebb_storage::Error>());
+    of_store.is_some_and(|error| matches!(error.kind(), ErrorKind::Io | ErrorKind::ReadOnly))
 }
 
 impl IntoResponse for Problem {
@@ -110,5 +122,41 @@ impl IntoResponse for Problem {
             headers.insert(RETRY_AFTER, wait_s.into());
         }
         response
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+    use std::sync::Arc;
+
+    use ebb_tables::CatalogError;
+
+    use super::*;
+
+    /// Regression: a failed look-up of the role of a token got the status 409, as a request that conflicts with
+    /// another one does.
+    #[test]
+    fn a_failure_of_the_store_is_no_conflict() {
+        let failed = || ebb_storage::Error::Io {
+            action: "read",
+            path: "000007.sst".into(),
+            source: Arc::new(io::Error::other("the disk is gone")),
+        };
+        for error in [
+            JobError::Store(failed()),
+            JobError::Catalog(CatalogError::Store(failed())),
+            JobError::Catalog(CatalogError::Unfinished(Box::new(failed().into()))),
+            JobError::Store(ebb_storage::Error::OpenedReadOnly),
+        ] {
+            let problem = Problem::from(error);
+            assert_eq!(
+                (problem.status, problem.failure),
+                (500, Failure::Other),
+                "{problem}"
+            );
+        }
+        let conflict = JobError::Store(ebb_storage::Error::TransactionTooOld);
+        assert_eq!(Problem::from(conflict).status, 409);
     }
 }

@@ -49,6 +49,10 @@ const CONNECTIONS_MAX: u32 = 512;
 /// The most connections over the socket at once. They have a limit of their own, so that clients of the port
 /// cannot keep out commands of this machine.
 const SOCKET_CONNECTIONS_MAX: u32 = 128;
+/// The most bytes that a connection buffers of a request, and so the greatest length of the request's headers
+/// (431 if longer). Clients without a token may send headers over all connections at once, so a higher limit would
+/// let them fill the memory.
+const BUFFERED_BYTES_MAX: usize = 64 << 10;
 /// How long a client may take to send the headers of a request.
 const HEADERS_MAX: Duration = Duration::from_secs(10);
 /// The pause after an accept that failed because the system lacks a resource, such as open files.
@@ -406,6 +410,7 @@ async fn serve(
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEADERS_MAX)
+        .max_buf_size(BUFFERED_BYTES_MAX)
         .serve_connection(TokioIo::new(WriteDeadline::new(stream)), service);
     let mut connection = pin!(connection);
     // Errors of a connection concern its client alone, which has left.

@@ -48,7 +48,7 @@ pub(super) use self::console::in_one_file;
 pub(super) use self::health::health_routes;
 
 use axum::Router;
-use axum::extract::{DefaultBodyLimit, State};
+use axum::extract::State;
 use axum::http::{Method, StatusCode, Uri};
 use ebb_jobs::Failure;
 
@@ -63,9 +63,6 @@ use crate::live::Live;
 use crate::memory::MemoryLimits;
 use crate::metrics::Metrics;
 use crate::node::Node;
-
-/// The greatest length of a request's body, in bytes. A long one names many files.
-pub(super) const REQUEST_BYTES_MAX: usize = 1 << 20;
 
 /// The state of the routes. Each handler extracts the parts that it needs.
 #[derive(Clone)]
@@ -108,7 +105,6 @@ pub(super) fn routes(served: Served) -> Router {
         .merge(console::routes())
         .fallback(no_route)
         .method_not_allowed_fallback(no_method)
-        .layer(DefaultBodyLimit::max(REQUEST_BYTES_MAX))
         .with_state(served)
 }
 

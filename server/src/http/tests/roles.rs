@@ -4,6 +4,7 @@ use ebb_jobs::history::{History, JobRecord, Submission};
 use ebb_model::access::{Permission, PermissionSet, Resource, Role, RoleError, Roles};
 use serde_json::json;
 
+use super::session::pipelined;
 use super::*;
 use crate::http::outline::{Reads, outline};
 use crate::tokens::TokenRole;
@@ -388,6 +389,49 @@ fn a_token_is_good_while_its_role_may_log_in() {
     let listed = client(dir.path()).roles().unwrap();
     let ada = listed.iter().find(|role| role.name == "ada").unwrap();
     assert_eq!((&*ada.id, ada.is_superuser), ("0000000000000adb", true));
+}
+
+/// Regression: such tokens could be tried without a limit.
+#[test]
+fn a_token_whose_role_is_gone_counts_as_an_invalid_token() {
+    let dir = tempfile::tempdir().unwrap();
+    let (node, server) = served(dir.path());
+    let ada = token_of(dir.path(), ADA, Scope::Read);
+    change(&node, |roles| roles.without("ada"));
+    // Beyond the first ten, one in two seconds is allowed: 100 of them would take three minutes.
+    let responses = pipelined(&server, &ada, 100);
+    let count = |status: &str| responses.matches(&format!("HTTP/1.1 {status} ")).count();
+    let (bad, refused) = (count("401"), count("429"));
+    assert_eq!(bad + refused, 100);
+    assert!(bad >= 10 && refused > 0, "{bad} {refused}");
+    let gone = "role ada of this token is gone, or may not log in any more";
+    assert_eq!(responses.matches(gone).count(), bad);
+}
+
+/// Regression: a token whose role could not be read was refused as one whose role is gone.
+#[test]
+fn a_token_whose_role_cannot_be_read_gets_an_error_of_the_server() {
+    let dir = tempfile::tempdir().unwrap();
+    let (node, server) = serve(dir.path());
+    // The first token that has a role opens the catalog, which reads the roles.
+    let own = node.db().unwrap().keyspace("ebb_system").unwrap();
+    let records = own
+        .table("roles", ebb_storage::TableOptions::default())
+        .unwrap();
+    records.put(b"ada", b"{}").unwrap();
+    let ada = token_of(dir.path(), ADA, Scope::Read);
+    // More often than an invalid token may be tried.
+    for _ in 0..20 {
+        let (status, answer) = ask(&server, "GET /v1/jobs", "localhost", Some(&ada), "");
+        assert_eq!(status, 500, "{answer}");
+        let problem = body(&answer);
+        assert_eq!(problem["failure"], "corrupt");
+        let detail = problem["detail"].as_str().unwrap();
+        assert!(
+            detail.starts_with("role ada of this token cannot be found"),
+            "{detail}"
+        );
+    }
 }
 
 #[test]

@@ -26,7 +26,7 @@ fn header<'a>(answer: &'a str, name: &str) -> Option<&'a str> {
 
 /// Returns the responses to `count` requests with this token, all sent over one connection without waiting
 /// for a response.
-fn pipelined(server: &HttpServer, token: &Token, count: usize) -> String {
+pub(super) fn pipelined(server: &HttpServer, token: &Token, count: usize) -> String {
     let request = format!(
         "GET /v1/session HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {}\r\n\r\n",
         token.reveal()
@@ -151,6 +151,47 @@ fn a_malformed_token_is_refused_as_malformed() {
     let cookie = ("Cookie", set.split("; ").next().unwrap());
     let sent = send(&server, "GET /v1/jobs", &[malformed, cookie], "");
     assert_eq!(sent.0, 200, "{}", sent.1);
+}
+
+/// Regression: clients without a token could send a body of 1 MiB over each connection, and fill the memory.
+#[test]
+fn the_body_of_a_login_is_limited_to_what_a_token_needs() {
+    let dir = tempfile::tempdir().unwrap();
+    let (_node, server) = serve(dir.path());
+    let head = "POST /v1/session HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n";
+    // The headers suffice for a refusal: the server does not wait for this body.
+    let announced = format!("{head}Content-Length: 65536\r\n\r\n");
+    // A chunk of 4097 bytes. The last chunk is missing, so the server has read all bytes when it responds.
+    let spaces = " ".repeat(4097);
+    let chunked = format!("{head}Transfer-Encoding: chunked\r\n\r\n1001\r\n{spaces}");
+    for request in [announced, chunked] {
+        let mut stream = connect(&server);
+        stream.write_all(request.as_bytes()).unwrap();
+        let (status, answer) = answer_on(stream);
+        assert_eq!(status, 413, "{answer}");
+    }
+    let token = token(dir.path(), Scope::Read);
+    assert_eq!(log_in(&server, &token, &[]).0, 200);
+}
+
+/// Regression: a client without a token could make the server buffer 400 KiB of headers for each connection.
+#[test]
+fn headers_that_are_too_long_are_refused_and_the_server_goes_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let (_node, server) = serve(dir.path());
+    let head = "GET /health/live HTTP/1.1\r\nHost: localhost\r\nX-Long: ";
+    // As many bytes as the server buffers, and no end of the headers: the server has read all bytes when it
+    // responds.
+    let long = "x".repeat((64 << 10) - head.len());
+    let mut stream = connect(&server);
+    stream
+        .write_all(format!("{head}{long}").as_bytes())
+        .unwrap();
+    let (status, answer) = answer_on(stream);
+    assert_eq!(status, 431, "{answer}");
+    let shorter = "x".repeat(32 << 10);
+    let (status, answer) = send(&server, "GET /health/live", &[("X-Long", &*shorter)], "");
+    assert_eq!(status, 200, "{answer}");
 }
 
 #[test]
