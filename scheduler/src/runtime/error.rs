@@ -6,10 +6,10 @@ use std::io;
 use std::path::PathBuf;
 use thiserror::Error;
 
-/// The failure of an attempt at a task. After [`TaskError::Invalid`] and [`TaskError::Fatal`] the
-/// job fails at once. After other failures the task is tried again, until
-/// [`ATTEMPTS_MAX`](crate::runtime::ATTEMPTS_MAX) attempts at it have failed. An attempt that the
-/// runtime stopped ([`TaskError::Cancelled`]) does not count as failed.
+/// The failure of an attempt at a task. After [`TaskError::Invalid`], [`TaskError::Fatal`] and a
+/// [`TaskError::Io`] of a full disk the job fails at once. After other failures the task is tried
+/// again, until [`ATTEMPTS_MAX`](crate::runtime::ATTEMPTS_MAX) attempts at it have failed. An
+/// attempt that the runtime stopped ([`TaskError::Cancelled`]) does not count as failed.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum TaskError {
@@ -80,10 +80,19 @@ impl TaskError {
         Self::Fatal(cause.into())
     }
 
-    /// Returns whether every attempt at the task would fail in this way.
+    /// Returns whether every attempt at the task would fail in this way. A full disk counts as such a
+    /// failure.
     #[must_use]
     pub fn is_final(&self) -> bool {
-        matches!(self, Self::Invalid(_) | Self::Fatal(_))
+        match self {
+            Self::Invalid(_) | Self::Fatal(_) => true,
+            // Other attempts would only fill the disk again.
+            Self::Io { source, .. } => {
+                let full = [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded];
+                full.contains(&source.kind())
+            }
+            _ => false,
+        }
     }
 
     /// Returns a function for `map_err` that adds `context`, the operation that failed, to an I/O

@@ -77,8 +77,8 @@ pub struct RuntimeOptions {
     /// The directory for spill files. The runtime creates it when absent, and gives only the user of
     /// the process permissions on what it creates.
     pub spill_dir: PathBuf,
-    /// The space that spills may take. Tasks in processes of their own always use the free space
-    /// that the operating system reports.
+    /// The space that spills may take. Tasks in processes of their own leave the same reserve, but
+    /// always use the free space that the operating system reports.
     pub spill_space: SpillSpace,
     /// The time without a record or checkpoint after which an attempt is given up, in seconds;
     /// positive. Time in which its job may not use CPU does not count.

@@ -1,10 +1,10 @@
-//! The space for spills: the free space of their file system, minus a reserve. Without the reserve
-//! a job could fill the disk that the database writes its log to.
+//! The space for spills and for files of outputs: the free space of their file system, minus a
+//! reserve. Without the reserve a job could fill the disk that the database writes its log to.
 
 use super::error::TaskError;
 use std::fmt;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// The default reserve of free space that spills leave, in bytes: twice the low-water mark of a
@@ -22,8 +22,8 @@ const WRITERS_MAX: u64 = 256;
 
 type FreeBytes = dyn Fn(&Path) -> io::Result<u64> + Send + Sync;
 
-/// The space for spills: the free space of their file system, except for a reserve, 128 MiB by
-/// default.
+/// The space for spills and for files of outputs: the free space of their file system, except for a
+/// reserve, 128 MiB by default.
 #[derive(Clone)]
 pub struct SpillSpace {
     free_bytes: Arc<FreeBytes>,
@@ -46,12 +46,18 @@ impl SpillSpace {
         Self { left_bytes, ..self }
     }
 
+    /// Returns the reserve that spills leave free, in bytes.
+    pub(in crate::runtime) fn reserve_bytes(&self) -> u64 {
+        self.left_bytes
+    }
+
     /// Returns a grant for one writer, with nothing granted so far.
     #[must_use]
     pub fn grant(&self) -> SpillGrant {
         SpillGrant {
             space: self.clone(),
             left_bytes: 0,
+            named: None,
         }
     }
 }
@@ -77,14 +83,26 @@ impl fmt::Debug for SpillSpace {
     }
 }
 
-/// The space that one writer of spills may take before it reads the free space again.
+/// The space that one writer may take before it reads the free space again.
 #[derive(Debug)]
 pub struct SpillGrant {
     space: SpillSpace,
     left_bytes: u64,
+    /// The path in errors; `None` for the path that the bytes are written to.
+    named: Option<PathBuf>,
 }
 
 impl SpillGrant {
+    /// Sets the path that errors name. It need not exist: a file that a user requested gets its name
+    /// only when it is complete.
+    #[must_use]
+    pub fn naming(self, path: &Path) -> Self {
+        Self {
+            named: Some(path.to_path_buf()),
+            ..self
+        }
+    }
+
     /// Takes `bytes` more on the file system of `path`, a directory or file.
     ///
     /// # Errors
@@ -99,8 +117,8 @@ impl SpillGrant {
             if bytes > above_bytes {
                 let text = format!(
                     "the disk is full: {free_bytes} bytes are free at {}, of which jobs leave \
-                     {left_bytes} to the database",
-                    path.display()
+                     {left_bytes} to the database: free some space, or use another disk",
+                    self.named.as_deref().unwrap_or(path).display()
                 );
                 let full = io::Error::new(io::ErrorKind::StorageFull, text);
                 return Err(TaskError::fatal(full));

@@ -26,6 +26,7 @@ use super::chain::Work;
 use super::error::{JobError, RequestError};
 #[cfg(feature = "publish")]
 use super::history::CommitRecord;
+use super::outputs::SpillPlace;
 use super::records::RecordFormat;
 #[cfg(feature = "publish")]
 use super::request::PublishTarget;
@@ -104,10 +105,10 @@ pub(crate) struct Materials<'a> {
     pub(crate) destination: &'a dyn Destination,
     /// True if the rows are written as JSON.
     pub(crate) writes_json: bool,
-    /// The largest number of map tasks.
+    /// The largest number of map tasks for each input.
     pub(crate) splits: u32,
-    /// The folder for rows between the jobs of a chain.
-    pub(crate) spill_dir: &'a Path,
+    /// The place for rows between the jobs of a chain.
+    pub(crate) spills: &'a SpillPlace,
     /// The source and the target of a publication. `None` for other jobs, and in a child process that
     /// runs only tasks.
     #[cfg(feature = "publish")]
@@ -123,6 +124,8 @@ pub(crate) struct PublicationSite<'a> {
     pub(crate) snapshot: &'a str,
     /// The target of the publication; if it is a folder, its path is as this process sees it.
     pub(crate) target: PublishTarget,
+    /// The place of the files, with the disk space that they may take; `None` for a bucket.
+    pub(crate) place: Option<SpillPlace>,
     pub(crate) task_memory_bytes: usize,
     /// The handle of the job's record in the history. The publication uses it to record that its commit is
     /// about to begin, and to add lines to the job's report.

@@ -85,7 +85,7 @@ pub use inputs::{
 };
 pub use outputs::{
     CqlLoad, CqlOutput, FilesOutput, FilesTarget, LimitedOutput, LoadedRows, Relay, RowFormat,
-    RowWriter, ScratchDir, TableOutput, has_rows_written_at,
+    RowWriter, ScratchDir, SpillPlace, TableOutput, disk_reserve_bytes, has_rows_written_at,
 };
 pub use outside::{SPILLS, check_outside};
 pub use publish::pins;

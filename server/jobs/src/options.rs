@@ -2,7 +2,7 @@
 
 use super::error::RequestError;
 
-/// The largest number of map tasks that a job may have, and the largest number of reduce tasks.
+/// The largest number of map tasks that a job may have for each input, and the largest number of reduce tasks.
 pub(crate) const TASKS_MAX: u32 = 10_000;
 
 /// Returns the default number of reduce tasks: one.

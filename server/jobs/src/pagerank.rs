@@ -16,7 +16,6 @@
 //! The output of a step has the shares, and D under the empty key. The next step turns them into
 //! ranks, because D is known only then.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use ebb_scheduler::runtime::{
@@ -28,7 +27,7 @@ use super::application::{Application, Materials};
 use super::chain::{Chain, Work};
 use super::error::{JobError, RequestError};
 use super::options::{one, part_of_one, within};
-use super::outputs::Relay;
+use super::outputs::{Relay, SpillPlace};
 use super::records::{Column, Columns, InvalidRow, RecordFormat, UnknownColumn, shown};
 use super::seen::SeenColumns;
 
@@ -108,7 +107,7 @@ impl Application for PagerankRequest {
             input,
             edges,
             output,
-            materials.spill_dir,
+            materials.spills.clone(),
             self.damping,
             self.iterations,
             self.reduces,
@@ -207,8 +206,8 @@ pub struct PageRank {
     input: Arc<dyn Input>,
     edges: Edges,
     output: Arc<dyn Output>,
-    /// The directory for rows that one job of the chain writes and the next one reads.
-    directory: PathBuf,
+    /// The place for rows that one job of the chain writes and the next one reads.
+    spills: SpillPlace,
     damping: f64,
     iterations: u32,
     reduces: u32,
@@ -222,7 +221,7 @@ pub struct PageRank {
 impl PageRank {
     /// Creates a ranking of the nodes in `edges` of `input` by `iterations` steps with
     /// `damping` (0 to 1, usually 0.85). A row of the result is a node and its rank; all
-    /// ranks add up to 1. A link that occurs twice counts twice. Rows wait in `directory`
+    /// ranks add up to 1. A link that occurs twice counts twice. Rows wait in `spills`
     /// between the jobs, each of which has `reduces` reduce tasks, at least one.
     #[expect(clippy::too_many_arguments, reason = "each is a different thing")]
     pub fn new(
@@ -230,19 +229,19 @@ impl PageRank {
         input: Arc<dyn Input>,
         edges: Edges,
         output: Arc<dyn Output>,
-        directory: impl Into<PathBuf>,
+        spills: impl Into<SpillPlace>,
         damping: f64,
         iterations: u32,
         reduces: u32,
     ) -> Self {
-        let directory = directory.into();
+        let spills = spills.into();
         Self {
             name: name.into(),
             input,
             edges,
             output,
-            relay: Relay::new(&directory),
-            directory,
+            relay: Relay::new(spills.clone()),
+            spills,
             damping,
             iterations,
             reduces: reduces.max(1),
@@ -348,7 +347,7 @@ impl Chain for PageRank {
             _ => return Ok(None),
         };
         self.step = Some(step);
-        let left = std::mem::replace(&mut self.relay, Relay::new(&self.directory));
+        let left = std::mem::replace(&mut self.relay, Relay::new(self.spills.clone()));
         let output: Arc<dyn Output> = match step {
             Step::Ranks(_) => Arc::clone(&self.output),
             _ => Arc::new(self.relay.clone()),

@@ -337,7 +337,7 @@ mod tests {
         let mut written = Vec::new();
         for (key, value) in found {
             let (key, value) = (key.as_bytes(), value.as_bytes());
-            writer.write(key, value, &mut written).unwrap();
+            written.extend_from_slice(writer.line(key, value).unwrap());
         }
         let expected = "{\"n\":1.50,\"s\":\"17\",\"l\":[1, 2]}\n\
                         {\"n\":\"x\",\"s\":null,\"l\":null}\n";

@@ -1,33 +1,36 @@
 //! The assembly of database, governor and runtime, in one place.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use ebb_colocate::{ColocateError, Colocated, ColocatedOptions};
-use ebb_scheduler::runtime::{FixedCapacity, Runtime, RuntimeOptions};
+use ebb_jobs::{SpillPlace, disk_reserve_bytes};
+use ebb_scheduler::runtime::{FixedCapacity, Runtime, RuntimeOptions, SpillSpace};
 use ebb_storage::Db;
 
 use super::options::NodeOptions;
 use super::store::StoreRequests;
 
+/// Returns the disk space for spills and outputs of the jobs. Beside a database they leave a reserve
+/// that follows from its low-water mark.
+pub(super) fn spill_space(db: Option<&Db>, runtime: &RuntimeOptions) -> SpillSpace {
+    let space = runtime.spill_space.clone();
+    match db {
+        Some(db) => space.leaving(disk_reserve_bytes(db)),
+        None => space,
+    }
+}
+
 /// Starts the runtime of the jobs, and the co-location loop, which measures how many cores they may
 /// use. There is no loop if the options fix the number of cores.
 pub(super) fn start(
     db: Option<&Db>,
-    spill_dir: &Path,
+    spills: &SpillPlace,
     options: NodeOptions,
 ) -> Result<(Arc<Runtime>, Option<Colocated>), ColocateError> {
-    let runtime = options.colocated.runtime;
-    let spill_space = match db {
-        // Jobs stop to spill while twice the store's low-water mark is free: a job fails before its
-        // spills make the store refuse writes.
-        Some(db) => (runtime.spill_space).leaving(db.low_water_bytes().saturating_mul(2)),
-        None => runtime.spill_space,
-    };
     let runtime = RuntimeOptions {
-        spill_dir: spill_dir.to_path_buf(),
-        spill_space,
-        ..runtime
+        spill_dir: spills.directory().to_path_buf(),
+        spill_space: spills.space().clone(),
+        ..options.colocated.runtime
     };
     if let Some(hundredths) = options.fixed_hundredths {
         let runtime = Runtime::start(RuntimeOptions {

@@ -81,7 +81,7 @@ use ebb_jobs::advice::SizedJob;
 use ebb_jobs::history::{History, Submission};
 use ebb_jobs::launch::{Site, delete_left_snapshots};
 use ebb_jobs::request::JobRequest;
-use ebb_jobs::{JobError, SPILLS};
+use ebb_jobs::{JobError, SPILLS, SpillPlace};
 use ebb_scheduler::runtime::{JobSpec, Runtime};
 use ebb_storage::{Db, Options};
 use ebb_tables::{Catalog, GracePeriods, LazyCatalog, Unreadable, with_cql_tables};
@@ -156,9 +156,11 @@ impl Node {
             None => Spills::create_in(named(), false)?,
         };
         let runtime = &options.colocated.runtime;
+        let space = assembly::spill_space(db.as_ref(), runtime);
+        let place = SpillPlace::new(spills.path(), space);
         let (cores, task_memory_bytes) = (runtime.cores, runtime.task_memory_bytes);
         let policy = runtime.policy.name();
-        let (runtime, colocated) = assembly::start(db.as_ref(), spills.path(), options)?;
+        let (runtime, colocated) = assembly::start(db.as_ref(), &place, options)?;
         Ok(Self {
             registry: Arc::default(),
             history: OnceLock::new(),
@@ -166,7 +168,7 @@ impl Node {
             site: Site {
                 db,
                 catalog,
-                spill_dir: spills.path().to_path_buf(),
+                spills: place,
                 cores,
                 task_memory_bytes,
             },

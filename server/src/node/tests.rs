@@ -11,11 +11,13 @@ use ebb_jobs::history::{
 use ebb_jobs::launch::OpenJob;
 use ebb_jobs::pi::Variant;
 use ebb_jobs::request::{
-    ApplicationRequest, InputRequest, JobRequest, OutputPlace, PiRequest, TableInput,
-    WordcountRequest,
+    ApplicationRequest, GrepRequest, InputRequest, JobRequest, OutputPlace, PiRequest, TableInput,
+    TextInput, WordcountRequest,
 };
-use ebb_jobs::{Chain, Failure, Work};
-use ebb_scheduler::runtime::{Emit, JobReport, Outcome, SubmitError, TaskError, VecOutput};
+use ebb_jobs::{Chain, Failure, Work, disk_reserve_bytes};
+use ebb_scheduler::runtime::{
+    Emit, JobReport, Outcome, SpillSpace, SubmitError, TaskError, VecOutput,
+};
 use ebb_storage::simulation::MemDisk;
 use ebb_storage::{Keyspace, Maintenance, NAME_BYTES_MAX, SeqNo, TableOptions};
 use ebb_test_support::wait::until;
@@ -555,6 +557,38 @@ fn a_restart_on_a_full_disk_leaves_the_job_and_its_snapshots() {
         panic!("it does not run");
     };
     assert_eq!(job.wait().report.outcome, Outcome::Succeeded);
+}
+
+/// Regression: only spills left the reserve of the disk, and files of outputs took it.
+#[test]
+fn a_file_of_a_job_leaves_the_disk_space_that_the_node_reserves() {
+    let dir = tempfile::tempdir().unwrap();
+    let words = dir.path().join("words");
+    std::fs::write(&words, "ebb\nflow\n").unwrap();
+    let mut options = NodeOptions::for_tests();
+    options.colocated.runtime.spill_space = SpillSpace::new(|_| Ok(1));
+    let node = Node::open(&dir.path().join("data"), Options::default(), options).unwrap();
+    let application = ApplicationRequest::Grep(GrepRequest {
+        pattern: "ebb".to_string(),
+        regex: false,
+    });
+    let input = InputRequest::Text(TextInput {
+        paths: vec![words],
+        skip_bad: false,
+    });
+    let out = dir.path().join("out.tsv");
+    let output = OutputPlace::File(out.clone()).into();
+    let job = node.submit(JobRequest::new(application, vec![input], output, "/"));
+    let report = job.unwrap().wait().report;
+    let Outcome::Failed { cause } = &report.outcome else {
+        panic!("{report:?}")
+    };
+    let expected = format!("the disk is full: 1 bytes are free at {}", out.display());
+    assert!(cause.contains(&expected), "{cause}");
+    let reserve_bytes = disk_reserve_bytes(node.db().unwrap());
+    let expected = format!("jobs leave {reserve_bytes} to the database");
+    assert!(cause.contains(&expected), "{cause}");
+    assert!(!out.exists());
 }
 
 /// Regression: if attempts at tasks could not be written, the end of the job was reported as missing in

@@ -179,6 +179,7 @@ fn carry_out(
     attempt_state.set_on_floor(order.is_on_floor);
     job.directory = order.directory();
     job.task_memory_bytes = usize::try_from(order.task_memory_bytes).unwrap_or(usize::MAX);
+    job.spill_space = SpillSpace::default().leaving(order.spill_reserve_bytes);
     let job = &*job;
     // A panic may leave the state of user code inconsistent. No later attempt meets it: the parent
     // kills this process after a failed attempt.
@@ -415,7 +416,7 @@ mod tests {
                 },
                 cuts: None,
             };
-            let order = |path: &Path, work| Order::new((None, false), path, 1 << 20, work);
+            let order = |path: &Path, work| Order::new((None, false), path, 1 << 20, 0, work);
             let order = ToChild::Order(Box::new(order(spills.path(), map)));
             push(Kind::Order, &encode(&order).unwrap());
             let go_on = ToChild::GoOn { lowers: false };

@@ -41,6 +41,8 @@ pub(super) struct Order {
     /// Path of the job's spill directory.
     directory: Vec<u8>,
     pub task_memory_bytes: u64,
+    /// The reserve of disk space that the task's spills leave free, in bytes.
+    pub spill_reserve_bytes: u64,
     pub work: Work,
 }
 
@@ -69,6 +71,7 @@ impl Order {
         (core, is_on_floor): (Option<u32>, bool),
         directory: &Path,
         task_memory_bytes: usize,
+        spill_reserve_bytes: u64,
         work: Work,
     ) -> Self {
         Self {
@@ -76,6 +79,7 @@ impl Order {
             is_on_floor,
             directory: directory.as_os_str().as_bytes().to_vec(),
             task_memory_bytes: task_memory_bytes as u64,
+            spill_reserve_bytes,
             work,
         }
     }
@@ -121,8 +125,8 @@ enum FailureKind {
     Failed,
     /// No other attempt would succeed, because a record is invalid: [`TaskError::Invalid`].
     Invalid,
-    /// No other attempt would succeed, for a reason other than an invalid record:
-    /// [`TaskError::Fatal`].
+    /// No other attempt would succeed, for a reason other than an invalid record. In the parent it
+    /// is a [`TaskError::Fatal`].
     Fatal,
 }
 
@@ -132,7 +136,7 @@ impl Failure {
             cause: error.to_string(),
             kind: match error {
                 TaskError::Invalid(_) => FailureKind::Invalid,
-                TaskError::Fatal(_) => FailureKind::Fatal,
+                error if error.is_final() => FailureKind::Fatal,
                 _ => FailureKind::Failed,
             },
         }
@@ -382,6 +386,8 @@ mod tests {
             let came = decode::<Failure>(&bytes).unwrap().error();
             assert_eq!(format!("{came:?}"), format!("{error:?}"));
         }
+        let full = TaskError::io("d")(std::io::ErrorKind::StorageFull.into());
+        assert!(Failure::of(&full).error().is_final());
     }
 
     #[test]
@@ -394,7 +400,13 @@ mod tests {
                 split: Split::default(),
                 cuts: Some(vec![b"m".to_vec()]),
             };
-            let order = Order::new((Some(1), true), Path::new("/spills"), 1 << 20, plan);
+            let order = Order::new(
+                (Some(1), true),
+                Path::new("/spills"),
+                1 << 20,
+                1 << 27,
+                plan,
+            );
             let messages = [
                 encode(&ToChild::Order(Box::new(order))).unwrap(),
                 encode(&report(done())).unwrap(),

@@ -133,6 +133,7 @@ impl Exchange<'_> {
             (self.attempt_state.core(), self.process.is_on_floor),
             &task.directory,
             memory_bytes,
+            task.spill_space.reserve_bytes(),
             work,
         );
         self.send_message(&ToChild::Order(Box::new(order)))?;

@@ -1,6 +1,7 @@
 //! Jobs that fail, and the jobs beside them.
 
 use super::*;
+use std::io;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 #[test]
@@ -218,6 +219,27 @@ fn a_failure_of_every_attempt_fails_its_job_at_the_first() {
             "{cause}"
         );
         assert_eq!(report.invalid_input, is_invalid, "the records are at fault");
+        assert_eq!(report.counters.attempts_failed, 1);
+    }
+}
+
+/// Regression: a job that met a full disk or a quota wrote everything again, four times in all.
+#[test]
+fn a_write_that_finds_no_space_fails_its_job_at_the_first_attempt() {
+    let spills = tempfile::tempdir().unwrap();
+    let runtime = Runtime::start(options(spills.path())).unwrap();
+    for kind in [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded] {
+        let fails = move |_: &[u8], _: &[u8], _: &mut dyn Emit| {
+            Err::<(), _>(TaskError::io("writing x")(kind.into()))
+        };
+        let input = Arc::new(VecInput::lines("a", 1));
+        let output = Arc::new(VecOutput::new());
+        let job = runtime.submit(JobSpec::new("full", input, Arc::new(fails), output));
+        let report = job.unwrap().wait();
+        let Outcome::Failed { cause } = &report.outcome else {
+            panic!("{report:?}")
+        };
+        assert!(cause.contains("attempt 1: writing x: "), "{cause}");
         assert_eq!(report.counters.attempts_failed, 1);
     }
 }

@@ -221,6 +221,30 @@ fn processes_give_the_rows_that_threads_give() {
     });
 }
 
+/// Regression: processes left the default reserve, whatever reserve the runtime had, so a database
+/// with a higher low-water mark refused writes because of their spills.
+#[test]
+fn a_process_leaves_the_reserve_of_its_runtime() {
+    let dir = tempfile::tempdir().unwrap();
+    let spills = tempfile::tempdir().unwrap();
+    let runtime = Runtime::start(RuntimeOptions {
+        spill_space: SpillSpace::default().leaving(u64::MAX),
+        ..options(spills.path())
+    })
+    .unwrap();
+    let described = TestJob {
+        maps: 1,
+        ..TestJob::new("count", dir.path(), "b a b")
+    };
+    let spec = described.spec_in_processes(&VecOutput::new());
+    let report = runtime.submit(spec).unwrap().wait();
+    let cause = cause(&report);
+    assert!(cause.contains("attempt 1: the disk is full"), "{cause}");
+    assert!(cause.contains(&u64::MAX.to_string()), "{cause}");
+    assert_eq!(report.counters.attempts_failed, 1);
+    assert!(is_empty(spills.path()));
+}
+
 #[test]
 fn a_process_has_the_class_of_a_task_thread_and_pays_for_all_its_use() {
     let dir = tempfile::tempdir().unwrap();

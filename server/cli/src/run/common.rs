@@ -48,7 +48,7 @@ pub(super) struct Common {
     /// Priority of the job's tasks against other processes [default: idle].
     #[arg(long, value_name = "HOW")]
     priority: Option<Priority>,
-    /// Maximum number of map tasks [default: four per core].
+    /// Maximum number of map tasks for each input [default: four per core].
     #[arg(long, value_name = "N")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=10_000))]
     splits: Option<u32>,

@@ -22,7 +22,7 @@ pub struct JobDescription {
     /// The description of the current job of a chain, as
     /// [`Chain::describe`](crate::Chain::describe) returns it; `None` if the work is no chain.
     pub(super) step: Option<Vec<u8>>,
-    /// The largest number of map tasks.
+    /// The largest number of map tasks for each input.
     pub(super) splits: u32,
     /// The inputs, in the order of the request.
     pub(super) inputs: Vec<InputDescription>,

@@ -104,7 +104,7 @@ impl OpenJob {
             destination: &output,
             writes_json: request.output.is_json(),
             splits,
-            spill_dir: &site.spill_dir,
+            spills: &site.spills,
             #[cfg(feature = "publish")]
             publication: publication::of(request, &paths, &inputs, site, &commits)?,
         })?;

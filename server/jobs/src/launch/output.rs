@@ -47,7 +47,7 @@ impl Destination for OpenOutput<'_> {
         let limited = |output: Arc<dyn Output>| -> Arc<dyn Output> {
             match request.output.limit {
                 None => output,
-                Some(rows) => Arc::new(LimitedOutput::new(output, rows, &site.spill_dir)),
+                Some(rows) => Arc::new(LimitedOutput::new(output, rows, site.spills.clone())),
             }
         };
         let output: Arc<dyn Output> = match files_target(request, paths) {
@@ -56,7 +56,8 @@ impl Destination for OpenOutput<'_> {
                 Place::Cql(catalog, TableName { keyspace, table }) => {
                     let (name, rows) = ((&keyspace[..], &table[..]), Arc::clone(&rows));
                     let commits = commits.clone();
-                    let output = CqlOutput::new(catalog, name, rows, &site.spill_dir, commits)?;
+                    let spills = site.spills.clone();
+                    let output = CqlOutput::new(catalog, name, rows, spills, commits)?;
                     // This output records its commits itself, with their timestamps.
                     return Ok(limited(Arc::new(output)));
                 }
@@ -64,7 +65,11 @@ impl Destination for OpenOutput<'_> {
             Some(files) => {
                 let writer = RowWriter::new(request.output.row_format(), rows)
                     .naming_columns(request.output.has_header());
-                Arc::new(FilesOutput::new(files, writer, &site.spill_dir))
+                let place = match files.parent() {
+                    Some(folder) => site.place_in(folder),
+                    None => site.spills.clone(),
+                };
+                Arc::new(FilesOutput::new(files, writer, place))
             }
         };
         let output = limited(output);
@@ -189,7 +194,7 @@ impl Place {
             db.clone(),
             keyspace,
             &name.table,
-            &site.spill_dir,
+            site.spills.clone(),
         )))
     }
 }

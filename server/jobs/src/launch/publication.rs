@@ -23,6 +23,10 @@ pub(super) fn of<'a>(
         Some(folder) => PublishTarget::Folder(folder.clone()),
         None => target.clone(),
     };
+    let place = match &target {
+        PublishTarget::Folder(folder) => Some(site.place_in(folder)),
+        PublishTarget::Bucket { .. } => None,
+    };
     let no_database = || JobError::NoDatabase(request.output.to.to_string());
     let db = site.db.clone().ok_or_else(no_database)?;
     let table = |(asked, opened): (&'a InputRequest, &'a OpenInput)| match (asked, &opened.place) {
@@ -42,6 +46,7 @@ pub(super) fn of<'a>(
             .collect(),
         snapshot: snapshot.map_or("", |snapshot| snapshot.name()),
         target,
+        place,
         task_memory_bytes: site.task_memory_bytes,
         commits: commits.clone(),
     }))

@@ -1,12 +1,12 @@
 //! Makes the job from its description, in a process that runs tasks for a node.
 
-use std::path::Path;
 use std::process::ExitCode;
 
 use ebb_scheduler::runtime::JobSpec;
 
 use super::description::{InputDescription, JobDescription};
 use super::output::OpenOutput;
+use crate::SpillPlace;
 use crate::application::Materials;
 use crate::chain::Work;
 use crate::error::JobError;
@@ -36,7 +36,7 @@ fn described_job(description_json: &[u8]) -> Result<JobSpec, JobError> {
         destination: &OpenOutput::Parent,
         writes_json: request.output.is_json(),
         splits,
-        spill_dir: Path::new(""),
+        spills: &SpillPlace::from(""),
         #[cfg(feature = "publish")]
         publication: None,
     };

@@ -18,7 +18,7 @@ mod tests;
 mod values;
 mod waiting;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use ebb_model::key::PARTITIONS_START;
@@ -35,6 +35,7 @@ pub use self::load::{CqlLoad, LoadedRows};
 use self::plan::RowPlan;
 use self::stage::WaitingWriter;
 use super::partitions::Partitions;
+use super::spill_place::SpillPlace;
 use super::staging::StagingWriter;
 use crate::error::{JobError, of_table};
 use crate::history::CommitRecord;
@@ -69,7 +70,7 @@ pub struct CqlOutput {
 
 impl CqlOutput {
     /// Creates an output of rows with the format `rows` into the table `name` in a keyspace that
-    /// CQL made. Until the commit, the rows are in files in `directory`. If the table is absent, it
+    /// CQL made. Until the commit, the rows are in files in `place`. If the table is absent, it
     /// is created with the columns of the rows; the columns of their key are its primary key.
     ///
     /// # Errors
@@ -79,7 +80,7 @@ impl CqlOutput {
         catalog: Arc<Catalog>,
         (keyspace, name): (&str, &str),
         rows: Arc<RecordFormat>,
-        directory: impl Into<PathBuf>,
+        place: impl Into<SpillPlace>,
         commits: CommitRecord,
     ) -> Result<Self, JobError> {
         let found = catalog.state().table(keyspace, name).cloned();
@@ -100,7 +101,7 @@ impl CqlOutput {
             rows,
             plan: Arc::new(plan),
             commits,
-            partitions: Partitions::new(directory),
+            partitions: Partitions::new(place),
         })
     }
 
@@ -288,18 +289,18 @@ impl Output for CqlOutput {
             [] => None,
             _ => {
                 let now_s = written_us.div_euclid(1_000_000);
-                let directory = self.partitions.directory();
-                Some(WithEntries::new(table.schema(), now_s, directory)?)
+                let place = self.partitions.place();
+                Some(WithEntries::new(table.schema(), now_s, place)?)
             }
         };
-        let mut grant = Partitions::grant();
-        let take = |key: &[u8], operand: &[u8]| {
-            // Before the bytes are written: a job must not fill up the disk.
-            grant.take(files.path(), (key.len() + operand.len()) as u64)?;
-            match &mut with_entries {
-                None => writer.merge(key, operand).map_err(TaskError::failed),
-                Some(with_entries) => with_entries.add(key, operand),
+        let mut grant = self.partitions.place().grant();
+        let take = |key: &[u8], operand: &[u8]| match &mut with_entries {
+            None => {
+                // Before the bytes are written: a job must not fill up the disk.
+                grant.take(files.path(), (key.len() + operand.len()) as u64)?;
+                writer.merge(key, operand).map_err(TaskError::failed)
             }
+            Some(with_entries) => with_entries.add(key, operand),
         };
         stage::for_each_operand(&self.plan, written_us, staged, take, |key| {
             let problem = format!(

@@ -3,20 +3,24 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::fs::{self, File, Permissions};
-use std::io::{self, BufWriter, Seek, SeekFrom, Write};
+use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use ebb_scheduler::runtime::{Output, OutputWriter, TaskError};
+use ebb_scheduler::runtime::{Output, OutputWriter, SpillGrant, SpillSpace, TaskError};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use tempfile::NamedTempFile;
 
 use super::rows::RowWriter;
 use super::scratch::ScratchDir;
+use super::spill_place::SpillPlace;
 
 /// The empty file that marks a folder of parts as complete, as in Hadoop.
 const SUCCESS: &str = "_SUCCESS";
+
+/// The most bytes that the commit copies before it takes disk space for more.
+const COPY_BYTES: u64 = 1 << 20;
 
 /// The destination of the rows.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,6 +49,14 @@ impl FilesTarget {
                     _ => Err(error),
                 },
             },
+        }
+    }
+
+    /// Returns the folder in which the file or folder is made; `None` for the terminal.
+    pub(crate) fn parent(&self) -> Option<&Path> {
+        match self {
+            Self::Terminal => None,
+            Self::File(path) | Self::Folder(path) => Some(parent_of(path)),
         }
     }
 
@@ -110,6 +122,8 @@ pub struct FilesOutput {
     target: FilesTarget,
     /// The folder in which the target lies and the scratch folder is made.
     parent: PathBuf,
+    /// The disk space that the parts, and then the file, may take.
+    space: SpillSpace,
     rows: RowWriter,
     shared: Arc<Mutex<Shared>>,
 }
@@ -135,15 +149,15 @@ fn with<T>(shared: &Mutex<Shared>, f: impl FnOnce(&mut Shared) -> T) -> T {
 
 impl FilesOutput {
     /// Creates an output that formats rows with `rows`. Until the commit, rows for the terminal are
-    /// in `directory`, created when absent; rows for a file or folder are beside the target.
-    pub fn new(target: FilesTarget, rows: RowWriter, directory: impl Into<PathBuf>) -> Self {
-        let parent = match &target {
-            FilesTarget::File(path) | FilesTarget::Folder(path) => parent_of(path).to_path_buf(),
-            FilesTarget::Terminal => directory.into(),
-        };
+    /// in `place`; rows for a file or folder are beside the target. All of them take their disk
+    /// space from `place`.
+    pub fn new(target: FilesTarget, rows: RowWriter, place: impl Into<SpillPlace>) -> Self {
+        let place = place.into();
+        let parent = target.parent().unwrap_or(place.directory()).to_path_buf();
         Self {
             target,
             parent,
+            space: place.space().clone(),
             rows,
             shared: Arc::default(),
         }
@@ -167,10 +181,19 @@ impl FilesOutput {
         })
     }
 
+    /// Returns an empty grant of disk space, whose errors name the target.
+    fn grant(&self) -> SpillGrant {
+        let grant = self.space.grant();
+        match &self.target {
+            FilesTarget::File(path) | FilesTarget::Folder(path) => grant.naming(path),
+            FilesTarget::Terminal => grant,
+        }
+    }
+
     /// Creates the file for one attempt at a partition of the output. Each file of a folder begins
     /// with the header. If the partitions are joined into one file, only the file of the first
     /// partition does.
-    fn part(&self, partition: u32, attempt: u32) -> Result<Part, TaskError> {
+    fn part(&self, partition: u32, attempt: u32) -> Result<OpenPart, TaskError> {
         let scratch = self.scratch()?;
         let mode = match self.target {
             FilesTarget::Terminal => 0o600,
@@ -182,30 +205,46 @@ impl FilesOutput {
             .prefix(&format!("part-{partition:05}-{attempt}-"))
             .permissions(Permissions::from_mode(mode))
             .tempfile_in(scratch.path());
-        let has_header = partition == 0 || matches!(self.target, FilesTarget::Folder(_));
-        let made = made.and_then(|mut file| {
-            if has_header {
-                file.write_all(&self.rows.header())?;
-            }
-            Ok(file)
-        });
         let file = made.map_err(TaskError::io(format!(
             "creating a file in {}",
             scratch.path().display()
         )))?;
-        Ok(Part { file, scratch })
+        let mut part = OpenPart {
+            file: BufWriter::with_capacity(64 << 10, file),
+            scratch,
+            grant: self.grant(),
+        };
+        if partition == 0 || matches!(self.target, FilesTarget::Folder(_)) {
+            part.write(&self.rows.header())?;
+        }
+        Ok(part)
     }
 
-    fn commit_file(&self, target: &Path, parts: BTreeMap<u32, Part>) -> io::Result<()> {
+    /// Appends the rows of the other partitions to the file of the first one, and gives this file the
+    /// name `target`.
+    fn commit_file(&self, target: &Path, parts: BTreeMap<u32, Part>) -> Result<(), TaskError> {
+        let failed = |error| TaskError::io(format!("writing {}", target.display()))(error);
         let mut parts = parts.into_values();
         let Some(mut whole) = parts.next() else {
-            return Err(io::Error::other("no partition was written"));
+            return Err(failed(io::Error::other("no partition was written")));
         };
-        whole.file.as_file_mut().seek(SeekFrom::End(0))?;
+        (whole.file.as_file_mut().seek(SeekFrom::End(0))).map_err(failed)?;
+        let mut grant = self.grant();
         for mut part in parts {
-            part.file.as_file_mut().rewind()?;
-            io::copy(part.file.as_file_mut(), whole.file.as_file_mut())?;
+            part.file.as_file_mut().rewind().map_err(failed)?;
+            let from = part.file.as_file();
+            let mut left_bytes = from.metadata().map_err(failed)?.len();
+            while left_bytes > 0 {
+                let bytes = left_bytes.min(COPY_BYTES);
+                grant.take(whole.scratch.path(), bytes)?;
+                io::copy(&mut from.take(bytes), whole.file.as_file_mut()).map_err(failed)?;
+                left_bytes -= bytes;
+            }
         }
+        self.name_file(target, whole).map_err(failed)
+    }
+
+    fn name_file(&self, target: &Path, whole: Part) -> io::Result<()> {
         whole.file.as_file().sync_all()?;
         // Opened first, so that only the sync can fail once the result has its name.
         let parent = File::open(&self.parent)?;
@@ -280,10 +319,8 @@ impl Output for FilesOutput {
     }
 
     fn open(&self, partition: u32, attempt: u32) -> Result<Box<dyn OutputWriter>, TaskError> {
-        let Part { file, scratch } = self.part(partition, attempt)?;
         Ok(Box::new(PartWriter {
-            file: BufWriter::with_capacity(64 << 10, file),
-            scratch,
+            part: self.part(partition, attempt)?,
             rows: self.rows.clone(),
             partition,
             shared: Arc::clone(&self.shared),
@@ -294,12 +331,10 @@ impl Output for FilesOutput {
         let mut parts = with(&self.shared, |shared| std::mem::take(&mut shared.parts));
         // The result of a job without partitions has no rows.
         if let Entry::Vacant(missing) = parts.entry(0) {
-            missing.insert(self.part(0, 0)?);
+            missing.insert(self.part(0, 0)?.finish()?);
         }
         let committed = match &self.target {
-            FilesTarget::File(path) => self
-                .commit_file(path, parts)
-                .map_err(TaskError::io(format!("writing {}", path.display()))),
+            FilesTarget::File(path) => self.commit_file(path, parts),
             FilesTarget::Folder(path) => self
                 .commit_folder(path, parts)
                 .map_err(TaskError::io(format!("writing {}", path.display()))),
@@ -314,9 +349,35 @@ impl Output for FilesOutput {
     }
 }
 
-struct PartWriter {
+/// A part that is being written. The file is declared first, so that it is dropped before the handle
+/// of the scratch folder.
+struct OpenPart {
     file: BufWriter<NamedTempFile>,
     scratch: Arc<ScratchDir>,
+    grant: SpillGrant,
+}
+
+impl OpenPart {
+    /// Appends `bytes`.
+    fn write(&mut self, bytes: &[u8]) -> Result<(), TaskError> {
+        // Before the bytes are written: a job must not fill up the disk.
+        self.grant.take(self.scratch.path(), bytes.len() as u64)?;
+        let written = self.file.write_all(bytes);
+        written.map_err(TaskError::io("writing rows"))
+    }
+
+    fn finish(self) -> Result<Part, TaskError> {
+        let file = self.file.into_inner();
+        let file = file.map_err(|e| TaskError::io("writing rows")(e.into_error()))?;
+        Ok(Part {
+            file,
+            scratch: self.scratch,
+        })
+    }
+}
+
+struct PartWriter {
+    part: OpenPart,
     rows: RowWriter,
     partition: u32,
     shared: Arc<Mutex<Shared>>,
@@ -324,16 +385,11 @@ struct PartWriter {
 
 impl OutputWriter for PartWriter {
     fn write(&mut self, key: &[u8], value: &[u8]) -> Result<(), TaskError> {
-        self.rows.write(key, value, &mut self.file)
+        self.part.write(self.rows.line(key, value)?)
     }
 
     fn finish(self: Box<Self>) -> Result<(), TaskError> {
-        let file = self.file.into_inner();
-        let file = file.map_err(|e| TaskError::io("writing rows")(e.into_error()))?;
-        let part = Part {
-            file,
-            scratch: self.scratch,
-        };
+        let part = self.part.finish()?;
         with(&self.shared, |shared| {
             shared.parts.insert(self.partition, part)
         });
@@ -343,9 +399,14 @@ impl OutputWriter for PartWriter {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use ebb_scheduler::runtime::{Emit, JobSpec, Outcome, Runtime};
+
     use super::*;
     use crate::outputs::RowFormat;
     use crate::records::{Column, RecordFormat};
+    use crate::testing::{input, options};
 
     struct Place {
         dir: tempfile::TempDir,
@@ -358,10 +419,25 @@ mod tests {
         }
 
         fn output(&self, target: fn(PathBuf) -> FilesTarget, format: RowFormat) -> FilesOutput {
+            self.output_with(target, format, SpillSpace::default())
+        }
+
+        fn output_with(
+            &self,
+            target: fn(PathBuf) -> FilesTarget,
+            format: RowFormat,
+            space: SpillSpace,
+        ) -> FilesOutput {
             let (key, value) = (vec![Column::text("k")], vec![Column::number("n")]);
             let rows = Arc::new(RecordFormat::rows(key, value));
             let target = target(self.dir.path().join("out"));
-            FilesOutput::new(target, RowWriter::new(format, rows), "unused")
+            let place = SpillPlace::new("unused", space);
+            FilesOutput::new(target, RowWriter::new(format, rows), place)
+        }
+
+        /// Returns the number of files and folders beside the target, the target included.
+        fn names(&self) -> usize {
+            fs::read_dir(self.dir.path()).unwrap().count()
         }
 
         /// Returns all files in the test's directory, with their content.
@@ -401,7 +477,7 @@ mod tests {
         assert!(!place.dir.path().join("out").exists());
         output.commit().unwrap();
         assert_eq!(place.files(), [file("out", "k,n\na,1\nc,3\nb,2\n")]);
-        assert_eq!(fs::read_dir(place.dir.path()).unwrap().count(), 1);
+        assert_eq!(place.names(), 1);
     }
 
     #[test]
@@ -420,7 +496,7 @@ mod tests {
                 file("out/part-00001.csv", "k,n\nb,2\n"),
             ]
         );
-        assert_eq!(fs::read_dir(place.dir.path()).unwrap().count(), 1);
+        assert_eq!(place.names(), 1);
     }
 
     #[test]
@@ -471,8 +547,59 @@ mod tests {
             drop(output);
             writer.write(b"b", b"2").unwrap();
             drop(writer);
-            assert_eq!(fs::read_dir(place.dir.path()).unwrap().count(), 0);
+            assert_eq!(place.names(), 0);
         }
+    }
+
+    /// Regression: a job wrote its file until the disk was full, in four attempts, and the writes of
+    /// the database failed.
+    #[test]
+    fn a_job_whose_output_would_reduce_the_reserve_fails_at_once_and_leaves_nothing() {
+        let runtime = Runtime::start(options(1)).unwrap();
+        let run = |output: FilesOutput| {
+            let copy = |key: &[u8], value: &[u8], emit: &mut dyn Emit| emit.emit(key, value);
+            let spec = JobSpec::new("copy", input(&["1"], 1), Arc::new(copy), Arc::new(output));
+            runtime.submit(spec).unwrap().wait()
+        };
+        for target in [FilesTarget::File, FilesTarget::Folder] {
+            let place = Place::new();
+            // The space suffices for the header, and not for the row.
+            let free_bytes = AtomicU64::new(1004);
+            let space = SpillSpace::new(move |_| Ok(free_bytes.swap(1000, Ordering::SeqCst)));
+            let report = run(place.output_with(target, RowFormat::Csv, space.leaving(1000)));
+            let Outcome::Failed { cause } = &report.outcome else {
+                panic!("{report:?}")
+            };
+            let expected = format!(
+                "attempt 1: the disk is full: 1000 bytes are free at {}, of which jobs leave 1000 ",
+                place.dir.path().join("out").display()
+            );
+            assert!(cause.contains(&expected), "{cause}");
+            assert_eq!(report.counters.attempts_failed, 1);
+            assert_eq!(place.names(), 0);
+            // Nothing of the refused file takes space from the next one.
+            let report = run(place.output(target, RowFormat::Csv));
+            assert_eq!(report.outcome, Outcome::Succeeded);
+        }
+    }
+
+    #[test]
+    fn a_commit_whose_copy_would_reduce_the_reserve_fails_and_leaves_nothing() {
+        let place = Place::new();
+        let free_bytes = Arc::new(AtomicU64::new(u64::MAX));
+        let found = Arc::clone(&free_bytes);
+        let space = SpillSpace::new(move |_| Ok(found.load(Ordering::SeqCst))).leaving(1000);
+        let output = place.output_with(FilesTarget::File, RowFormat::Text, space);
+        write(&output, 0, 1, &[("a", "1")]);
+        write(&output, 1, 1, &[("b", "2")]);
+        // A byte less than the second partition needs.
+        free_bytes.store(1003, Ordering::SeqCst);
+        let error = output.commit().unwrap_err();
+        assert!(error.is_final(), "{error:?}");
+        let error = error.to_string();
+        assert!(error.contains("1003 bytes are free"), "{error}");
+        output.abort();
+        assert_eq!(place.names(), 0);
     }
 
     #[test]

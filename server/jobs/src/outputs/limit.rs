@@ -1,11 +1,11 @@
 //! An output of only the first rows of a job, into any other output.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use ebb_scheduler::runtime::{Output, OutputWriter, TaskError};
 
 use super::partitions::{PartitionWriter, Partitions};
+use super::spill_place::SpillPlace;
 use super::staging::StagingWriter;
 
 /// An output that passes only the first rows of a job to another output: the rows of the first
@@ -22,12 +22,12 @@ pub struct LimitedOutput {
 
 impl LimitedOutput {
     /// Creates an output that passes the first `rows_max` rows to `inner`. Until the commit, the
-    /// rows are in files in `directory`, created when absent.
-    pub fn new(inner: Arc<dyn Output>, rows_max: u64, directory: impl Into<PathBuf>) -> Self {
+    /// rows are in files in `place`.
+    pub fn new(inner: Arc<dyn Output>, rows_max: u64, place: impl Into<SpillPlace>) -> Self {
         Self {
             inner,
             rows_max,
-            partitions: Partitions::new(directory),
+            partitions: Partitions::new(place),
         }
     }
 

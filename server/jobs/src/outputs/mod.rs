@@ -21,6 +21,7 @@
 //! | `rows` | a row as a line of text, CSV or JSON |
 //! | `limit` | the first rows of a job, for any output |
 //! | `scratch` | the folder that the parts of files wait in |
+//! | `spill_place` | a folder for files of a job, and their disk space |
 //! | `relay` | rows that a job of a chain passes to the next one |
 
 mod cql;
@@ -30,6 +31,7 @@ mod partitions;
 mod relay;
 mod rows;
 mod scratch;
+mod spill_place;
 mod staging;
 mod table;
 
@@ -39,4 +41,5 @@ pub use limit::LimitedOutput;
 pub use relay::Relay;
 pub use rows::{RowFormat, RowWriter};
 pub use scratch::ScratchDir;
+pub use spill_place::{SpillPlace, disk_reserve_bytes};
 pub use table::TableOutput;

@@ -2,34 +2,35 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use ebb_scheduler::runtime::{OutputWriter, SpillGrant, SpillSpace, TaskError, owner_only};
+use ebb_scheduler::runtime::{OutputWriter, SpillGrant, TaskError, owner_only};
 use tempfile::TempDir;
 
+use super::spill_place::SpillPlace;
 use super::staging::{StagedRows, StagingWriter};
 
 /// The output rows of the partitions whose tasks have ended, in files of one directory. Clones
 /// share the rows.
 #[derive(Debug, Clone)]
 pub(super) struct Partitions {
-    directory: PathBuf,
+    place: SpillPlace,
     staged: Arc<Mutex<BTreeMap<u32, StagedRows>>>,
 }
 
 impl Partitions {
-    /// Creates an empty set of partitions. `directory` is created with the first file.
-    pub(super) fn new(directory: impl Into<PathBuf>) -> Self {
+    /// Creates an empty set of partitions, whose files will be in `place`.
+    pub(super) fn new(place: impl Into<SpillPlace>) -> Self {
         Self {
-            directory: directory.into(),
+            place: place.into(),
             staged: Arc::default(),
         }
     }
 
-    /// Returns the directory with the files of the partitions.
-    pub(super) fn directory(&self) -> &Path {
-        &self.directory
+    /// Returns the place of the files of the partitions.
+    pub(super) fn place(&self) -> &SpillPlace {
+        &self.place
     }
 
     /// Opens a writer for one attempt at a partition. `create` makes its file in the directory.
@@ -38,24 +39,19 @@ impl Partitions {
         partition: u32,
         create: impl FnOnce(&Path) -> io::Result<StagingWriter>,
     ) -> Result<PartitionWriter, TaskError> {
-        let staging = owner_only::create_dir_all(&self.directory)
-            .and_then(|()| create(&self.directory))
+        let directory = self.place.directory();
+        let staging = owner_only::create_dir_all(directory)
+            .and_then(|()| create(directory))
             .map_err(TaskError::io(format!(
                 "creating a temporary file in {}",
-                self.directory.display()
+                directory.display()
             )))?;
         Ok(PartitionWriter {
             partitions: self.clone(),
             partition,
             staging,
-            grant: Self::grant(),
+            grant: self.place.grant(),
         })
-    }
-
-    /// Returns an empty grant of disk space. A writer enlarges it before it writes, which fails
-    /// before the disk would be full.
-    pub(super) fn grant() -> SpillGrant {
-        SpillSpace::default().grant()
     }
 
     /// Removes the rows of the finished partitions and returns them, in the order of the partitions.
@@ -67,10 +63,11 @@ impl Partitions {
 
     /// Creates a directory for the sorted files that a commit makes of the rows.
     pub(super) fn temporary_directory(&self) -> Result<TempDir, TaskError> {
-        let created = owner_only::temporary_dir_in(&self.directory, "rows-");
+        let directory = self.place.directory();
+        let created = owner_only::temporary_dir_in(directory, "rows-");
         created.map_err(TaskError::io(format!(
             "creating a temporary directory in {}",
-            self.directory.display()
+            directory.display()
         )))
     }
 
@@ -92,7 +89,7 @@ pub(super) struct PartitionWriter {
 impl OutputWriter for PartitionWriter {
     fn write(&mut self, key: &[u8], value: &[u8]) -> Result<(), TaskError> {
         let bytes = (key.len() + value.len()) as u64;
-        self.grant.take(self.partitions.directory(), bytes)?;
+        self.grant.take(self.partitions.place.directory(), bytes)?;
         let written = self.staging.push(key, value);
         written.map_err(TaskError::io("writing a row to a temporary file"))
     }

@@ -1,12 +1,13 @@
 //! Rows that one job of a chain passes to the next one, in files that the next job's processes can
 //! open.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ebb_scheduler::runtime::{Input, Output, OutputWriter, RecordSink, Split, TaskError};
 
 use super::partitions::Partitions;
+use super::spill_place::SpillPlace;
 use super::staging::{RowsDescription, StagedRows, StagingWriter};
 
 /// The size in bytes of the rows that a task holds in memory, to sort them before they are written
@@ -24,11 +25,10 @@ pub struct Relay {
 }
 
 impl Relay {
-    /// Creates a relay without rows. The files of the rows will be in `directory`, created when
-    /// absent.
-    pub fn new(directory: impl Into<PathBuf>) -> Self {
+    /// Creates a relay without rows. The files of the rows will be in `place`.
+    pub fn new(place: impl Into<SpillPlace>) -> Self {
         Self {
-            partitions: Partitions::new(directory),
+            partitions: Partitions::new(place),
             committed: Arc::default(),
         }
     }

@@ -1,6 +1,5 @@
 //! A row as a line of text, CSV or JSON.
 
-use std::io::Write;
 use std::sync::Arc;
 
 use ebb_scheduler::runtime::TaskError;
@@ -106,16 +105,11 @@ impl RowWriter {
         header
     }
 
-    /// Writes a row.
+    /// Returns a row as a line, with the line end. The next call replaces it.
     ///
     /// # Errors
-    /// When writing fails, or the row does not match its schema.
-    pub fn write(
-        &mut self,
-        key: &[u8],
-        value: &[u8],
-        to: &mut impl Write,
-    ) -> Result<(), TaskError> {
+    /// When the row does not match its schema.
+    pub fn line(&mut self, key: &[u8], value: &[u8]) -> Result<&[u8], TaskError> {
         self.line.clear();
         if self.format == RowFormat::Text {
             self.schema.push_text(key, value, &mut self.line);
@@ -128,8 +122,7 @@ impl RowWriter {
             }
         }
         self.line.push(b'\n');
-        to.write_all(&self.line)
-            .map_err(TaskError::io("writing a row"))
+        Ok(&self.line)
     }
 
     fn push_record(&mut self) {
@@ -217,7 +210,7 @@ mod tests {
         let mut writer = RowWriter::new(format, Arc::new(schema));
         let mut all = writer.header();
         for (key, value) in rows {
-            writer.write(key, value, &mut all).unwrap();
+            all.extend_from_slice(writer.line(key, value).unwrap());
         }
         String::from_utf8(all).unwrap()
     }
@@ -328,7 +321,7 @@ mod tests {
             "{\"key\":\"place\",\"value\":{\"a\":  12345678901234567890123}}\n"
         );
         let mut writer = RowWriter::new(RowFormat::JsonLines, Arc::new(table));
-        let error = writer.write(b"row7", b"{", &mut Vec::new()).unwrap_err();
+        let error = writer.line(b"row7", b"{").unwrap_err();
         assert!(error.to_string().contains("row7"), "{error}");
     }
 

@@ -1,11 +1,12 @@
 //! The output of a job into a table: all rows are there once the job has succeeded, or none.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use ebb_scheduler::runtime::{Output, OutputWriter, TaskError};
 use ebb_storage::{Db, ErrorKind, Keyspace, SortedWriter, Table, TableOptions};
 
 use super::partitions::Partitions;
+use super::spill_place::SpillPlace;
 use super::staging::{StagingWriter, merge};
 
 /// The size in bytes of the rows that a task holds in memory, to sort them before they are written
@@ -33,19 +34,19 @@ pub struct TableOutput {
 
 impl TableOutput {
     /// Creates an output into the table `table` in `keyspace` of `db`. Until the commit, the rows
-    /// are in files in `directory`, created when absent. If `directory` is in the file system of
-    /// the store, the commit does not copy the sorted files.
+    /// are in files in `place`. If `place` is in the file system of the store, the commit does not
+    /// copy the sorted files.
     pub fn new(
         db: Db,
         keyspace: Keyspace,
         table: impl Into<String>,
-        directory: impl Into<PathBuf>,
+        place: impl Into<SpillPlace>,
     ) -> Self {
         Self {
             db,
             keyspace,
             table: table.into(),
-            partitions: Partitions::new(directory),
+            partitions: Partitions::new(place),
             sort_bytes: SORT_BYTES,
         }
     }
@@ -106,7 +107,7 @@ impl Output for TableOutput {
         let files = self.partitions.temporary_directory()?;
         let writer = SortedWriter::create(files.path(), "rows", self.db.sorted_writer_options());
         let mut writer = writer.map_err(TaskError::failed)?;
-        let mut grant = Partitions::grant();
+        let mut grant = self.partitions.place().grant();
         merge(staged, |key, value| {
             grant.take(files.path(), (key.len() + value.len()) as u64)?;
             writer.put(key, value).map_err(TaskError::failed)
@@ -138,7 +139,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let db = Db::open(dir.path().join("db"), Options::default()).unwrap();
         let keyspace = db.keyspace("k").unwrap();
-        let output = TableOutput::new(db, keyspace, "out", dir.path().join("staging"));
+        let output = TableOutput::new(db, keyspace, "out", &dir.path().join("staging"));
         Fixture { dir, output }
     }
 

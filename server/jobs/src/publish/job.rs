@@ -23,6 +23,7 @@ use super::planner::{Planner, agree};
 use super::previous::Previous;
 use super::records::{Records, StoredPlan, TaskRecord, data_files};
 use super::{CHANGES_JOB, CatalogUrl, PublishRequest};
+use crate::SpillPlace;
 use crate::application::PublicationSite;
 use crate::error::JobError;
 use crate::history::CommitRecord;
@@ -75,6 +76,8 @@ pub(super) fn spec_in(
 /// The state of a publication, shared by its input and its output.
 pub(super) struct PublicationJob {
     pub(super) target: Target,
+    /// The place of the target's files, with the disk space that they may take; `None` for a bucket.
+    pub(super) place: Option<SpillPlace>,
     pub(super) records: Records,
     pub(super) plan: StoredPlan,
     /// True if the plan is from an earlier start of the job, and was found in the target.
@@ -259,6 +262,7 @@ impl PublicationJob {
         let job = Self {
             previous: tables.iter().map(|_| Previous::default()).collect(),
             target,
+            place: site.place.clone(),
             records,
             plan,
             is_resumed,

@@ -2,6 +2,8 @@
 //! new or changed, and delete files for the rows that they replace.
 
 use std::collections::BTreeMap;
+use std::error::Error;
+use std::io;
 use std::sync::Arc;
 
 use ebb_publish::commit::data_file_name;
@@ -17,6 +19,7 @@ use super::job::{PublicationJob, lock};
 use super::plan::TablePlan;
 use super::previous::of_rows;
 use super::records::{RowCounts, TaskRecord};
+use crate::Failure;
 use crate::error::of_table;
 use crate::inputs::{Cells, Change, RowKey, TaskPace};
 
@@ -88,13 +91,30 @@ struct OpenFile {
 impl OpenFile {
     fn create(job: &PublicationJob, table: &TablePlan, unique: &str) -> Result<Self, TaskError> {
         let name = data_file_name(&table.name, table.version + 1, unique);
-        let upload = job.target.upload(&name).map_err(TaskError::failed)?;
+        let mut upload = job.target.upload(&name).map_err(TaskError::failed)?;
+        if let Some(place) = &job.place {
+            let (mut grant, folder) = (place.space().grant(), place.directory().to_path_buf());
+            // A part takes its space when it is sent, because until then its rows are only in memory.
+            upload = upload.taking_space(move |bytes| {
+                let taken = grant.take(&folder, bytes);
+                taken.map_err(|full| io::Error::new(io::ErrorKind::StorageFull, full))
+            });
+        }
         let row_group_bytes = job.row_group_bytes;
         let writer = DataFileWriter::new(upload, &table.columns, job.on_empty, row_group_bytes);
         Ok(Self {
             writer: writer.map_err(TaskError::failed)?,
             url: job.target.url(&name),
         })
+    }
+}
+
+/// Returns the error of a task that cannot write a data file. Other attempts would only fill the disk again,
+/// so a full disk fails the job.
+fn of_writing(error: impl Error + Send + Sync + 'static) -> TaskError {
+    match Failure::of(&error) {
+        Failure::DiskFull => TaskError::fatal(error),
+        _ => TaskError::failed(error),
     }
 }
 
@@ -161,8 +181,8 @@ impl OpenTable {
             return Ok(());
         };
         self.written.empty_values += writer.empty_values();
-        let (upload, file, index) = writer.finish_keyed(url).map_err(TaskError::failed)?;
-        upload.complete().map_err(TaskError::failed)?;
+        let (upload, file, index) = writer.finish_keyed(url).map_err(of_writing)?;
+        upload.complete().map_err(of_writing)?;
         if let Some(index) = index {
             index.store(target, &file).map_err(TaskError::failed)?;
         }
@@ -228,7 +248,7 @@ impl OutputWriter for TaskWriter {
             Err(DataFileError::Value { column, error }) => {
                 Err(job.refused(table, value, (&column[..], &error)))
             }
-            Err(error) => Err(TaskError::failed(error)),
+            Err(error) => Err(of_writing(error)),
         }
     }
 

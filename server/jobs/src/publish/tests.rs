@@ -12,13 +12,16 @@ use ebb_publish::commit::PublishedTable;
 use ebb_publish::iceberg::metadata::TableMetadata;
 use ebb_publish::source::Source;
 use ebb_publish::target::Target;
-use ebb_scheduler::runtime::{Emit, JobSpec, Outcome, OutputWriter, Runtime, Split, TaskError};
+use ebb_scheduler::runtime::{
+    Emit, JobSpec, Outcome, OutputWriter, Runtime, SpillSpace, Split, TaskError,
+};
 use ebb_storage::simulation::MemDisk;
 use ebb_storage::{Db, Keyspace, Maintenance, ManualClock, Options, Table, TableOptions};
 use ebb_tables::write::{OperandWriter, WriteTimes, delete_partition, delete_row};
 use ebb_tables::{CQL_ROW, LazyCatalog, database_options};
 
 use super::*;
+use crate::SpillPlace;
 use crate::history::CommitRecord;
 use crate::launch::{OpenJob, Site};
 use crate::request::{
@@ -143,10 +146,19 @@ impl Store {
 
     /// Opens the job of a publication. Also returns the record that receives the lines of its report.
     fn open(&self, request: &JobRequest) -> Result<(JobSpec, CommitRecord), JobError> {
+        self.open_with(request, SpillSpace::default())
+    }
+
+    /// Opens the job of a publication whose files take their disk space from `space`.
+    fn open_with(
+        &self,
+        request: &JobRequest,
+        space: SpillSpace,
+    ) -> Result<(JobSpec, CommitRecord), JobError> {
         let site = Site {
             db: Some(self.db.clone()),
             catalog: LazyCatalog::default(),
-            spill_dir: self.dir.path().join("spills"),
+            spills: SpillPlace::new(self.dir.path().join("spills"), space),
             cores: 2,
             task_memory_bytes: 1 << 20,
         };
@@ -380,6 +392,29 @@ fn large(store: &Store) -> (Written, Vec<String>) {
 
 fn statics() -> Vec<String> {
     (0..4).map(|k| format!("{k}, 'static {k}'")).collect()
+}
+
+/// Regression: a publication into a folder wrote until the disk was full, and the writes of the database
+/// failed.
+#[test]
+fn a_publication_that_would_reduce_the_reserve_of_the_disk_fails_at_once() {
+    let store = Store::new();
+    let written = store.create("t", &[("k", "int", false), ("n", "int", false)]);
+    written.insert(&[("k", int(1)), ("n", int(2))], at(0));
+    store.keyspace.create_snapshot("monday").unwrap();
+    let request = store.request(&["t"], "monday", PublishRequest::default());
+    let (spec, _) = store
+        .open_with(&request, SpillSpace::new(|_| Ok(0)))
+        .unwrap();
+    let runtime = Runtime::start(options(2)).unwrap();
+    let report = runtime.submit(spec).unwrap().wait();
+    let Outcome::Failed { cause } = &report.outcome else {
+        panic!("{report:?}")
+    };
+    assert!(cause.contains("attempt 1: the disk is full"), "{cause}");
+    assert!(newest_metadata(&store.target(), "t").is_none());
+    let outcome = store.publish(&["t"], "monday", PublishRequest::default());
+    assert_eq!(outcome, Outcome::Succeeded);
 }
 
 #[test]

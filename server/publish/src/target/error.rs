@@ -25,6 +25,9 @@ pub enum TargetError {
     /// The thread that sends parts of uploads cannot be started.
     #[error("starting the thread of a target: {0}")]
     Thread(io::Error),
+    /// There is no disk space for a part of an upload: see [`Upload::taking_space`](super::Upload::taking_space).
+    #[error("{0}")]
+    DiskFull(#[source] io::Error),
     /// An object cannot be read, written, listed or removed.
     #[error("{call} {url}: {reason}")]
     Object {

@@ -101,6 +101,30 @@ fn an_upload_with_a_failed_part_stays_incomplete() {
 }
 
 #[test]
+fn an_upload_takes_space_for_each_part_before_it_is_sent_and_leaves_nothing_without() {
+    let (dir, target) = target();
+    let part = vec![7; PART_BYTES];
+    for (written, is_refused_early) in [(2 * PART_BYTES, true), (PART_BYTES + 1, false)] {
+        let mut left_bytes = PART_BYTES as u64;
+        let upload = target.upload("data/1").unwrap();
+        let mut upload = upload.taking_space(move |bytes| {
+            let left = left_bytes.checked_sub(bytes);
+            left_bytes = left.ok_or(io::ErrorKind::StorageFull)?;
+            Ok(())
+        });
+        upload.write_all(&part).unwrap();
+        let more = upload.write_all(&part[..written - PART_BYTES]);
+        assert_eq!(more.is_err(), is_refused_early);
+        if !is_refused_early {
+            let error = upload.complete().unwrap_err();
+            assert!(matches!(error, TargetError::DiskFull(_)), "{error}");
+        }
+        let left = fs::read_dir(dir.path().join("new/folder/data")).unwrap();
+        assert_eq!(left.count(), 0);
+    }
+}
+
+#[test]
 fn an_upload_appears_when_it_is_complete_or_leaves_nothing() {
     let (dir, target) = target();
     let bytes: Vec<u8> = (0..3 * PART_BYTES + 10).map(|i| (i / 1000) as u8).collect();

@@ -32,7 +32,11 @@ pub struct Upload {
     upload: Option<Box<dyn MultipartUpload>>,
     sending: JoinSet<object_store::Result<()>>,
     part: Vec<u8>,
+    take_space: Box<TakeSpace>,
 }
+
+/// A function that takes the disk space for a number of bytes, or refuses it.
+type TakeSpace = dyn FnMut(u64) -> io::Result<()> + Send;
 
 /// The output leaves out the upload, because that of S3 contains credentials.
 impl fmt::Debug for Upload {
@@ -52,7 +56,19 @@ impl Upload {
             upload: Some(upload),
             sending: JoinSet::new(),
             part: Vec::new(),
+            take_space: Box::new(|_| Ok(())),
         }
+    }
+
+    /// Sets the function that takes the disk space for a part, given its size in bytes, before the part is
+    /// sent. An error of the function fails the upload with [`TargetError::DiskFull`].
+    #[must_use]
+    pub fn taking_space(
+        mut self,
+        take: impl FnMut(u64) -> io::Result<()> + Send + 'static,
+    ) -> Self {
+        self.take_space = Box::new(take);
+        self
     }
 
     /// Sends the last part, waits for all parts, and makes the object appear under its name.
@@ -80,9 +96,14 @@ impl Upload {
     /// parts are being sent.
     ///
     /// # Errors
-    /// If one of the other parts could not be sent: the upload is then aborted.
+    /// If there is no space for the part, or if one of the other parts could not be sent: the upload is then
+    /// aborted.
     fn send_part(&mut self) -> Result<()> {
         self.wait_for_parts(PARTS_IN_FLIGHT - 1)?;
+        if let Err(error) = (self.take_space)(self.part.len() as u64) {
+            self.abort();
+            return Err(TargetError::DiskFull(error));
+        }
         let Some(upload) = &mut self.upload else {
             return Err(self.has_ended());
         };

@@ -1,15 +1,14 @@
 //! The index entries of a job's rows. They are put into the table with the rows, in the same files
 //! and by the same commit.
 
-use std::path::Path;
-
 use ebb_model::key::{DecodedKey, Place, is_index_entry};
 use ebb_model::schema::TableSchema;
-use ebb_scheduler::runtime::TaskError;
+use ebb_scheduler::runtime::{SpillGrant, TaskError};
 use ebb_storage::SortedWriter;
 use ebb_tables::read::{LiveValues, TableError};
 
 use super::SORT_BYTES;
+use crate::outputs::spill_place::SpillPlace;
 use crate::outputs::staging::{StagingWriter, merge_with};
 
 /// The stored forms (operands) of rows and of partition headers (deletions and static columns), and
@@ -26,23 +25,27 @@ pub(super) struct WithEntries<'s> {
     /// The key prefix of the last partition that had a header, and the header's stored form: its
     /// deletions and static columns.
     header: Option<(Vec<u8>, Vec<u8>)>,
+    place: &'s SpillPlace,
+    grant: SpillGrant,
 }
 
 impl<'s> WithEntries<'s> {
-    /// Creates empty files in `directory` for the rows of a table. Values that have expired at
-    /// `now_s`, in seconds since 1970, get no index entries.
+    /// Creates empty files in `place` for the rows of a table. Values that have expired at `now_s`,
+    /// in seconds since 1970, get no index entries.
     pub(super) fn new(
         schema: &'s TableSchema,
         now_s: i64,
-        directory: &Path,
+        place: &'s SpillPlace,
     ) -> Result<Self, TaskError> {
-        let staging = || StagingWriter::create(directory, SORT_BYTES).map_err(waiting());
+        let staging = || StagingWriter::create(place.directory(), SORT_BYTES).map_err(waiting());
         Ok(Self {
             schema,
             values: LiveValues::new(schema, now_s),
             entries: staging()?,
             operands: staging()?,
             header: None,
+            place,
+            grant: place.grant(),
         })
     }
 
@@ -61,20 +64,28 @@ impl<'s> WithEntries<'s> {
             let charge = &mut |_: usize| Ok(());
             let found = (self.values).entries(indexed, key, header, operand, charge, |entry| {
                 if pushed.is_ok() {
-                    pushed = self.entries.push(&entry, &[]);
+                    let granted = self.grant.take(self.place.directory(), entry.len() as u64);
+                    pushed =
+                        granted.and_then(|()| self.entries.push(&entry, &[]).map_err(waiting()));
                 }
             });
             found.map_err(damaged)?;
-            pushed.map_err(waiting())?;
+            pushed?;
         }
+        let bytes = (key.len() + operand.len()) as u64;
+        self.grant.take(self.place.directory(), bytes)?;
         self.operands.push(key, operand).map_err(waiting())
     }
 
-    /// Writes the index entries, rows and partition headers to `writer` in the order of their keys.
+    /// Writes the index entries, rows and partition headers to `writer`, whose files are in the same
+    /// place, in the order of their keys.
     pub(super) fn write(self, writer: &mut SortedWriter) -> Result<(), TaskError> {
+        let (place, mut grant) = (self.place, self.grant);
         let staged = [self.entries, self.operands].map(StagingWriter::finish);
         let [entries, operands] = staged.map(|staged| staged.map_err(waiting()));
         let write = |key: &[u8], operand: &[u8]| {
+            // The sorted files are a second copy of the rows.
+            grant.take(place.directory(), (key.len() + operand.len()) as u64)?;
             let written = if is_index_entry(key) {
                 writer.put(key, operand)
             } else {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use ebb_model::key::PARTITIONS_START;
 use ebb_model::schema::TableSchema;
 use ebb_model::types::CqlType;
-use ebb_scheduler::runtime::TaskError;
+use ebb_scheduler::runtime::{SpillSpace, TaskError};
 use ebb_tables::{Catalog, CatalogError, CqlTable};
 use ebb_text::{Duplicates, LoadControl, LoadPhase, LoadProgress};
 
@@ -17,6 +17,7 @@ use super::plan::RowPlan;
 use super::stage::{self, WaitingWriter};
 use crate::error::JobError;
 use crate::outputs::partitions::Partitions;
+use crate::outputs::spill_place::{SpillPlace, disk_reserve_bytes};
 use crate::outputs::staging::StagingWriter;
 use crate::records::InvalidInput;
 
@@ -64,7 +65,7 @@ impl CqlLoad {
         catalog: Arc<Catalog>,
         (keyspace, name): (&str, &str),
         columns: &[String],
-        directory: impl Into<PathBuf>,
+        directory: &Path,
     ) -> Result<Self, JobError> {
         let refused = |why: String| JobError::senseless(format!("table {keyspace}.{name}: {why}"));
         let state = catalog.state();
@@ -104,7 +105,8 @@ impl CqlLoad {
         }
         let types = found.iter().map(|column| column.ty.clone());
         let columns = columns.iter().cloned().zip(types).collect();
-        let partitions = Partitions::new(directory);
+        let space = SpillSpace::default().leaving(disk_reserve_bytes(catalog.db()));
+        let partitions = Partitions::new(SpillPlace::new(directory, space));
         let create = |directory: &Path| StagingWriter::create(directory, SORT_BYTES);
         // A load has a single writer, so it needs a single partition.
         let rows = WaitingWriter::new(partitions.open(0, create)?);
@@ -170,7 +172,7 @@ impl CqlLoad {
         let written_us = catalog.timestamps().next_us().map_err(TaskError::failed)?;
         let files = partitions.temporary_directory()?;
         let mut writer = stage::sorted_writer(catalog.db(), &table, files.path())?;
-        let mut grant = Partitions::grant();
+        let mut grant = partitions.place().grant();
         // Counts static columns as well, so it is only a measure of progress.
         let mut written = 0_u64;
         let take = |key: &[u8], operand: &[u8]| {

@@ -1,8 +1,10 @@
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use ebb_model::key::{DecodedKey, EntryKey, Place};
 use ebb_model::row::RowView;
 use ebb_model::schema::KeyspaceSchema;
 use ebb_model::types::CqlType;
-use ebb_scheduler::runtime::Input;
+use ebb_scheduler::runtime::{Input, SpillSpace};
 use ebb_storage::{Db, ManualClock, Options};
 use ebb_tables::{Announcement, GracePeriods, database_options};
 
@@ -46,10 +48,29 @@ fn rows() -> RecordFormat {
 
 impl Fixture {
     fn output(&self, name: &str, rows: RecordFormat) -> Result<CqlOutput, JobError> {
-        let catalog = Arc::clone(&self.catalog);
         let staging = self.dir.path().join("staging");
+        self.output_in(name, rows, &staging)
+    }
+
+    /// Returns an output whose rows wait in `place` until the commit.
+    fn output_in(
+        &self,
+        name: &str,
+        rows: RecordFormat,
+        place: impl Into<SpillPlace>,
+    ) -> Result<CqlOutput, JobError> {
+        let catalog = Arc::clone(&self.catalog);
         let commits = CommitRecord::default();
-        CqlOutput::new(catalog, ("ks", name), Arc::new(rows), staging, commits)
+        CqlOutput::new(catalog, ("ks", name), Arc::new(rows), place, commits)
+    }
+
+    /// Creates an index of a column of the table `t`.
+    fn create_index(&self, column: &str) {
+        let created = self.catalog.change(|schema| {
+            let target = ebb_model::schema::IndexTarget::Simple;
+            schema.create_index(("ks", "t"), None, (column, target), false)
+        });
+        assert!(created.unwrap().unwrap());
     }
 
     /// Returns the rows of a table as text: for each, the key columns `city` and `kind`, and the
@@ -133,24 +154,44 @@ fn rows_make_a_table_with_their_columns_and_appear_by_one_commit() {
     assert_eq!(std::fs::read_dir(staging).unwrap().count(), 0);
 }
 
+/// Regression: the commit took disk space for the temporary files only, and not for index entries and the
+/// sorted files.
+#[test]
+fn the_commit_into_a_table_with_an_index_takes_disk_space_for_all_that_it_writes() {
+    let fixture = fixture();
+    fixture.output("t", rows()).unwrap().commit().unwrap();
+    fixture.create_index("n");
+    let looks = Arc::new(AtomicU64::new(0));
+    let counter = Arc::clone(&looks);
+    // So little space that each write looks at it again.
+    let space = SpillSpace::new(move |_| {
+        counter.fetch_add(1, Ordering::Relaxed);
+        Ok(1000)
+    });
+    let place = SpillPlace::new(fixture.dir.path().join("staging"), space.leaving(0));
+    // Returns how often the commit of one row looks at the free space.
+    let looks_of = |table: &str| {
+        let output = fixture.output_in(table, rows(), place.clone()).unwrap();
+        write(&output, 0, &[("a,c", "1,2")]).unwrap();
+        looks.store(0, Ordering::Relaxed);
+        output.commit().unwrap();
+        looks.load(Ordering::Relaxed)
+    };
+    // The row in its sorted file; with an index, row and entry in temporary files, and in sorted ones.
+    assert_eq!((looks_of("plain"), looks_of("t")), (1, 4));
+}
+
 /// A reader that uses an index would miss rows without index entries.
 #[test]
 fn rows_come_with_the_entries_of_indexes_also_of_one_that_is_created_meanwhile() {
     let fixture = fixture();
     fixture.output("t", rows()).unwrap().commit().unwrap();
-    let create_index = |column: &str| {
-        let created = fixture.catalog.change(|schema| {
-            let target = ebb_model::schema::IndexTarget::Simple;
-            schema.create_index(("ks", "t"), None, (column, target), false)
-        });
-        assert!(created.unwrap().unwrap());
-    };
-    create_index("n");
+    fixture.create_index("n");
     let output = fixture.output("t", rows()).unwrap();
     output.check().unwrap();
     write(&output, 1, &[("b,d", "1,"), ("a,c", "1,2")]).unwrap();
     write(&output, 0, &[("a,d", "2,1"), ("c,d", ",1")]).unwrap();
-    create_index("kind");
+    fixture.create_index("kind");
     output.commit().unwrap();
     assert_eq!(
         fixture.found("t"),

@@ -61,6 +61,7 @@ impl Publisher {
             tables: tables.iter().map(|table| (&table.0, &table.1)).collect(),
             snapshot,
             target: PublishTarget::Folder(PathBuf::new()),
+            place: None,
             task_memory_bytes: 1 << 20,
             commits: CommitRecord::default(),
         };

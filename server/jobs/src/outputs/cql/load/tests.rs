@@ -12,7 +12,12 @@ const ALL: [&str; 6] = ["k", "c", "s", "l", "m", "u"];
 fn begin(fixture: &Fixture, columns: &[&str]) -> Result<CqlLoad, JobError> {
     let columns: Vec<String> = columns.iter().map(|name| (*name).to_owned()).collect();
     let staging = fixture.dir.path().join("staging");
-    CqlLoad::begin(Arc::clone(&fixture.catalog), ("ks", "t"), &columns, staging)
+    CqlLoad::begin(
+        Arc::clone(&fixture.catalog),
+        ("ks", "t"),
+        &columns,
+        &staging,
+    )
 }
 
 /// Adds a row whose values are given as literals.
