@@ -57,10 +57,11 @@ impl BoundResult {
     }
 }
 
-/// The results of one policy for one combination of swept values (a point), which is simulated
-/// several times with different random numbers. Each [`Interval`] has the mean of a number over
-/// these simulations, the replicas, and its uncertainty. It leaves out replicas without the number,
-/// and is `None` if none has it: see [`Metrics`].
+/// The results of one policy for one combination of swept values (a point). The point is simulated
+/// several times, each time with other random numbers: these simulations are the replicas. Each
+/// [`Interval`] has the mean of a metric over the replicas, and the uncertainty of this mean.
+/// Replicas in which the metric has no value (see [`Metrics`]) are left out; the interval is `None`
+/// if all are.
 #[derive(Clone, Debug, Serialize)]
 pub struct PolicyResult {
     pub policy: String,

@@ -366,6 +366,8 @@ fn listen(
         result_bytes: memory.result_bytes_max() as usize,
         ..Limits::default()
     };
+    // Only tests set the environment variable that `unpaced` reads. Their index builds, like their
+    // scans (see `idle_class` above), must not wait for an idle core.
     let executor = if unpaced::is_set() {
         Executor::at_normal_priority(catalog, local, limits)
     } else {

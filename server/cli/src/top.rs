@@ -3,7 +3,7 @@
 //! ```text
 //!   server ─ each second ─> Model ─> view ─> terminal
 //!   keys ─────────────────────┘ │
-//!                               └─> cancel a job or a backup
+//!                               └─> cancel a job, a backup or a verification
 //! ```
 //!
 //! `model` has the state of the screen and the effects of keys, and `view` draws it. Neither uses a

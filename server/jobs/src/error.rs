@@ -20,7 +20,7 @@ pub use self::request::RequestError;
 /// source of this error.
 #[derive(Debug, thiserror::Error)]
 pub enum JobError {
-    /// The request is malformed or makes no sense.
+    /// The request is malformed, makes no sense, or has a format that this build does not support.
     #[error("{0}")]
     Request(#[from] RequestError),
     /// A keyspace, a table, a snapshot or a job does not exist, or the store failed to look it up.

@@ -34,7 +34,8 @@ impl Live {
         }
     }
 
-    /// Returns the forecast of the next `seconds` seconds; `None` before the runtime's first control cycle.
+    /// Returns the forecast of the next `seconds` seconds; `None` before the runtime's first control cycle,
+    /// and after a cycle that panicked.
     pub fn forecast(&self, seconds: u32) -> Option<Forecast> {
         let node = &self.shared.node;
         let now_unix_ms = now_unix_ms();

@@ -21,9 +21,9 @@ pub enum Announcement<'a> {
         keyspace: &'a str,
         /// The name of the expired snapshot.
         snapshot: &'a str,
-        /// The keyspace as it was at the snapshot. `None` if no client has read tables of
-        /// `system_schema` that listed the snapshot: then no client has metadata of the snapshot's
-        /// tables.
+        /// The keyspace as of the expired snapshot. `None` if the catalog does not have this schema
+        /// in memory, because the snapshot was not listed in `system_schema` when a client last read
+        /// the schema.
         then: Option<&'a KeyspaceSchema>,
     },
 }

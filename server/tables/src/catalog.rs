@@ -137,10 +137,10 @@ impl CatalogState {
     }
 }
 
-/// Prepares a new read of the schema: replaces the stored records of a keyspace in service and of its
-/// tables by those in memory, and puts these tables first. So they stay in service, whether their
-/// stored records are damaged by now, or another table that becomes readable has an index of the same
-/// name.
+/// Prepares a new read of the schema so that a keyspace in service and its tables stay in service.
+/// Replaces the stored records of the keyspace and these tables, which may be damaged by now, by the
+/// records in memory. Puts the tables in service before the unreadable ones: of two tables that have
+/// an index of the same name, a read of the schema accepts only the first.
 fn keep(stored: &mut StoredKeyspace, keyspace: &KeyspaceSchema) {
     stored.record = Ok(keyspace.encode().into());
     for table in &mut stored.tables {

@@ -230,7 +230,8 @@ pub(super) fn creation_key(keyspace: &str, table: &str) -> String {
     format!("{keyspace}.{table}")
 }
 
-/// Returns a table of ebb's own keyspace; `None` in a database that was never served.
+/// Returns a table of ebb's own keyspace; `None` if it does not exist, as in a database whose catalog
+/// was never opened.
 pub(super) fn own_table(db: &Db, name: &str) -> Result<Option<Table>> {
     let own = db.existing_keyspace(SYSTEM_KEYSPACE);
     match own.and_then(|own| own.existing_table(name)) {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::reader::{ForeignContent, RecordError};
 use super::walk::{SkipReason, Skipped};
 
-/// The reason why nothing was loaded.
+/// The reason why a load failed. Nothing was loaded, except perhaps after [`LoadError::Store`].
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
     /// A row is invalid: a malformed record, a missing key, bytes that are not text.
@@ -59,7 +59,8 @@ pub enum LoadError {
     /// The system cannot start another thread.
     #[error("cannot start a thread; nothing was loaded; take fewer --threads")]
     Thread { source: io::Error },
-    /// The store failed.
+    /// The store failed. After a failed write of the log, the rows may have been loaded: see
+    /// [`Sorted::ingest`](crate::Sorted::ingest).
     #[error(transparent)]
     Store(#[from] ebb_storage::Error),
 }

@@ -99,7 +99,8 @@ impl Drop for ScratchFiles {
 /// Writes every row of the files into `table`, by one commit: [`sort`], then [`Sorted::ingest`].
 ///
 /// # Errors
-/// The errors of [`sort`] and of [`Sorted::ingest`]; nothing was loaded then.
+/// The errors of [`sort`] and of [`Sorted::ingest`]; nothing was loaded then, except perhaps after a
+/// failed write of the log: see [`Sorted::ingest`].
 pub fn load(
     table: &Table,
     found: &Found,
@@ -151,11 +152,13 @@ pub fn sort(
 }
 
 impl Sorted {
-    /// Makes the rows part of `table`, durably, by one commit. Rows in `table` with the same keys
-    /// are replaced.
+    /// Makes the rows part of `table` by one commit, which is as durable as any write to the
+    /// database. Rows in `table` with the same keys are replaced.
     ///
     /// # Errors
-    /// Errors of the store; nothing was loaded then.
+    /// Errors of the store; nothing was loaded then. Only after [`ebb_storage::Error::ReadOnly`] (a
+    /// write or an fsync of the log failed) may the rows be in the table once the database is opened
+    /// again.
     pub fn ingest(mut self, table: &Table) -> Result<LoadReport, LoadError> {
         let paths = self.files.iter().flat_map(|written| &written.paths);
         let paths: Vec<_> = paths.collect();

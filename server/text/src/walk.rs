@@ -80,7 +80,7 @@ pub enum SkipReason {
     NotText(String),
     /// The file cannot be loaded completely: the problem and its line.
     Bad(String),
-    /// The file cannot be read: the error of the system.
+    /// The file or directory cannot be read: the error of the system.
     Unreadable(String),
 }
 

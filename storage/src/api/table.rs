@@ -139,9 +139,11 @@ impl Table {
         self.write(batch)
     }
 
-    /// Removes all keys. Versions that snapshots and views see stay. The space of all other versions is
-    /// freed without reading a file, and without further writes, also on a full disk. Errors: see
-    /// [`Db::write_freeing`](crate::Db::write_freeing).
+    /// Removes all keys. Versions that snapshots and views see stay. The removal is flushed soon, and then
+    /// the files that hold no such version are deleted without being read, also on a full disk.
+    ///
+    /// # Errors
+    /// The errors of [`Db::write_freeing`](crate::Db::write_freeing).
     pub fn truncate(&self) -> Result<()> {
         let mut batch = WriteBatch::new();
         batch.delete_range::<&[u8], _>(self, ..);

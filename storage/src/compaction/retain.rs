@@ -83,8 +83,10 @@ impl<'a> Retain<'a> {
     }
 
     /// Reduces one key's `versions` (newest first) to those that a reader at some boundary, or
-    /// above all boundaries, can see. `covering` are the numbers of the range tombstones over the
-    /// key, newest first; the run stores these tombstones apart from its versions.
+    /// above all boundaries, can see. Between two neighbouring boundaries, operands are folded with
+    /// each other and with the value below them, where that is possible. A put that is expired for
+    /// all its readers becomes a tombstone. `covering` are the numbers of the range tombstones over
+    /// the key, newest first; the run stores these tombstones apart from its versions.
     ///
     /// `bottom` is true if no older version of the key is anywhere else. Then the oldest versions
     /// are dropped if they are tombstones, because they hide nothing. If the oldest version left is

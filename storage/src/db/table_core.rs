@@ -33,7 +33,8 @@ pub(crate) struct TableCore {
     /// The last commit before the table was created.
     created_after: SeqNo,
     /// The last commit before the drop of the table; [`NOT_DROPPED`] if the table is not dropped.
-    /// Changes under the order lock: no commit that enters after a drop writes to the table.
+    /// The field is set under the order lock of the commit queue, which gives commits their numbers, so that
+    /// no commit with a later number writes to the table.
     dropped_after: AtomicU64,
     /// The number of requests to look for merges (`Signal::merges_asked`) when this table was last
     /// searched for a merge and none was found. The table is searched again once there were more

@@ -1,9 +1,9 @@
 //! The manifest: the catalog, the run lists, the bookmarks, as a log of edits.
 //!
-//! The content of the manifest is durable. Files in the directory that the manifest does not name
-//! are orphans of a crash, and are removed. Each time that the database is opened for writing, a
-//! new manifest begins with the whole state as its first record, so nothing is ever appended behind
-//! a torn record.
+//! The content of the manifest is durable. SSTables that neither the manifest nor the log names are
+//! orphans of a crash: an opening for writing removes them. A manifest of an earlier opening is never
+//! appended to, since a torn record may be at its end: at the latest, the first edit after an opening
+//! begins a new manifest, whose first record is the whole state.
 //!
 //! ```text
 //!   Current ─► Copies ─► replay ─► State       an opening reads; two copies of everything

@@ -44,7 +44,8 @@ pub(crate) struct OpenFiles {
 /// The stage of the tables' database, which decides how long calls wait for descriptors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stage {
-    /// The database is being opened: calls fail after a while.
+    /// The database is being opened: a call that finds no free descriptor fails after some seconds of
+    /// tries.
     Opening,
     /// The database is open: calls that write wait for a descriptor, however long.
     Open,

@@ -100,6 +100,7 @@ fn background_threads_try_again_by_themselves_and_no_writer_waits_for_space() {
             };
             let mut i = 0;
             for round in 0..3 {
+                // More than twice a memtable, so a flush begins before the space ends.
                 let room = mem.used_bytes() + 10_000;
                 mem.set_capacity_bytes(Some(room));
                 let refused = loop {

@@ -45,7 +45,7 @@ pub enum GuardSees {
     Store,
 }
 
-/// The settings of managed jobs.
+/// The settings of managed jobs, which may use only the capacity that the load leaves.
 #[derive(Debug, Clone, PartialEq)]
 pub struct JobSettings {
     pub policy: &'static str,

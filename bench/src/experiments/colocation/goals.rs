@@ -30,7 +30,7 @@ pub struct GoalsTrial {
 pub struct GoalsRow {
     pub policy: String,
     pub forecast: ForecastFrom,
-    /// The number of goals over all days.
+    /// The number of completion time goals on all days: one for each job with a goal on each day.
     pub goals: usize,
     pub met: usize,
     /// The hours of the day at which jobs completed, in the order of submission: for each job the

@@ -1,4 +1,5 @@
-//! The load of the parts that measure tail latency: an open loop at half of the peak rate.
+//! The load of the parts that measure tail latency: an open loop at the rate of the argument
+//! `--rate` or, by default, at half of the peak rate.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,4 +1,5 @@
-//! The numbers of a figure in the JSON file.
+//! The form in which the experiment writes its numbers to the JSON file that the user names: a series
+//! for each figure, and for each part without figures.
 
 use serde::Serialize;
 

@@ -92,6 +92,7 @@ pub(in crate::policy) fn needs(view: &ClusterView) -> Vec<Need> {
         // A part of a task needs a whole slot.
         let new_slots = (now_tasks - TASK_EPSILON).ceil().max(0.0);
         need.s_fit = if goal_s <= view.now_s {
+            // No time is left before the goal, so all remaining tasks have to run now.
             cap
         } else if new_slots > 0.0 {
             (new_slots + held_slots(view, &view.jobs[index])).min(cap)

@@ -481,6 +481,9 @@ fn random_leases_and_jobs_use_their_shares_and_shares_fit_the_capacity() {
             for job in &world {
                 let who = format!("{} under {}", job.tracker.job.id, policy.name());
                 let (used_s, granted_s) = (job.used_s, job.granted_s);
+                // A thread may overdraw the token bucket by one step. A steady lease leaves only the
+                // tokens of the last step unused, and its share is at most three cores, one for each
+                // thread.
                 let at_once_s = 4.0 * STEP_S;
                 assert!(
                     used_s <= granted_s + BURST_S + at_once_s,

@@ -87,7 +87,7 @@ impl QueueingScenario {
     ///
     /// # Errors
     /// When the text is no TOML or a field is missing or invalid; the error names the line
-    /// and the field.
+    /// and the field if they are known.
     pub fn parse(file: &str, text: &str) -> Result<Self, ScenarioError> {
         let read: File =
             toml::from_str(text).map_err(|error| ScenarioError::of_toml(file, text, &error))?;

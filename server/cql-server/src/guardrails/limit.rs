@@ -22,8 +22,8 @@ pub enum Limit {
     PartitionKeysInSelect,
     /// The number of partition keys, or of clustering keys, that the INs of a SELECT combine to.
     InSelectCartesianProduct,
-    /// The bytes of one written value; in a collection, of one element, map key or map value. A
-    /// frozen collection is a single value.
+    /// The bytes of one value written to a column outside of the primary key; in a collection, of
+    /// one element, map key or map value. A frozen collection is a single value.
     ColumnValueSize,
     /// The number of elements of a collection in one write.
     ItemsPerCollection,

@@ -330,7 +330,8 @@ fn is_read(lane: Lane, kind: StatementKind) -> bool {
 /// Runs a request on a thread of `lane` (a queue with threads for one kind of request), and sends
 /// its result. At the deadline of a scan or of a moved statement its client gets a timeout, even
 /// while the statement waits or runs; a waiting one then does not begin, and a running one ends
-/// soon. The stop of the server and KILL QUERY end reads in the same way.
+/// soon. The stop of the server and KILL QUERY end reads in the same way. Neither ends a
+/// write, because an error would mean to the client that nothing was written.
 ///
 /// A scan whose thread the kernel keeps in the idle class when the [floor](crate::floor), the CPU
 /// share of scans, is turned on begins anew, but only once: otherwise it might never end while the

@@ -218,7 +218,9 @@ impl ErrorResponse {
 
 impl ErrorKind {
     /// Reads the fields that follow the code and the message of an error; some kinds have none.
-    /// Only clients read errors.
+    /// Only clients read errors. Two codes of version 5 are unknown here, because ebb never sends
+    /// them: 0x1600 (a failed write for change data capture) and 0x1700 (a conditional write with an
+    /// unknown outcome).
     fn read(code: i32, reader: &mut Reader<'_>, version: Version) -> Result<Self> {
         // Rust evaluates fields in the order in which they are written, which is their order on the
         // wire.

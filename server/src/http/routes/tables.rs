@@ -1,4 +1,5 @@
-//! Tables with their run lists, and what is lost of their damaged files.
+//! Tables with their runs, snapshots and merges, the data that their damaged files have lost, and
+//! rewrites of these files without that data.
 
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Extension, Query, State};

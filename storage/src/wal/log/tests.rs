@@ -99,8 +99,8 @@ fn a_record_without_space_is_refused_and_the_next_is_written() {
     }
 }
 
-/// A thread that waits for a refused record later than others gets the error too, though
-/// records behind it were written meanwhile.
+/// Every thread that waits for a refused record gets the error, even if the thread begins to wait only
+/// after a later record was written.
 #[test]
 fn a_record_that_was_refused_stays_so_whatever_is_written_after_it() {
     let (mem, wal) = log(1 << 20);

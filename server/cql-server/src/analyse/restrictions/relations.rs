@@ -226,7 +226,8 @@ impl Parsed {
                         RestrictionKind::one_of(terms.iter().map(one).collect::<Result<_>>()?)
                     }
                     InValues::Marker(marker) => {
-                        // One value of the client has all elements. `prepare_in` permits nulls in it.
+                        // One value of the client has all elements. `prepare_in` permits nulls in
+                        // it: the evaluation of the relation refuses nulls, with Cassandra's error.
                         let ty = CqlType::list(column.ty.clone().freeze()).freeze();
                         let receiver = Receiver::new(format!("in({})", column.name), ty);
                         RestrictionKind::In(InTuples::Whole {

@@ -283,12 +283,12 @@ fn before_the_login_no_request_is_served() {
         client.receive().1.response,
         Response::Supported { .. }
     ));
-    // This stays so after a wrong password, and while a password is being verified.
+    // This stays so after a wrong password.
     client.log_in(&token("ada", "wrong"));
     requests_of(&mut client);
     assert!(executor.catalog().state().table("ks", "u").is_none());
     assert!(activity.traces().is_empty());
-    // Frames have to be short before the login.
+    // Before the login a body may have 16 KiB: the requests of a login are short.
     client.query(1, &"x".repeat(20 << 10));
     assert_eq!(client.error().kind, ErrorKind::Protocol);
     assert!(client.try_receive().is_none(), "the connection is closed");

@@ -1,5 +1,5 @@
 //! Cassandra's rules, simple and slow: the model keeps everything that was ever written, and each
-//! read goes through all of it.
+//! read of a partition goes through everything that was written to that partition.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
