@@ -5,9 +5,12 @@
 //!
 //! ```text
 //!   the record cannot be read ────────────────────────> nothing: an error
-//!   its output exists, and it was about to put it ────> it succeeded
+//!   it was about to put its output in place, and ─────> it succeeded
+//!   that output exists
 //!   its process ended too often, its output was ──────> it failed
-//!   for a terminal that is gone, or no request starts it
+//!   for a terminal that is gone, no request starts
+//!   it, or a file that is not known to be its output
+//!   is in the place of that output
 //!   else ─────────────────────────────────────────────> it starts again
 //! ```
 //!
@@ -34,14 +37,25 @@ pub enum Fate {
     GiveUp(String),
 }
 
-/// Decides whether an unfinished job starts again. `output_is_there` returns whether anything exists where the
-/// job would put its rows.
+/// The content of the place where an unfinished job was about to put its output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FoundOutput {
+    /// Nothing, or nothing that prevents the job from putting its output there.
+    Nothing,
+    /// The output of the job.
+    Own,
+    /// A file or folder that is not known to be the output of the job: another job or program wrote it, or it was
+    /// changed, or an earlier build made the record, without the identity of the file.
+    Unknown,
+}
+
+/// Decides whether an unfinished job starts again. `found_output` returns what exists in the place of its output.
 ///
 /// # Errors
-/// When the job has ended, when this build cannot read its request, or when `output_is_there` fails.
+/// When the job has ended, when this build cannot read its request, or when `found_output` fails.
 pub fn fate(
     record: &JobRecord,
-    output_is_there: impl FnOnce(&JobRequest) -> Result<bool, JobError>,
+    found_output: impl FnOnce(&JobRequest) -> Result<FoundOutput, JobError>,
 ) -> Result<Fate, JobError> {
     let JobRecord {
         id,
@@ -59,7 +73,12 @@ pub fn fate(
         )));
     }
     let request = record.request()?;
-    if record.commits && output_is_there(&request)? {
+    let found = if record.commits {
+        found_output(&request)?
+    } else {
+        FoundOutput::Nothing
+    };
+    if found == FoundOutput::Own {
         return Ok(Fate::Succeeded);
     }
     // A process that parked the job stopped for another reason.
@@ -78,6 +97,13 @@ pub fn fate(
         return Ok(Fate::GiveUp(format!(
             "the rows of {application} {id} were for the terminal of a process that is gone: \
              not started again"
+        )));
+    }
+    if found == FoundOutput::Unknown {
+        let place = &request.output.to;
+        return Ok(Fate::GiveUp(format!(
+            "{application} {id} was interrupted while it put its output in place, and {place} is not known to \
+             be that output: to run the job again, move {place} away and run `ebb jobs retry {id}`"
         )));
     }
     Ok(Fate::Start(Box::new(request)))
@@ -172,6 +198,7 @@ mod tests {
             parks: 0,
             commits,
             written_us: None,
+            written_file: None,
             ended_unix_ms: None,
             report: None,
             attempts_dropped: 0,
@@ -181,27 +208,29 @@ mod tests {
 
     #[test]
     fn a_job_starts_again_unless_it_is_done_or_must_not() {
+        use FoundOutput::{Nothing, Own, Unknown};
         let file = || OutputPlace::File("x.tsv".into());
-        for (record, is_there, expected) in [
-            (record(file(), 1, false), false, "start"),
-            (record(file(), 1, false), true, "start"),
-            (record(file(), 1, true), false, "start"),
-            (record(file(), 1, true), true, "succeeded"),
-            (record(file(), STARTS_MAX, true), true, "succeeded"),
-            (record(file(), STARTS_MAX, false), false, "give up"),
-            (record(OutputPlace::Terminal, 1, false), false, "give up"),
+        for (record, output, expected) in [
+            (record(file(), 1, false), Nothing, "start"),
+            (record(file(), 1, false), Unknown, "start"),
+            (record(file(), 1, true), Nothing, "start"),
+            (record(file(), 1, true), Own, "succeeded"),
+            (record(file(), 1, true), Unknown, "give up"),
+            (record(file(), STARTS_MAX, true), Own, "succeeded"),
+            (record(file(), STARTS_MAX, false), Nothing, "give up"),
+            (record(OutputPlace::Terminal, 1, false), Nothing, "give up"),
             (
                 record(OutputPlace::Spool("/d/rows".into()), 1, false),
-                false,
+                Nothing,
                 "give up",
             ),
         ] {
-            let found = match fate(&record, |_| Ok(is_there)).unwrap() {
+            let found = match fate(&record, |_| Ok(output)).unwrap() {
                 Fate::Start(_) => "start",
                 Fate::Succeeded => "succeeded",
                 Fate::GiveUp(_) => "give up",
             };
-            assert_eq!(found, expected, "{record:?}, output there: {is_there}");
+            assert_eq!(found, expected, "{record:?}, found: {output:?}");
         }
     }
 
@@ -216,7 +245,7 @@ mod tests {
                 parks,
                 ..record(OutputPlace::File("x.tsv".into()), starts, false)
             };
-            let fate = fate(&record, |_| Ok(false)).unwrap();
+            let fate = fate(&record, |_| Ok(FoundOutput::Nothing)).unwrap();
             assert_eq!(matches!(fate, Fate::Start(_)), is_started, "{fate:?}");
         }
     }
@@ -252,7 +281,7 @@ mod tests {
         for application in ["backup", "verify"] {
             let mut record = record(OutputPlace::File("x".into()), 1, false);
             record.application = application.to_string();
-            let fate = fate(&record, |_| Ok(true)).unwrap();
+            let fate = fate(&record, |_| Ok(FoundOutput::Own)).unwrap();
             assert!(matches!(fate, Fate::GiveUp(_)), "{application}: {fate:?}");
         }
     }
@@ -261,11 +290,12 @@ mod tests {
     fn what_cannot_be_read_and_what_has_ended_is_left_alone() {
         let mut newer = record(OutputPlace::Terminal, STARTS_MAX, false);
         newer.request["version"] = 2.into();
-        let error = fate(&newer, |_| Ok(true)).unwrap_err().to_string();
+        let output = |_: &JobRequest| Ok(FoundOutput::Own);
+        let error = fate(&newer, output).unwrap_err().to_string();
         assert!(error.contains("version 2"), "{error}");
         let mut ended = record(OutputPlace::Terminal, 1, false);
         ended.state = RecordState::Cancelled;
-        let error = fate(&ended, |_| Ok(true)).unwrap_err().to_string();
+        let error = fate(&ended, output).unwrap_err().to_string();
         let expected = "wordcount 7 was cancelled: there is nothing to start again";
         assert_eq!(error, expected);
     }

@@ -361,9 +361,16 @@ fn drive(
     claim: Arc<JobClaim>,
     registry: &Registry,
 ) {
-    let (report, is_refused) = steps.see_through(job);
-    let is_stopped = report.outcome == Outcome::Cancelled && job.stopped() == Some(Stop::Park);
-    let parked = is_stopped || is_refused;
+    let (mut report, is_refused) = steps.see_through(job);
+    let parked = job.settle(|stop| match stop {
+        None => is_refused,
+        Some(Stop::Park) => is_refused || report.outcome == Outcome::Cancelled,
+        Some(Stop::Cancel) => false,
+    });
+    if is_refused && !parked {
+        // The job was cancelled after the runtime had refused its next step.
+        report.outcome = Outcome::Cancelled;
+    }
     let waited = job.waited(&report);
     let notes = open_job.commits.notes();
     let ended = match recording {

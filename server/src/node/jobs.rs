@@ -9,7 +9,6 @@ use ebb_jobs::history::{
 use ebb_jobs::launch::delete_own_snapshots;
 use ebb_jobs::request::JobRequest;
 use ebb_jobs::restart::{ended, request_to_retry};
-use ebb_scheduler::runtime::JobState;
 use serde_json::json;
 
 use super::Node;
@@ -71,8 +70,11 @@ impl Jobs for Node {
             return Ok(work.cancel());
         }
         if let Some(job) = self.running(&id) {
-            if job.cancel() || job.progress().status.state == JobState::Stopping {
+            if job.cancel() {
                 return Ok(true);
+            }
+            if job.is_parked() {
+                return Err(parked(job.record()));
             }
             if job.end().is_none() {
                 return Ok(false);
@@ -106,6 +108,14 @@ impl Jobs for Node {
 pub(super) fn running(record: &JobRecord) -> JobError {
     let (application, id) = (&record.application, &record.id);
     JobError::State(format!("{application} {id} is running: cancel it first"))
+}
+
+/// Returns the error for a cancellation that is refused because the job is left for a later start.
+fn parked(record: &JobRecord) -> JobError {
+    let (application, id) = (&record.application, &record.id);
+    JobError::State(format!(
+        "{application} {id} is parked for a later start: discard it, or cancel it after that start"
+    ))
 }
 
 /// Returns the error for a cancellation that is refused because the job does not run.

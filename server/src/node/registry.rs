@@ -165,7 +165,10 @@ impl Registry {
     /// Cancels or parks all jobs, as `how` states, and waits until they have ended. From the start of this
     /// call on, [`add`](Self::add) stops each new job.
     pub(super) fn close(&self, how: Stop) {
-        self.lock().closed.get_or_insert(how);
+        {
+            let mut state = self.lock();
+            state.closed = state.closed.max(Some(how));
+        }
         for job in self.all() {
             job.stop(how);
         }

@@ -41,6 +41,9 @@ struct State {
     /// The step that runs now, or, after the end of the whole job, the last step that ran.
     step: Step,
     stop: Option<Stop>,
+    /// Whether the job is left for a later start. `None` until the thread that drives the job has decided
+    /// this: from then on the job cannot be stopped in another way.
+    parked: Option<bool>,
     prediction: Option<Prediction>,
     end: Option<Arc<JobEnd>>,
     /// True if another job, a backup or a verification of the node ran at some time while this job did.
@@ -56,21 +59,28 @@ struct Step {
 }
 
 impl Step {
-    /// Returns whether another step follows if nothing stops the job: this step has succeeded or commits,
-    /// and is not the last one.
-    fn leads_to_next(&self) -> bool {
-        let state = self.handle.status().state;
-        self.number < self.of && matches!(state, JobState::Committing | JobState::Succeeded)
+    /// Stops this step. Returns true if the job ends without the output of its last step: this step stops or
+    /// was cancelled, now or earlier, or another step would follow.
+    fn stop(&self) -> bool {
+        if self.handle.cancel() {
+            return true;
+        }
+        match self.handle.status().state {
+            JobState::Stopping | JobState::Cancelled => true,
+            JobState::Committing | JobState::Succeeded => self.number < self.of,
+            JobState::Waiting | JobState::Running | JobState::Failed => false,
+        }
     }
 }
 
-/// The reason why a job is stopped before its end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// The reason why a job is stopped before its end. If there are several reasons, the greatest one counts: a
+/// shutdown does not park a job that a client has cancelled, and a client can cancel a job that is being parked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stop {
-    /// The job is cancelled: by a client, or by a shutdown of the node. It cannot be started again.
-    Cancel,
     /// The node stops. The job stays unfinished, and the next node over the database may start it again.
     Park,
+    /// The job is cancelled: by a client, or by a shutdown of the node. It cannot be started again.
+    Cancel,
 }
 
 impl RunningJob {
@@ -103,6 +113,7 @@ impl RunningJob {
                 state: Mutex::new(State {
                     step,
                     stop: None,
+                    parked: None,
                     prediction: None,
                     end: None,
                     had_company: false,
@@ -255,9 +266,10 @@ impl RunningJob {
         self.lock().end.clone()
     }
 
-    /// Requests the cancellation of the job. Returns false if that is too late: the job has ended, or commits
-    /// its output and so will succeed. A chain has no output before its last step, so it is not too late
-    /// while an earlier step commits, nor between two steps.
+    /// Requests the cancellation of the job, also if it is being parked. Returns true if the job stops, also
+    /// after an earlier request. Returns false if that is too late: the job has ended, its end is being recorded,
+    /// or it commits its output and so will succeed. A chain has no output before its last step, so it is not
+    /// too late while an earlier step commits, nor between two steps.
     pub fn cancel(&self) -> bool {
         self.stop(Stop::Cancel)
     }
@@ -265,14 +277,28 @@ impl RunningJob {
     pub(super) fn stop(&self, how: Stop) -> bool {
         let step = {
             let mut state = self.lock();
-            if state.end.is_some() {
+            if state.parked.is_some() {
                 return false;
             }
-            // The first reason stays: a shutdown does not park a job that a client has cancelled.
-            state.stop.get_or_insert(how);
+            state.stop = state.stop.max(Some(how));
             state.step.clone()
         };
-        step.handle.cancel() || step.leads_to_next()
+        step.stop()
+    }
+
+    /// Decides whether the job, which runs no more, is left for a later start, and returns the decision: the
+    /// result of `parks`, which gets the reason why the job was to stop. From then on requests to stop the job
+    /// are refused, so no request is accepted that the record of the job does not show.
+    pub(super) fn settle(&self, parks: impl FnOnce(Option<Stop>) -> bool) -> bool {
+        let mut state = self.lock();
+        let parked = parks(state.stop);
+        state.parked = Some(parked);
+        parked
+    }
+
+    /// Returns whether the job is left for a later start, and this is recorded or about to be.
+    pub(super) fn is_parked(&self) -> bool {
+        self.lock().parked == Some(true)
     }
 
     /// Returns the reason why the job is to stop before its end; `None` if it is not to stop.

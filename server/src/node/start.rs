@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ebb_jobs::advice::FreeCores;
 use ebb_jobs::history::{JobRecord, OwnSnapshot, RecordState, Submission};
-use ebb_jobs::launch::{OpenJob, check_files, output_is_there};
+use ebb_jobs::launch::{OpenJob, check_files, found_output};
 use ebb_jobs::request::{JobRequest, OutputPlace};
 use ebb_jobs::restart::{Fate, fate, unsettled_writer};
 use ebb_jobs::{Failure, JobError, Work};
@@ -142,8 +142,8 @@ pub(super) fn restart(node: &Node, id: &str) -> Result<Restart<RunningJob>, JobE
     }
     let (record, claim) = node.claim(id)?;
     let history = node.recorded()?;
-    let there = |request: &JobRequest| output_is_there(request, record.written_us, &node.site);
-    let request = match fate(&record, there)? {
+    let found = |request: &JobRequest| found_output(&record, request, &node.site);
+    let request = match fate(&record, found)? {
         Fate::Start(request) => request,
         Fate::Succeeded => {
             let report = json!({"outcome": {"kind": "succeeded"}});

@@ -1,12 +1,13 @@
 use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::sync::{Arc, mpsc};
+use std::thread;
 use std::time::{Duration, UNIX_EPOCH};
 
 use ebb_colocate::LoadSample;
 use ebb_jobs::history::{
-    BackupRequest, JobRecord, MaintenanceOptions, RecordState, STARTS_MAX, SYSTEM_KEYSPACE,
-    now_unix_ms,
+    BackupRequest, JobRecord, MaintenanceOptions, OutputMark, RecordState, STARTS_MAX,
+    SYSTEM_KEYSPACE, now_unix_ms,
 };
 use ebb_jobs::launch::OpenJob;
 use ebb_jobs::pi::Variant;
@@ -14,7 +15,7 @@ use ebb_jobs::request::{
     ApplicationRequest, GrepRequest, InputRequest, JobRequest, OutputPlace, PiRequest, TableInput,
     TextInput, WordcountRequest,
 };
-use ebb_jobs::{Chain, Failure, Work, disk_reserve_bytes};
+use ebb_jobs::{Chain, Failure, FilesTarget, Work, disk_reserve_bytes};
 use ebb_scheduler::runtime::{
     Emit, JobReport, Outcome, SpillSpace, SubmitError, TaskError, VecOutput,
 };
@@ -450,6 +451,62 @@ fn a_cancel_between_two_jobs_of_a_chain_is_in_time() {
     assert_eq!(node.job(job.id()).unwrap().state, RecordState::Cancelled);
 }
 
+/// Regression: a stopping node accepted the cancellation of a job that it was parking, and parked the job all the
+/// same, so the job started again on the next node.
+#[test]
+fn a_job_that_is_cancelled_while_it_is_being_parked_does_not_start_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = with_words(dir.path());
+    let (reached, is_between) = mpsc::channel();
+    let (resume, resumed) = mpsc::channel();
+    let job = start_two_jobs(&node, move || {
+        reached.send(()).unwrap();
+        resumed.recv().unwrap();
+    });
+    is_between.recv().unwrap();
+    let accepted = thread::scope(|scope| {
+        scope.spawn(|| node.shutdown(Stop::Park));
+        until("the shutdown to stop the job", || {
+            job.stopped() == Some(Stop::Park)
+        });
+        let accepted = node.cancel(job.id());
+        resume.send(()).unwrap();
+        accepted
+    });
+    assert!(accepted.unwrap());
+    let end = job.wait();
+    assert_eq!(end.report.outcome, Outcome::Cancelled);
+    assert!(!end.parked);
+    assert_eq!(snapshots(&node), 0);
+    let id = job.id().to_string();
+    drop((job, node));
+    let node = open(dir.path());
+    assert_eq!(node.job(&id).unwrap().state, RecordState::Cancelled);
+    assert_eq!(node.unfinished().unwrap(), []);
+}
+
+#[test]
+fn the_cancellation_of_a_job_that_is_parked_already_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = with_words(dir.path());
+    let refused = |job: &RunningJob, reason: &str| {
+        assert!(!job.cancel());
+        let refused = node.cancel(job.id()).unwrap_err().to_string();
+        assert!(refused.contains(reason), "{refused}");
+    };
+    let job = node.submit(endless(table("app.pi"))).unwrap();
+    // The decision that the thread of the job makes before it records that the job is parked.
+    assert!(job.settle(|_| true));
+    refused(&job, "is parked for a later start");
+    assert_eq!(job.stopped(), None);
+    job.handle().cancel();
+    job.wait();
+    let job = node.submit(endless(table("app.pi"))).unwrap();
+    node.shutdown(Stop::Park);
+    refused(&job, "is unfinished and does not run");
+    assert_eq!(node.job(job.id()).unwrap().state, RecordState::Started);
+}
+
 /// Regression: a chain failed for good if the runtime accepted no more jobs when its second job was to
 /// begin. The reasons are a shutdown, as here, and hanging tasks.
 #[test]
@@ -697,6 +754,61 @@ fn rows_of_one_job_are_not_taken_for_those_of_another_that_was_killed_before_it_
     };
     assert_eq!(job.wait().report.outcome, Outcome::Succeeded);
     assert_eq!(node.job(id).unwrap().starts, 2);
+}
+
+/// Regression: a restart took whatever had the name of the output for the output of the interrupted job, and
+/// recorded that the job had succeeded.
+#[test]
+fn an_interrupted_job_has_succeeded_only_if_the_file_or_folder_in_its_place_is_its_own() {
+    for is_folder in [false, true] {
+        let dir = tempfile::tempdir().unwrap();
+        let node = with_words(&dir.path().join("data"));
+        let history = History::open(node.db().unwrap()).unwrap();
+        let [own, other] = ["own", "other"].map(|name| dir.path().join(name));
+        let (place, target) = if is_folder {
+            (
+                OutputPlace::Folder(own.clone()),
+                FilesTarget::Folder(own.clone()),
+            )
+        } else {
+            (
+                OutputPlace::File(own.clone()),
+                FilesTarget::File(own.clone()),
+            )
+        };
+        let request = wordcount(place);
+        let run = || {
+            let job = node.submit(request.clone()).unwrap();
+            assert_eq!(job.wait().report.outcome, Outcome::Succeeded);
+        };
+        // The output of another job, with the same rows.
+        run();
+        std::fs::rename(&own, &other).unwrap();
+        run();
+        let written = target.written().unwrap().expect("the job has written it");
+        // The state that a process leaves if it is killed before it records the end of the job.
+        let interrupted = || {
+            let record = history.begin(&request, Vec::new(), None).unwrap();
+            let mark = Some(OutputMark::File(written));
+            history.begin_commit(&record, mark).unwrap();
+            record.id
+        };
+        let id = interrupted();
+        let restarted = node.restart(&id).unwrap();
+        assert!(matches!(restarted, Restart::HadSucceeded(_)));
+        assert_eq!(node.job(&id).unwrap().state, RecordState::Succeeded);
+
+        let id = interrupted();
+        std::fs::rename(&own, dir.path().join("away")).unwrap();
+        std::fs::rename(&other, &own).unwrap();
+        let Restart::GivenUp(cause) = node.restart(&id).unwrap() else {
+            panic!("the output is that of another job");
+        };
+        let expected = format!("{} is not known to be that output", request.output.to);
+        assert!(cause.contains(&expected), "{cause}");
+        assert_eq!(node.job(&id).unwrap().state, RecordState::Failed);
+        assert!(own.exists(), "it is kept");
+    }
 }
 
 #[test]

@@ -22,7 +22,8 @@ pub(super) struct Progress {
     /// The position up to which every record given to the log is in the files, or was refused.
     pub(super) written: Place,
     pub(super) durable: Place,
-    /// Refused records whose waiting threads have not all got the error yet, ascending.
+    /// The refusals whose error not all waiting threads have got yet, ascending by position. Each has at least one
+    /// record that a thread waits for, so there are no more of them than such records.
     pub(super) refused: Vec<Refused>,
     /// Whether the last write of a group of records failed because the disk was full.
     pub(super) is_out_of_space: bool,
@@ -48,8 +49,8 @@ pub(super) struct Progress {
     pub(super) next_segment: FileNumber,
 }
 
-/// Neighbouring refused records: those that end behind the position `from`, up to `to`. All their
-/// threads get `error`, that of the first refusal.
+/// Records that were refused together: those that end behind the position `from`, up to `to`. All their
+/// threads get `error`. A later refusal may have another cause, so it is not joined with this one.
 #[derive(Debug)]
 pub(super) struct Refused {
     from: u64,
@@ -93,18 +94,12 @@ impl Progress {
     /// last of them, and becomes the end of the written part.
     pub(super) fn refuse(&mut self, to: u64, records: u64, error: Error) {
         let from = std::mem::replace(&mut self.written.pushed, to);
-        match self.refused.last_mut().filter(|last| last.to == from) {
-            Some(last) => {
-                last.to = to;
-                last.waiting += records;
-            }
-            None => self.refused.push(Refused {
-                from,
-                to,
-                waiting: records,
-                error,
-            }),
-        }
+        self.refused.push(Refused {
+            from,
+            to,
+            waiting: records,
+            error,
+        });
     }
 
     /// Returns the error for which the log refused the record that ends at `position`; `None` if it
@@ -118,5 +113,36 @@ impl Progress {
             0 => self.refused.remove(at).error,
             _ => refused.error.clone(),
         })
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::io;
+    use std::path::Path;
+
+    use super::*;
+
+    /// Regression: records that were refused right behind refused ones, whose threads had not got their error
+    /// yet, got the error of those. A lack of file descriptors was reported as a full disk.
+    #[test]
+    fn each_refused_record_gets_the_error_of_its_own_refusal() {
+        let mut progress = Progress::new(Place::default(), Vec::new(), FileNumber(1));
+        let path = Path::new("/db/wal").to_path_buf();
+        progress.refuse(20, 2, Error::DiskFull { path: path.clone() });
+        let source = Arc::new(io::Error::other("too many open files"));
+        progress.refuse(30, 1, Error::NoDescriptor { path, source });
+        assert_eq!(progress.written.pushed, 30);
+        assert!(matches!(
+            progress.take_refusal(30),
+            Some(Error::NoDescriptor { .. })
+        ));
+        for position in [10, 20] {
+            assert!(matches!(
+                progress.take_refusal(position),
+                Some(Error::DiskFull { .. })
+            ));
+        }
+        assert!(progress.refused.is_empty());
     }
 }

@@ -268,6 +268,7 @@ mod tests {
             parks: 0,
             commits: false,
             written_us: None,
+            written_file: None,
             ended_unix_ms: Some(1_795_293_013_595),
             report: Some(report),
             attempts_dropped: 1234,

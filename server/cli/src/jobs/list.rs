@@ -219,6 +219,7 @@ mod tests {
             parks: 0,
             commits: true,
             written_us: None,
+            written_file: None,
             ended_unix_ms: Some(1_795_293_112_345),
             report: Some(json!({"counters": {"output_records": 1_234_567}})),
             attempts_dropped: 0,

@@ -2,7 +2,7 @@
 
 use ebb_cql::client::Client;
 use ebb_cql::protocol::Response;
-use ebb_jobs::history::History;
+use ebb_jobs::history::{History, OutputMark};
 use ebb_jobs::request::OutputPlace;
 use ebb_model::row::RowRef;
 use ebb_storage::Db;
@@ -278,7 +278,8 @@ fn a_job_that_was_killed_when_its_rows_were_in_a_cql_table_has_succeeded() {
             let mut request = done.request().unwrap();
             request.output.to = OutputPlace::Table(format!("shop.{output}").parse().unwrap());
             let record = history.begin(&request, Vec::new(), None).unwrap();
-            history.begin_commit(&record, Some(written_us)).unwrap();
+            let mark = OutputMark::Timestamp(written_us);
+            history.begin_commit(&record, Some(mark)).unwrap();
             ids.push(record.id);
         }
     }

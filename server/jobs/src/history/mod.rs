@@ -39,7 +39,7 @@ pub use self::backup::{BackupReport, BackupRequest};
 pub use self::maintenance::{BACKUP, MaintenanceOptions, VERIFY};
 use self::profiles::ProfileTable;
 pub use self::profiles::{KnownProfile, ProfileRecord};
-pub use self::record::{JobRecord, OwnSnapshot, RecordState, Submission};
+pub use self::record::{JobRecord, OutputMark, OwnSnapshot, RecordState, Submission, WrittenFile};
 pub use self::recorded_output::{CommitRecord, RecordedOutput};
 pub use self::recorder::{Recorded, Recorder};
 pub use self::retention::{KEY_LIFETIME, KEYS_MAX};
@@ -200,6 +200,7 @@ impl History {
             starts: job.starts.saturating_add(1),
             commits: false,
             written_us: None,
+            written_file: None,
             attempts_dropped: 0,
             ..job.clone()
         };
@@ -224,15 +225,22 @@ impl History {
         })
     }
 
-    /// Records that a job is about to put its output in place and, if the output is a CQL table, the timestamp of the
-    /// rows (`written_us`). Syncs the record to the disk, because the output may be there before any later record.
+    /// Records that a job is about to put its output in place, with the mark of that output; `None` for a plain
+    /// table, whose rows have no mark, and for the terminal. Syncs the record to the disk, because the output may be
+    /// there before any later record.
     ///
     /// # Errors
     /// When the store fails.
-    pub fn begin_commit(&self, job: &JobRecord, written_us: Option<i64>) -> Result<()> {
+    pub fn begin_commit(&self, job: &JobRecord, mark: Option<OutputMark>) -> Result<()> {
+        let (written_us, written_file) = match mark {
+            None => (None, None),
+            Some(OutputMark::Timestamp(written_us)) => (Some(written_us), None),
+            Some(OutputMark::File(written_file)) => (None, Some(written_file)),
+        };
         self.put(&JobRecord {
             commits: true,
             written_us,
+            written_file,
             ..job.clone()
         })?;
         Ok(self.attempts.db.sync()?)

@@ -1,5 +1,8 @@
 //! A job in the history.
 
+use std::fs::Metadata;
+use std::os::unix::fs::MetadataExt;
+
 use ebb_scheduler::runtime::Outcome;
 use ebb_tables::lookup::{LookupError, Unknown};
 use serde::{Deserialize, Serialize};
@@ -49,6 +52,43 @@ pub struct OwnSnapshot {
     /// number. `None` if an earlier build wrote the record.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seq: Option<u64>,
+}
+
+/// The identity of a file that a job has written and is about to rename to its output. The rename does not change
+/// the identity. A file that is written later has another identity: even if it gets the number of a file that was
+/// deleted, it was modified later. A file system that does not keep the numbers of files over a mount changes the
+/// identity; a restart then fails the job and keeps the file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct WrittenFile {
+    /// The number of the file in its file system.
+    pub inode: u64,
+    /// The length of the file in bytes.
+    pub bytes: u64,
+    /// The time of the last modification, in nanoseconds since 1970.
+    pub modified_ns: i64,
+}
+
+impl WrittenFile {
+    /// Returns the identity of the file with this metadata.
+    pub fn of(metadata: &Metadata) -> Self {
+        let seconds_ns = metadata.mtime().saturating_mul(1_000_000_000);
+        Self {
+            inode: metadata.ino(),
+            bytes: metadata.len(),
+            modified_ns: seconds_ns.saturating_add(metadata.mtime_nsec()),
+        }
+    }
+}
+
+/// The mark by which a restart of a job recognizes the output of the last start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OutputMark {
+    /// The timestamp of the rows in a table of CQL, in microseconds since 1970.
+    Timestamp(i64),
+    /// The identity of the file or, if the output is a folder, of the file in it that marks it as complete.
+    File(WrittenFile),
 }
 
 /// The identity of the request that submitted a job: two SHA-256 hashes in hexadecimal digits. A retry
@@ -110,13 +150,18 @@ pub struct JobRecord {
     #[serde(default, skip_serializing_if = "is_zero")]
     pub parks: u32,
     /// True if the job, since its latest start, has recorded that it is about to put its output in
-    /// place. If the record then has no end but the output exists, the job wrote that output and has
-    /// succeeded.
+    /// place. If the record then has no end but the output exists and agrees with `written_us` or
+    /// `written_file` (a plain table has neither), the job wrote that output and has succeeded.
     pub commits: bool,
     /// The timestamp of the rows that the latest start was about to put into a CQL table, in microseconds
     /// since 1970; `None` before that, and for any other output.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub written_us: Option<i64>,
+    /// The identity of the file that the latest start was about to put in place, or of the file that marks
+    /// the folder as complete. `None` before that, for any other output, and if an earlier build wrote the
+    /// record.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub written_file: Option<WrittenFile>,
     /// The time of the end, in milliseconds since 1970; `None` before the end.
     pub ended_unix_ms: Option<u64>,
     /// The report of the job's end, as JSON; `None` if there is none.
@@ -163,6 +208,7 @@ impl JobRecord {
             parks: 0,
             commits: false,
             written_us: None,
+            written_file: None,
             ended_unix_ms: None,
             report: None,
             attempts_dropped: 0,

@@ -6,10 +6,11 @@
 //! ```text
 //!   recorded   the output is there    it was put there by
 //!   started    yes                    another program: the job had not come to it
-//!   commits    yes                    the job
+//!   commits    yes                    the job, or by its mark another program or job
 //!   either     no                     no one: the job starts again
 //! ```
 //!
+//! A file, a folder and the rows of a CQL table have a mark ([`OutputMark`]), which these outputs record themselves.
 //! Rows of a plain table do not show who has written them. So while a job that `commits` is unfinished, no other
 //! job writes to its table ([`unsettled_writer`](crate::restart::unsettled_writer)). Other programs may, and if
 //! the table was empty before, their rows would be taken for those of the job.
@@ -18,7 +19,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use ebb_scheduler::runtime::{Output, OutputWriter, TaskError};
 
-use super::{History, JobRecord};
+use super::{History, JobRecord, OutputMark};
 
 /// The handle with which outputs update the record of their job in the history. If the job has no record
 /// there, only the notes for its report are kept. All clones update the same record.
@@ -45,24 +46,23 @@ impl CommitRecord {
         notes.clone()
     }
 
-    /// Records that the output is about to be put in place. `written_us` is the timestamp of the rows, in
-    /// microseconds since 1970, if the output is a table of CQL.
+    /// Records that the output is about to be put in place, with its mark: see [`History::begin_commit`].
     ///
     /// # Errors
     /// When the commit cannot be recorded. Then the caller must not commit either: the job
     /// fails, and if that cannot be recorded, the job starts again.
-    pub fn begin(&self, written_us: Option<i64>) -> Result<(), TaskError> {
+    pub fn begin(&self, mark: Option<OutputMark>) -> Result<(), TaskError> {
         let Some((history, job)) = self.record.get() else {
             return Ok(());
         };
-        let begun = history.begin_commit(job, written_us);
+        let begun = history.begin_commit(job, mark);
         begun.map_err(|error| {
             TaskError::failed(format!("recording it in the history of jobs: {error}"))
         })
     }
 }
 
-/// An output that updates the job's record before each commit.
+/// An output without a mark, such as a plain table, that updates the job's record before each commit.
 pub struct RecordedOutput {
     output: Arc<dyn Output>,
     commits: CommitRecord,

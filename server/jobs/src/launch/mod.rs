@@ -29,7 +29,7 @@ use ebb_storage::PinnedTable;
 pub use self::description::{InputDescription, JobDescription};
 pub use self::input::OpenInput;
 use self::output::OpenOutput;
-pub use self::output::output_is_there;
+pub use self::output::found_output;
 pub use self::serve::serve_tasks_if_worker;
 pub use self::site::Site;
 use self::snapshot::JobSnapshot;

@@ -1,5 +1,6 @@
 //! The output of a request, opened.
 
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -12,10 +13,11 @@ use ebb_tables::{Catalog, CatalogError, is_cql_keyspace, is_cql_table};
 use super::site::Site;
 use crate::application::Destination;
 use crate::error::{JobError, of_table};
-use crate::history::{CommitRecord, RecordedOutput, SYSTEM_KEYSPACE};
+use crate::history::{CommitRecord, JobRecord, RecordedOutput, SYSTEM_KEYSPACE};
 use crate::outside::{check_among_spills, check_outside};
 use crate::records::RecordFormat;
 use crate::request::{JobRequest, OutputPlace, Paths};
+use crate::restart::FoundOutput;
 use crate::{
     CqlOutput, FilesOutput, FilesTarget, LimitedOutput, RowWriter, TableOutput, has_rows_written_at,
 };
@@ -44,22 +46,15 @@ impl Destination for OpenOutput<'_> {
         else {
             return Ok(Arc::new(VecOutput::new()));
         };
-        let limited = |output: Arc<dyn Output>| -> Arc<dyn Output> {
-            match request.output.limit {
-                None => output,
-                Some(rows) => Arc::new(LimitedOutput::new(output, rows, site.spills.clone())),
-            }
-        };
+        let commits = commits.clone();
+        // Each of these outputs records its own commits.
         let output: Arc<dyn Output> = match files_target(request, paths) {
             None => match Place::of(request, site)? {
-                Place::Plain(table) => Arc::new(table),
+                Place::Plain(table) => Arc::new(RecordedOutput::new(Arc::new(table), commits)),
                 Place::Cql(catalog, TableName { keyspace, table }) => {
-                    let (name, rows) = ((&keyspace[..], &table[..]), Arc::clone(&rows));
-                    let commits = commits.clone();
-                    let spills = site.spills.clone();
-                    let output = CqlOutput::new(catalog, name, rows, spills, commits)?;
-                    // This output records its commits itself, with their timestamps.
-                    return Ok(limited(Arc::new(output)));
+                    let name = (&keyspace[..], &table[..]);
+                    let output = CqlOutput::new(catalog, name, rows, site.spills.clone(), commits)?;
+                    Arc::new(output)
                 }
             },
             Some(files) => {
@@ -69,11 +64,15 @@ impl Destination for OpenOutput<'_> {
                     Some(folder) => site.place_in(folder),
                     None => site.spills.clone(),
                 };
-                Arc::new(FilesOutput::new(files, writer, place))
+                let output = FilesOutput::new(files, writer, place);
+                Arc::new(output.recorded_by(commits))
             }
         };
-        let output = limited(output);
-        Ok(Arc::new(RecordedOutput::new(output, commits.clone())))
+        let limited: Arc<dyn Output> = match request.output.limit {
+            None => output,
+            Some(rows) => Arc::new(LimitedOutput::new(output, rows, site.spills.clone())),
+        };
+        Ok(limited)
     }
 
     fn output_of_any_keys(&self, rows: Arc<RecordFormat>) -> Result<Arc<dyn Output>, JobError> {
@@ -116,39 +115,56 @@ pub(super) fn check(
     }
 }
 
-/// Returns whether the output of `request` exists: a file or folder of its name, or rows in its
-/// table. In a CQL table only rows written at the timestamp `written_us` count. For Iceberg tables
-/// the answer is always false: a publication that starts again skips the tables that it finds
-/// published.
+/// Returns what exists in the place of the output of `request`, the request of the job `record`. A file or
+/// folder is the job's own if it has the identity that the job recorded. In a CQL table only rows written at
+/// the recorded timestamp count. The result for Iceberg tables is always [`FoundOutput::Nothing`]: a publication
+/// that starts again skips the tables that it finds published.
 ///
 /// # Errors
 /// When the file system or the store fails.
-pub fn output_is_there(
+pub fn found_output(
+    record: &JobRecord,
     request: &JobRequest,
-    written_us: Option<i64>,
     site: &Site,
-) -> Result<bool, JobError> {
+) -> Result<FoundOutput, JobError> {
     if let Some(files) = files_target(request, &request.paths()) {
-        let exists = files.exists();
-        return exists.map_err(JobError::system("look for the output"));
+        let found = found_files(&files, record);
+        return found.map_err(JobError::system("look for the output"));
     }
     if let OutputPlace::Iceberg(_) = &request.output.to {
-        return Ok(false);
+        return Ok(FoundOutput::Nothing);
     }
-    match (Place::of(request, site)?, written_us) {
-        (Place::Plain(table), _) => Ok(table.has_rows()?),
-        (Place::Cql(..), None) => Ok(false),
+    let has_rows = match (Place::of(request, site)?, record.written_us) {
+        (Place::Plain(table), _) => table.has_rows()?,
+        (Place::Cql(..), None) => false,
         (Place::Cql(catalog, name), Some(written_us)) => {
             let state = catalog.state();
             match state.table(&name.keyspace, &name.table) {
                 Some(table) => {
                     let is_there = has_rows_written_at(catalog.db(), table, written_us);
-                    Ok(is_there.map_err(of_table)?)
+                    is_there.map_err(of_table)?
                 }
-                None => Ok(false),
+                None => false,
             }
         }
+    };
+    Ok(if has_rows {
+        FoundOutput::Own
+    } else {
+        FoundOutput::Nothing
+    })
+}
+
+fn found_files(files: &FilesTarget, record: &JobRecord) -> io::Result<FoundOutput> {
+    if !files.exists()? {
+        return Ok(FoundOutput::Nothing);
     }
+    let is_own = record.written_file.is_some() && files.written()? == record.written_file;
+    Ok(if is_own {
+        FoundOutput::Own
+    } else {
+        FoundOutput::Unknown
+    })
 }
 
 /// The table that an output is written to. Plain tables and tables of CQL are written in different

@@ -38,7 +38,7 @@ use super::partitions::Partitions;
 use super::spill_place::SpillPlace;
 use super::staging::StagingWriter;
 use crate::error::{JobError, of_table};
-use crate::history::CommitRecord;
+use crate::history::{CommitRecord, OutputMark};
 use crate::records::{Fields, InvalidInput, RecordFormat, RowDecoder};
 
 /// The size in bytes of the rows that are held in memory at once, to be sorted before they are written to a
@@ -282,7 +282,8 @@ impl Output for CqlOutput {
         let written_us = written_us.map_err(TaskError::failed)?;
         // A commit that cannot be recorded must not happen: if the process dies before the end of the job,
         // a restart looks for rows of this timestamp.
-        self.commits.begin(Some(written_us))?;
+        self.commits
+            .begin(Some(OutputMark::Timestamp(written_us)))?;
         let files = self.partitions.temporary_directory()?;
         let mut writer = stage::sorted_writer(self.catalog.db(), &table, files.path())?;
         let mut with_entries = match table.schema().indexes() {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
-use std::fs::{self, File, Permissions};
+use std::fs::{self, File, Metadata, Permissions};
 use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -10,11 +10,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use ebb_scheduler::runtime::{Output, OutputWriter, SpillGrant, SpillSpace, TaskError};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
-use tempfile::NamedTempFile;
+use tempfile::{NamedTempFile, TempPath};
 
 use super::rows::RowWriter;
 use super::scratch::ScratchDir;
 use super::spill_place::SpillPlace;
+use crate::history::{CommitRecord, OutputMark, WrittenFile};
 
 /// The empty file that marks a folder of parts as complete, as in Hadoop.
 const SUCCESS: &str = "_SUCCESS";
@@ -42,13 +43,7 @@ impl FilesTarget {
     pub fn exists(&self) -> io::Result<bool> {
         match self {
             Self::Terminal => Ok(false),
-            Self::File(path) | Self::Folder(path) => match fs::symlink_metadata(path) {
-                Ok(_) => Ok(true),
-                Err(error) => match error.kind() {
-                    io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Ok(false),
-                    _ => Err(error),
-                },
-            },
+            Self::File(path) | Self::Folder(path) => Ok(found(path)?.is_some()),
         }
     }
 
@@ -58,6 +53,21 @@ impl FilesTarget {
             Self::Terminal => None,
             Self::File(path) | Self::Folder(path) => Some(parent_of(path)),
         }
+    }
+
+    /// Returns the identity of the file, or of the file that marks the folder as complete: the one
+    /// that a job recorded before it gave this file or folder its name. `None` if there is no such
+    /// file, and for the terminal.
+    ///
+    /// # Errors
+    /// When the file system fails.
+    pub fn written(&self) -> io::Result<Option<WrittenFile>> {
+        let found = match self {
+            Self::Terminal => None,
+            Self::File(path) => found(path)?,
+            Self::Folder(path) => found(&path.join(SUCCESS))?,
+        };
+        Ok(found.as_ref().map(WrittenFile::of))
     }
 
     /// Checks that the file or folder can be made: nothing has its name, and its parent folder
@@ -98,6 +108,17 @@ impl FilesTarget {
     }
 }
 
+/// Returns the metadata of the file, the folder or the link of this name; `None` if there is none.
+fn found(path: &Path) -> io::Result<Option<Metadata>> {
+    match fs::symlink_metadata(path) {
+        Ok(found) => Ok(Some(found)),
+        Err(error) => match error.kind() {
+            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Ok(None),
+            _ => Err(error),
+        },
+    }
+}
+
 /// Returns true for a device, a pipe or a socket, and for a link to one.
 fn is_special(target: &Path) -> bool {
     fs::metadata(target).is_ok_and(|found| !found.is_file() && !found.is_dir())
@@ -115,8 +136,10 @@ fn parent_of(target: &Path) -> &Path {
 /// exists is an error, at submission and in the commit.
 ///
 /// Until the commit, the parts are in a scratch folder beside the target. The commit syncs them and
-/// gives the file or folder its name in one step. A process that is killed leaves a hidden folder
-/// `.ebb-job-*`, which the next job that writes there removes.
+/// gives the file or folder its name in one step. Right before that step, the commit records the
+/// identity of the file, or of `_SUCCESS` in the folder. A restart of the job recognizes the output
+/// by that identity. A process that is killed leaves a hidden folder `.ebb-job-*`, which the next job
+/// that writes there removes.
 #[derive(Debug)]
 pub struct FilesOutput {
     target: FilesTarget,
@@ -125,6 +148,7 @@ pub struct FilesOutput {
     /// The disk space that the parts, and then the file, may take.
     space: SpillSpace,
     rows: RowWriter,
+    commits: CommitRecord,
     shared: Arc<Mutex<Shared>>,
 }
 
@@ -159,8 +183,15 @@ impl FilesOutput {
             parent,
             space: place.space().clone(),
             rows,
+            commits: CommitRecord::default(),
             shared: Arc::default(),
         }
+    }
+
+    /// Sets the record of the job, which each commit updates before it puts the output in place.
+    #[must_use]
+    pub fn recorded_by(self, commits: CommitRecord) -> Self {
+        Self { commits, ..self }
     }
 
     fn scratch(&self) -> Result<Arc<ScratchDir>, TaskError> {
@@ -220,10 +251,21 @@ impl FilesOutput {
         Ok(part)
     }
 
-    /// Appends the rows of the other partitions to the file of the first one, and gives this file the
-    /// name `target`.
     fn commit_file(&self, target: &Path, parts: BTreeMap<u32, Part>) -> Result<(), TaskError> {
-        let failed = |error| TaskError::io(format!("writing {}", target.display()))(error);
+        let (whole, written) = self.joined(target, parts)?;
+        self.commits.begin(Some(OutputMark::File(written)))?;
+        self.place_file(target, whole)
+            .map_err(|error| writing(target, error))
+    }
+
+    /// Appends the rows of the other partitions to the file of the first one, syncs this file and
+    /// closes it. Returns its path and its identity.
+    fn joined(
+        &self,
+        target: &Path,
+        parts: BTreeMap<u32, Part>,
+    ) -> Result<(TempPath, WrittenFile), TaskError> {
+        let failed = |error| writing(target, error);
         let mut parts = parts.into_values();
         let Some(mut whole) = parts.next() else {
             return Err(failed(io::Error::other("no partition was written")));
@@ -241,22 +283,34 @@ impl FilesOutput {
                 left_bytes -= bytes;
             }
         }
-        self.name_file(target, whole).map_err(failed)
+        whole.file.as_file().sync_all().map_err(failed)?;
+        // Closed before its identity is read: a network file system may set the time of the last
+        // modification again when the file is closed.
+        let path = whole.file.into_temp_path();
+        let metadata = fs::metadata(&path).map_err(failed)?;
+        Ok((path, WrittenFile::of(&metadata)))
     }
 
-    fn name_file(&self, target: &Path, whole: Part) -> io::Result<()> {
-        whole.file.as_file().sync_all()?;
+    fn place_file(&self, target: &Path, whole: TempPath) -> io::Result<()> {
         // Opened first, so that only the sync can fail once the result has its name.
         let parent = File::open(&self.parent)?;
-        let named = whole.file.persist_noclobber(target);
-        named.map_err(|e| e.error)?;
+        whole.persist_noclobber(target).map_err(|e| e.error)?;
         parent.sync_all().inspect_err(|_| {
             // A commit that fails must leave nothing.
             let _ = fs::remove_file(target);
         })
     }
 
-    fn commit_folder(&self, target: &Path, parts: BTreeMap<u32, Part>) -> io::Result<()> {
+    fn commit_folder(&self, target: &Path, parts: BTreeMap<u32, Part>) -> Result<(), TaskError> {
+        let failed = |error| writing(target, error);
+        let (folder, written) = self.gathered(parts).map_err(failed)?;
+        self.commits.begin(Some(OutputMark::File(written)))?;
+        self.place_folder(target, &folder).map_err(failed)
+    }
+
+    /// Moves the parts into a new folder in the scratch folder, and syncs it. Returns the folder and the
+    /// identity of the file that marks it as complete.
+    fn gathered(&self, parts: BTreeMap<u32, Part>) -> io::Result<(PathBuf, WrittenFile)> {
         let scratch = with(&self.shared, |shared| shared.scratch.clone());
         let scratch = scratch.ok_or_else(|| io::Error::other("no partition was written"))?;
         let folder = scratch.path().join("result");
@@ -266,14 +320,25 @@ impl FilesOutput {
             let name = format!("part-{partition:05}.{}", self.rows.format().extension());
             part.file.persist(folder.join(name)).map_err(|e| e.error)?;
         }
-        File::create_new(folder.join(SUCCESS))?.sync_all()?;
+        let success = folder.join(SUCCESS);
+        File::create_new(&success)?.sync_all()?;
         File::open(&folder)?.sync_all()?;
+        let written = WrittenFile::of(&fs::metadata(success)?);
+        Ok((folder, written))
+    }
+
+    fn place_folder(&self, target: &Path, folder: &Path) -> io::Result<()> {
         let parent = File::open(&self.parent)?;
-        rename_new(&folder, target)?;
+        rename_new(folder, target)?;
         parent.sync_all().inspect_err(|_| {
             let _ = fs::remove_dir_all(target);
         })
     }
+}
+
+/// Returns the error that the output could not be written to `target`.
+fn writing(target: &Path, error: io::Error) -> TaskError {
+    TaskError::io(format!("writing {}", target.display()))(error)
 }
 
 /// Renames `from` to `to`; an error if `to` exists.
@@ -335,10 +400,9 @@ impl Output for FilesOutput {
         }
         let committed = match &self.target {
             FilesTarget::File(path) => self.commit_file(path, parts),
-            FilesTarget::Folder(path) => self
-                .commit_folder(path, parts)
-                .map_err(TaskError::io(format!("writing {}", path.display()))),
-            FilesTarget::Terminal => print(parts).map_err(TaskError::io("writing to stdout")),
+            FilesTarget::Folder(path) => self.commit_folder(path, parts),
+            FilesTarget::Terminal => (self.commits.begin(None))
+                .and_then(|()| print(parts).map_err(TaskError::io("writing to stdout"))),
         };
         with(&self.shared, |shared| shared.scratch = None);
         committed
@@ -399,13 +463,16 @@ impl OutputWriter for PartWriter {
 
 #[cfg(test)]
 mod tests {
+    use ebb_scheduler::runtime::{Emit, JobSpec, Outcome, Runtime};
+    use ebb_storage::simulation::MemDisk;
+    use ebb_storage::{Db, Maintenance, Options};
     use std::sync::atomic::{AtomicU64, Ordering};
 
-    use ebb_scheduler::runtime::{Emit, JobSpec, Outcome, Runtime};
-
     use super::*;
+    use crate::history::History;
     use crate::outputs::RowFormat;
     use crate::records::{Column, RecordFormat};
+    use crate::request::{ApplicationRequest, JobRequest, OutputPlace, WordcountRequest};
     use crate::testing::{input, options};
 
     struct Place {
@@ -532,6 +599,45 @@ mod tests {
         fs::create_dir(place.dir.path().join("out")).unwrap();
         assert!(output.commit().is_err());
         assert!(place.files().is_empty());
+    }
+
+    /// Regression: a job that was interrupted after this record took whatever had the name of its output for that
+    /// output, also the file of another job.
+    #[test]
+    fn a_commit_records_which_file_it_puts_in_place_before_it_does() {
+        let db = Db::open("/db", in_memory()).unwrap();
+        let history = History::open(&db).unwrap();
+        for target in [FilesTarget::File, FilesTarget::Folder] {
+            for is_taken in [false, true] {
+                let place = Place::new();
+                let application = ApplicationRequest::Wordcount(WordcountRequest { reduces: 1 });
+                let to = OutputPlace::File("out".into());
+                let request = JobRequest::new(application, Vec::new(), to.into(), "/d");
+                let job = history.begin(&request, Vec::new(), None).unwrap();
+                let commits = CommitRecord::default();
+                commits.set(&history, &job);
+                let output = place.output(target, RowFormat::Text).recorded_by(commits);
+                write(&output, 0, 1, &[("a", "1")]);
+                if is_taken {
+                    let other = place.output(target, RowFormat::Text);
+                    write(&other, 0, 1, &[("a", "1")]);
+                    other.commit().unwrap();
+                }
+                assert_eq!(output.commit().is_err(), is_taken);
+                let record = history.job(&job.id).unwrap().unwrap();
+                assert!(record.commits && record.written_file.is_some());
+                let is_own = output.target.written().unwrap() == record.written_file;
+                assert_ne!(is_own, is_taken, "{record:?}");
+            }
+        }
+    }
+
+    fn in_memory() -> Options {
+        Options {
+            disk: Arc::new(MemDisk::new()),
+            maintenance: Maintenance::Manual,
+            ..Options::default()
+        }
     }
 
     #[test]

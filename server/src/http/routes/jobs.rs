@@ -430,7 +430,7 @@ async fn view_of(served: &Served, id: String, look: Look) -> Result<JobView, Pro
     post, path = "/v1/jobs/{id}/cancel", operation_id = "cancel_job", tag = "jobs",
     params(("id" = String, Path, description = "The id of the job")),
     responses((status = 200, description = "Whether the job will stop", body = Cancelled),
-        (status = 409, description = "The job has ended", body = Problem,
+        (status = 409, description = "The job has ended, or is unfinished and does not run", body = Problem,
             content_type = "application/problem+json")),
 )]
 async fn cancel(
