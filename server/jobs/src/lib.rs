@@ -84,11 +84,12 @@ pub use inputs::{
     SnapshotInput, Union,
 };
 pub use outputs::{
-    CqlLoad, CqlOutput, FilesOutput, FilesTarget, LimitedOutput, LoadedRows, Relay, RowFormat,
-    RowWriter, ScratchDir, SpillPlace, TableOutput, disk_reserve_bytes, has_rows_written_at,
+    CqlLoad, CqlOutput, FilesOutput, FilesTarget, LimitedOutput, LoadedRows, Relay, RowWriter,
+    ScratchDir, SpillPlace, TableOutput, disk_reserve_bytes, has_rows_written_at,
 };
 pub use outside::{SPILLS, check_outside};
 pub use publish::pins;
+pub use records::RowFormat;
 
 /// Returns the names of the applications, ascending.
 pub fn names() -> impl Iterator<Item = &'static str> {

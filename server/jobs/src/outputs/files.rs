@@ -470,8 +470,7 @@ mod tests {
 
     use super::*;
     use crate::history::History;
-    use crate::outputs::RowFormat;
-    use crate::records::{Column, RecordFormat};
+    use crate::records::{Column, RecordFormat, RowFormat};
     use crate::request::{ApplicationRequest, JobRequest, OutputPlace, WordcountRequest};
     use crate::testing::{input, options};
 

@@ -39,7 +39,7 @@ pub use cql::{CqlLoad, CqlOutput, LoadedRows, has_rows_written_at};
 pub use files::{FilesOutput, FilesTarget};
 pub use limit::LimitedOutput;
 pub use relay::Relay;
-pub use rows::{RowFormat, RowWriter};
+pub use rows::RowWriter;
 pub use scratch::ScratchDir;
 pub use spill_place::{SpillPlace, disk_reserve_bytes};
 pub use table::TableOutput;

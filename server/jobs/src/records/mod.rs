@@ -16,6 +16,7 @@
 //! | `columns` | the columns that an application uses |
 //! | `fields` | the fields of a row, in one buffer |
 //! | `column` | the name of a column, and the kind of its fields |
+//! | `row_format` | the formats of output files: text, CSV and JSON |
 //! | `problem` | problems of rows, and of their declared formats |
 //! | `csv` | fields of a CSV record, and back: from `ebb_text` |
 //! | `json` | some members of a JSON object |
@@ -28,6 +29,7 @@ mod format;
 mod json;
 pub mod number;
 mod problem;
+mod row_format;
 
 pub use column::{Column, ColumnKind, double_name, set_apart};
 pub use columns::{Columns, check, number as number_of, shown};
@@ -38,3 +40,4 @@ pub(crate) use format::RowDecoder;
 pub use format::{KEY, RecordFormat, VALUE, ValueFormat};
 pub use number::Number;
 pub use problem::{InvalidInput, InvalidRow, UnknownColumn};
+pub use row_format::RowFormat;

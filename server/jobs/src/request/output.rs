@@ -7,7 +7,7 @@ use ebb_tables::names::TableName;
 use serde::{Deserialize, Serialize};
 
 use super::{PublishTarget, RequestError};
-use crate::RowFormat;
+use crate::records::RowFormat;
 
 /// The extensions of compressed files and of file formats that jobs do not write, in lower case.
 pub const FOREIGN_EXTENSIONS: [&str; 11] = [
