@@ -272,7 +272,8 @@ impl Executor {
                 // Held until the snapshot is noted, so that concurrent statements cannot exceed the
                 // quota. With IF NOT EXISTS there may be nothing to note.
                 let room = access::room_for_snapshot(&context)?;
-                let done = snapshots::execute(&context.schema, tree, out)?;
+                let check_drop = |on| self.check_drop_of_snapshot(call.user, on);
+                let done = snapshots::execute(&context.schema, tree, check_drop, out)?;
                 if let Some(room) = room.filter(|_| done.created_snapshot) {
                     // If this fails, the snapshot stays and does not count for the quota.
                     access::note_snapshot(&context, room, create)?;
@@ -280,7 +281,9 @@ impl Executor {
                 Ok(done)
             }
             Statement::DropSnapshot(_) | Statement::ListSnapshots(_) => {
-                snapshots::execute(&self.schema_context(keyspace, call.changes), tree, out)
+                let check_drop = |on| self.check_drop_of_snapshot(call.user, on);
+                let context = self.schema_context(keyspace, call.changes);
+                snapshots::execute(&context, tree, check_drop, out)
             }
             Statement::KillQuery(id) => {
                 self.kill_query(*id, call.user)?;

@@ -22,10 +22,11 @@ use ebb_cql::syntax::ast::{
     CreateSnapshot, DropSnapshot, ListSnapshots, Property, PropertyValue, SnapshotScope as Scope,
     Statement,
 };
+use ebb_model::access::Resource;
 use ebb_model::schema::{KeyspaceSchema, TableSchema};
 use ebb_storage::{Db, ErrorKind, SnapshotOptions, SnapshotScope, SnapshotTable};
 use ebb_tables::lifetime::{LIFETIME_MAX, LIFETIME_YEARS_MAX};
-use ebb_tables::{CatalogState, SNAPSHOT_SIGN, schema_at};
+use ebb_tables::{CatalogState, SNAPSHOT_SIGN, covered_resource, schema_at};
 
 use super::context::{SchemaContext, in_keyspace};
 use super::error::{of_catalog, of_schema, of_store};
@@ -178,13 +179,16 @@ pub(super) fn keyspace_at(
     ebb_tables::keyspace_at(db, now, &name.snapshot).map_err(of_catalog)
 }
 
-/// Executes a statement about snapshots, and appends the body of the RESULT.
+/// Executes a statement about snapshots, and appends the body of the RESULT. Before a snapshot is dropped, calls
+/// `check_drop` with the resource on which the user must have the permission SNAPSHOT. The caller has checked
+/// the permissions that other statements require.
 ///
 /// # Panics
 /// If the statement is of another kind.
 pub fn execute(
     context: &SchemaContext<'_>,
     statement: &Statement,
+    check_drop: impl FnOnce(Resource) -> Result<(), ErrorResponse>,
     out: &mut BytesMut,
 ) -> Result<Outcome, ErrorResponse> {
     let mut created_snapshot = false;
@@ -194,7 +198,7 @@ pub fn execute(
             created_snapshot = changes.is_some();
             changes.unwrap_or_default()
         }
-        Statement::DropSnapshot(statement) => drop(context, statement)?,
+        Statement::DropSnapshot(statement) => drop(context, statement, check_drop)?,
         Statement::ListSnapshots(statement) => {
             list(context, statement)?.write(out);
             return Ok(Outcome::default());
@@ -370,18 +374,20 @@ fn expiry(properties: &[Property]) -> Result<Option<Duration>, ErrorResponse> {
     Ok(ttl)
 }
 
-/// Drops a snapshot, and returns its events. There are no events if clients did not see the
-/// snapshot as a keyspace, or if there is no such snapshot and the statement has IF EXISTS. Also
+/// Drops a snapshot, and returns its events. First calls `check` with the resource that the snapshot covers, or
+/// with the one that the statement names if there is no such snapshot. There are no events if clients did not
+/// see the snapshot as a keyspace, or if there is no such snapshot and the statement has IF EXISTS. Also
 /// adds the events to the changes of the call, so that clients get them even if the snapshot is
 /// gone and a later step fails.
 fn drop(
     context: &SchemaContext<'_>,
     drop: &DropSnapshot,
+    check: impl FnOnce(Resource) -> Result<(), ErrorResponse>,
 ) -> Result<Vec<SchemaChange>, ErrorResponse> {
     let db = context.catalog.db();
     let name = drop.name.as_str();
-    // No other statement and no request over HTTP creates or deletes a snapshot meanwhile, so the scope,
-    // the events and the number below are those of the snapshot that is deleted. Only jobs take no lock
+    // No other statement and no request over HTTP creates or deletes a snapshot meanwhile, so the permission,
+    // the scope, the events and the number below are those of the snapshot that is deleted. Only jobs take no lock
     // for the snapshots that they create and delete for themselves, named run-1, run-2 and so on.
     context.catalog.exclusively(|state| {
         // The table need not exist: a snapshot of a table that was dropped since can be dropped, too.
@@ -397,6 +403,7 @@ fn drop(
                 (in_use, None)
             }
         };
+        check(dropped_resource(db, (keyspace, table), name)?)?;
         let missing = || {
             if drop.if_exists {
                 Ok(Vec::new())
@@ -450,6 +457,24 @@ fn drop(
         db.sync().map_err(of_store)?;
         Ok(changes)
     })
+}
+
+/// Returns the resource that a snapshot covers or, if there is no such snapshot, the resource of the keyspace
+/// and table in `named`.
+fn dropped_resource(
+    db: &Db,
+    named: (&str, Option<&str>),
+    snapshot: &str,
+) -> Result<Resource, ErrorResponse> {
+    let of = db.existing_keyspace(named.0);
+    match of.and_then(|of| covered_resource(&of, snapshot)) {
+        Ok(covered) => Ok(covered),
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(of_store(error)),
+        Err(_) => Ok(match named {
+            (keyspace, Some(table)) => Resource::table(keyspace, table),
+            (keyspace, None) => Resource::keyspace(keyspace),
+        }),
+    }
 }
 
 /// The table whose rows LIST SNAPSHOTS returns.

@@ -127,7 +127,9 @@ impl Session {
         let outcome = match statement {
             Statement::CreateSnapshot(_)
             | Statement::DropSnapshot(_)
-            | Statement::ListSnapshots(_) => snapshots::execute(&context, statement, &mut out),
+            | Statement::ListSnapshots(_) => {
+                snapshots::execute(&context, statement, |_| Ok(()), &mut out)
+            }
             _ => schema_statements::execute(&context, statement, &mut out),
         }?;
         assert!(!out.is_empty(), "every answer has a body");

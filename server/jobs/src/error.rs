@@ -59,6 +59,9 @@ pub enum JobError {
     /// work such as "a backup".
     #[error("this node has no database, which {0} needs")]
     NoDatabase(String),
+    /// The client may not read a table that its job reads. The text names the missing permission.
+    #[error("{0}")]
+    Forbidden(String),
     #[error("the backup was cancelled, and everything that it had made is removed")]
     BackupCancelled,
     #[error("the verification was cancelled")]

@@ -66,11 +66,11 @@ impl Failure {
         if is_row || cause.is::<Damage>() || cause.is::<DamagedRow>() {
             return Some(Self::Corrupt);
         }
-        let of_state = matches!(
+        let is_refused = matches!(
             cause.downcast_ref(),
-            Some(JobError::Ended { .. } | JobError::State(_))
+            Some(JobError::Ended { .. } | JobError::State(_) | JobError::Forbidden(_))
         );
-        let is_request = of_state || cause.is::<RequestError>();
+        let is_request = is_refused || cause.is::<RequestError>();
         if is_request || cause.is::<InvalidInput>() || cause.is::<ScenarioError>() {
             return Some(Self::Invalid);
         }

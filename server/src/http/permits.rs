@@ -10,19 +10,25 @@
 //! | list roles that are not granted to it | DESCRIBE on all roles |
 //! | create, renew or delete a snapshot | SNAPSHOT on its keyspace, or its table |
 //! | rows of a table, as the store has them | SELECT on the table, and scope `jobs` |
+//! | read a dropped table at a snapshot, by a request for rows or by a job: start, estimate, restart, retry it | SELECT on all tables of its keyspace |
+//! | renew or delete a snapshot of a dropped table alone | SNAPSHOT on all tables of its keyspace |
 //! | a request that needs scope `admin` | a superuser role: see [`Access`](super::access::Access) |
 //!
 //! Scope `read` alone is enough for names, sizes and metrics, as every role may `DESCRIBE`.
 
+use ebb_jobs::JobError;
 use ebb_jobs::request::{JobRequest, OutputPlace};
 use ebb_model::access::{Need, Permission, Resource};
+use ebb_storage::{Keyspace, SnapshotTable};
+use ebb_tables::covered_resource;
 use ebb_tables::names::{SYSTEM_KEYSPACE, TableName};
 
 use super::problem::Problem;
 use crate::tokens::{Principal, Scope};
 
 /// Checks that the principal may read the inputs and write the output of a job. If these are files of the
-/// server's machine, the principal needs scope `admin`.
+/// server's machine, the principal needs scope `admin`. [`check_input_at`] checks the tables again once they
+/// are open.
 ///
 /// # Errors
 /// 403; the text names the scope or the permission that is missing.
@@ -57,6 +63,21 @@ pub(super) fn check_input(principal: &Principal, table: &TableName) -> Result<()
     check(principal, Permission::Select, on)
 }
 
+/// Checks that the principal's role, if it has one, may read the table `rows` at the snapshot at which it was
+/// opened. The scope is checked elsewhere, by the name of the table.
+///
+/// # Errors
+/// [`JobError::Forbidden`]; the text names the permission that is missing.
+pub(super) fn check_input_at(
+    principal: &Principal,
+    table: &TableName,
+    rows: &SnapshotTable,
+) -> Result<(), JobError> {
+    let on = Resource::table_at_snapshot(&table.keyspace, &table.table, !rows.is_dropped());
+    let checked = check(principal, Permission::Select, on);
+    checked.map_err(|refused| JobError::Forbidden(refused.detail))
+}
+
 /// Checks that the principal's role, if it has one, may create the table that a job writes. Nothing is
 /// required if that table exists: `is_there` returns whether it does.
 ///
@@ -84,12 +105,12 @@ pub(super) fn lists_all_roles(principal: &Principal) -> bool {
     check(principal, Permission::Describe, Resource::AllRoles).is_ok()
 }
 
-/// Checks that the principal's role, if it has one, may create, renew or delete a snapshot of a table, or of
-/// the whole keyspace for `None`.
+/// Checks that the principal's role, if it has one, may create a snapshot of a table, or of the whole keyspace
+/// for `None`.
 ///
 /// # Errors
 /// 403; the text names the permission that is missing.
-pub(super) fn check_snapshot(
+pub(super) fn check_new_snapshot(
     principal: &Principal,
     keyspace: &str,
     table: Option<&str>,
@@ -99,6 +120,20 @@ pub(super) fn check_snapshot(
         None => Resource::keyspace(keyspace),
     };
     check(principal, Permission::Snapshot, on)
+}
+
+/// Checks that the principal's role, if it has one, may renew or delete a snapshot. The inner result is the
+/// decision, with the response (403) for a client that may not.
+///
+/// # Errors
+/// When the snapshot cannot be looked up.
+pub(super) fn check_snapshot(
+    principal: &Principal,
+    keyspace: &Keyspace,
+    name: &str,
+) -> Result<Result<(), Problem>, JobError> {
+    let on = covered_resource(keyspace, name)?;
+    Ok(check(principal, Permission::Snapshot, on))
 }
 
 /// Checks that the principal may read the rows of a table. A token without a role needs scope

@@ -87,6 +87,7 @@ impl From<JobError> for Problem {
             Failure::Invalid if matches!(error, JobError::Ended { .. } | JobError::State(_)) => {
                 StatusCode::CONFLICT
             }
+            Failure::Invalid if matches!(error, JobError::Forbidden(_)) => StatusCode::FORBIDDEN,
             Failure::Invalid => StatusCode::UNPROCESSABLE_ENTITY,
             Failure::NotFound => StatusCode::NOT_FOUND,
             Failure::Closed => StatusCode::SERVICE_UNAVAILABLE,

@@ -39,7 +39,9 @@ use std::fmt;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use ebb_jobs::JobError;
 use ebb_jobs::history::now_unix_ms;
+use ebb_jobs::launch::InputCheck;
 use ebb_scheduler::runtime::Finish;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -137,13 +139,14 @@ impl Live {
         })
     }
 
-    /// Predicts the end of a hypothetical job, and the goals that other jobs would miss because of it.
+    /// Predicts the end of a hypothetical job, and the goals that other jobs would miss because of it. `check` is
+    /// called for each table that the job would read.
     ///
     /// # Errors
     /// When the job makes no sense, the job that it is to be like does not exist, no profile of such jobs is
-    /// known, the server has not measured its load yet, or the history cannot be read.
-    pub fn what_if(&self, job: &WhatIf) -> Result<WhatIfAnswer, ebb_jobs::JobError> {
-        what_if::answer(&self.shared, job)
+    /// known, the server has not measured its load yet, or the history cannot be read; the error of `check`.
+    pub fn what_if(&self, job: &WhatIf, check: &InputCheck<'_>) -> Result<WhatIfAnswer, JobError> {
+        what_if::answer(&self.shared, job, check)
     }
 
     /// Opens a stream of new events. With `after`, the id of the last event that the client has, the stream

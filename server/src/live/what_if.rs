@@ -10,6 +10,7 @@
 use std::time::Instant;
 
 use ebb_jobs::JobError;
+use ebb_jobs::launch::InputCheck;
 use ebb_jobs::request::JobRequest;
 use ebb_scheduler::model::TaskKind;
 use ebb_scheduler::runtime::{AttemptOutcome, HypotheticalJob};
@@ -118,13 +119,17 @@ pub struct Victim {
 
 /// Predicts when a hypothetical job would end, and which goals other jobs would miss because of it: see
 /// [`Live::what_if`](super::Live::what_if).
-pub(super) fn answer(shared: &Shared, what_if: &WhatIf) -> Result<WhatIfAnswer, JobError> {
+pub(super) fn answer(
+    shared: &Shared,
+    what_if: &WhatIf,
+    check: &InputCheck<'_>,
+) -> Result<WhatIfAnswer, JobError> {
     let began = Instant::now();
     let node = &shared.node;
     let unknown =
         || JobError::senseless("the server has not measured its load yet: retry in a few seconds");
     let mut ahead = Ahead::of(node).ok_or_else(unknown)?;
-    let job = hypothetical(node, &ahead, what_if)?;
+    let job = hypothetical(node, &ahead, what_if, check)?;
     let without = ahead.situation.finishes(&ahead.expected);
     let id = ahead.situation.add(&job);
     let with = ahead.situation.finishes(&ahead.expected);
@@ -167,7 +172,12 @@ fn loses_its_goal(goal_s: f64, without_s: f64, with_s: Option<f64>) -> bool {
 }
 
 /// Resolves a hypothetical job to the number and length of its tasks.
-fn hypothetical(node: &Node, ahead: &Ahead, what_if: &WhatIf) -> Result<HypotheticalJob, JobError> {
+fn hypothetical(
+    node: &Node,
+    ahead: &Ahead,
+    what_if: &WhatIf,
+    check: &InputCheck<'_>,
+) -> Result<HypotheticalJob, JobError> {
     match what_if {
         WhatIf::Tasks(tasks) => of_tasks(tasks),
         WhatIf::Like(like) => {
@@ -179,7 +189,7 @@ fn hypothetical(node: &Node, ahead: &Ahead, what_if: &WhatIf) -> Result<Hypothet
             })
         }
         WhatIf::Job(request) => {
-            let sized = node.sized(request)?;
+            let sized = node.sized(request, check)?;
             Ok(HypotheticalJob {
                 maps: sized.maps,
                 map_cpu_s: sized.map_task_cpu_s,

@@ -2,7 +2,7 @@
 
 use ebb_jobs::advice::{Expected, FreeCores, PUBLICATION, SizedJob};
 use ebb_jobs::history::{KnownProfile, ProfileRecord};
-use ebb_jobs::launch::OpenJob;
+use ebb_jobs::launch::{InputCheck, OpenJob};
 use ebb_jobs::request::JobRequest;
 use ebb_jobs::{JobError, Work};
 
@@ -25,9 +25,13 @@ pub(super) struct Prospect {
 ///
 /// # Errors
 /// When the request makes no sense, an input or the output cannot be opened, no profile of such jobs is
-/// known, or the history cannot be read.
-pub(super) fn sized(node: &Node, request: &JobRequest) -> Result<SizedJob, JobError> {
-    let open_job = OpenJob::open(request, &[], &node.site)?;
+/// known, or the history cannot be read; the error of `check`.
+pub(super) fn sized(
+    node: &Node,
+    request: &JobRequest,
+    check: &InputCheck<'_>,
+) -> Result<SizedJob, JobError> {
+    let open_job = OpenJob::open(request, &[], &node.site, check)?;
     let known = known(node, request, &open_job)?;
     let sized = expected(node, request, &open_job, known.as_ref(), &[]).sized()?;
     sized.map_err(JobError::senseless)

@@ -6,7 +6,7 @@ use ebb_jobs::JobError;
 use ebb_jobs::history::{
     History, JobAttempt, JobRecord, JobRow, ProfileRecord, RecordState, now_unix_ms,
 };
-use ebb_jobs::launch::delete_own_snapshots;
+use ebb_jobs::launch::{delete_own_snapshots, permit_all};
 use ebb_jobs::request::JobRequest;
 use ebb_jobs::restart::{ended, request_to_retry};
 use serde_json::json;
@@ -15,7 +15,6 @@ use super::Node;
 use super::registry::{EndedJob, JobClaim};
 use super::running::RunningJob;
 use super::running_maintenance::RunningMaintenance;
-use super::start;
 use crate::jobs::{Estimate, JobView, Jobs, ReadJobs, RestartView};
 
 impl ReadJobs for Node {
@@ -57,11 +56,11 @@ impl ReadJobs for Node {
 
 impl Jobs for Node {
     fn submit(&self, request: &JobRequest) -> Result<JobView, JobError> {
-        Ok(start::submit(self, request.clone(), None, |spec| spec)?.view())
+        Ok(self.submit(request.clone())?.view())
     }
 
     fn estimate(&self, request: &JobRequest) -> Result<Estimate, JobError> {
-        start::estimate(self, request)
+        self.estimate_as(request, &permit_all)
     }
 
     fn cancel(&self, id: &str) -> Result<bool, JobError> {
@@ -85,12 +84,11 @@ impl Jobs for Node {
     }
 
     fn restart(&self, id: &str) -> Result<RestartView, JobError> {
-        Ok(start::restart(self, id)?.map(|job| job.view()))
+        Ok(self.restart(id)?.map(|job| job.view()))
     }
 
     fn retry(&self, id: &str) -> Result<JobView, JobError> {
-        let request = self.request_to_retry(id)?;
-        Ok(start::submit(self, request, None, |spec| spec)?.view())
+        Ok(self.retry(id)?.view())
     }
 
     fn discard(&self, id: &str) -> Result<JobView, JobError> {

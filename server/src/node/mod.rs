@@ -79,7 +79,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use ebb_colocate::{Colocated, Governor, GuardWatch, Latencies, LatencySource};
 use ebb_jobs::advice::SizedJob;
 use ebb_jobs::history::{History, Submission};
-use ebb_jobs::launch::{Site, delete_left_snapshots};
+use ebb_jobs::launch::{InputCheck, Site, delete_left_snapshots, permit_all};
 use ebb_jobs::request::JobRequest;
 use ebb_jobs::{JobError, SPILLS, SpillPlace};
 use ebb_scheduler::runtime::{JobSpec, Runtime};
@@ -96,7 +96,7 @@ use self::registry::Registry;
 pub use self::running::{RunningJob, Stop};
 use self::spills::Spills;
 pub use self::store::{StoreRequests, StoreWindows};
-use crate::jobs::Restart;
+use crate::jobs::{Estimate, Restart};
 
 /// A node: a runtime for jobs, and a database if it has one. Dropping it parks the running jobs:
 /// they stay unfinished, and the next node over the same database can start them again (without a
@@ -187,20 +187,34 @@ impl Node {
     /// When the request makes no sense, an input does not exist, or the output cannot be opened. A
     /// refused job leaves nothing behind.
     pub fn submit(&self, request: JobRequest) -> Result<RunningJob, JobError> {
-        start::submit(self, request, None, |spec| spec)
+        start::submit(self, request, None, &permit_all, |spec| spec)
     }
 
-    /// Starts a job for a request that a client may retry. The submission is recorded with the job,
-    /// and [`submitted`](Self::submitted) finds it.
+    /// Starts a job for the request of a client, which may retry the request. The submission is recorded with the
+    /// job, and [`submitted`](Self::submitted) finds it. `check` is called for each table that the job reads.
     ///
     /// # Errors
-    /// See [`submit`](Self::submit).
+    /// See [`submit`](Self::submit); the error of `check`.
     pub fn submit_as(
         &self,
         request: JobRequest,
         submission: Option<Submission>,
+        check: &InputCheck<'_>,
     ) -> Result<RunningJob, JobError> {
-        start::submit(self, request, submission, |spec| spec)
+        start::submit(self, request, submission, check, |spec| spec)
+    }
+
+    /// Estimates for a client how long a job would take: see [`Jobs::estimate`](crate::jobs::Jobs::estimate).
+    /// `check` is called for each table that the job would read.
+    ///
+    /// # Errors
+    /// See [`submit`](Self::submit); the error of `check`.
+    pub fn estimate_as(
+        &self,
+        request: &JobRequest,
+        check: &InputCheck<'_>,
+    ) -> Result<Estimate, JobError> {
+        start::estimate(self, request, check)
     }
 
     /// Starts a job after applying `change` to its specification. An experiment can make a job
@@ -214,16 +228,21 @@ impl Node {
         request: JobRequest,
         change: impl FnOnce(JobSpec) -> JobSpec,
     ) -> Result<RunningJob, JobError> {
-        start::submit(self, request, None, change)
+        start::submit(self, request, None, &permit_all, change)
     }
 
     /// Returns the number of tasks that the job of `request` would have, and the CPU time of a task by the
-    /// profile of earlier jobs in the history. Starts no job and leaves nothing behind.
+    /// profile of earlier jobs in the history. Starts no job and leaves nothing behind. `check` is called for each
+    /// table that the job would read.
     ///
     /// # Errors
-    /// See [`Node::submit`]; also when no profile of such jobs is known.
-    pub fn sized(&self, request: &JobRequest) -> Result<SizedJob, JobError> {
-        expect::sized(self, request)
+    /// See [`Node::submit`]; also when no profile of such jobs is known; the error of `check`.
+    pub fn sized(
+        &self,
+        request: &JobRequest,
+        check: &InputCheck<'_>,
+    ) -> Result<SizedJob, JobError> {
+        expect::sized(self, request, check)
     }
 
     /// Starts an unfinished job again, and returns its handle. If the job had succeeded before, or must not
@@ -232,7 +251,20 @@ impl Node {
     /// # Errors
     /// See [`Jobs::restart`](crate::jobs::Jobs::restart).
     pub fn restart(&self, id: &str) -> Result<Restart<RunningJob>, JobError> {
-        start::restart(self, id)
+        start::restart(self, id, &permit_all)
+    }
+
+    /// Starts an unfinished job again for a client, as [`restart`](Self::restart). `check` is called for each table
+    /// that the job reads.
+    ///
+    /// # Errors
+    /// See [`restart`](Self::restart); the error of `check`, after which the job stays unfinished.
+    pub fn restart_as(
+        &self,
+        id: &str,
+        check: &InputCheck<'_>,
+    ) -> Result<Restart<RunningJob>, JobError> {
+        start::restart(self, id, check)
     }
 
     /// Returns the database, if the node has one.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ebb_jobs::advice::FreeCores;
 use ebb_jobs::history::{JobRecord, OwnSnapshot, RecordState, Submission};
-use ebb_jobs::launch::{OpenJob, check_files, found_output};
+use ebb_jobs::launch::{InputCheck, OpenJob, check_files, found_output};
 use ebb_jobs::request::{JobRequest, OutputPlace};
 use ebb_jobs::restart::{Fate, fate, unsettled_writer};
 use ebb_jobs::{Failure, JobError, Work};
@@ -28,10 +28,11 @@ pub(super) fn submit(
     node: &Node,
     request: JobRequest,
     submission: Option<Submission>,
+    check: &InputCheck<'_>,
     change: impl FnOnce(JobSpec) -> JobSpec,
 ) -> Result<RunningJob, JobError> {
     let free = request.goal_s.map(|_| free_cores(node));
-    let mut open_job = open(node, &request, &[])?;
+    let mut open_job = open(node, &request, &[], check)?;
     open_job.work = match open_job.work {
         Some(Work::Job(spec)) => Some(Work::Job(Box::new(change(*spec)))),
         other => other,
@@ -97,11 +98,16 @@ fn take_output(
 ///
 /// # Errors
 /// When the request makes no sense, an input does not exist, the output lies in the directory of the
-/// database, or it is clear already that the output cannot be created.
-fn open(node: &Node, request: &JobRequest, own: &[OwnSnapshot]) -> Result<OpenJob, JobError> {
+/// database, or it is clear already that the output cannot be created; the error of `check`.
+fn open(
+    node: &Node,
+    request: &JobRequest,
+    own: &[OwnSnapshot],
+    check: &InputCheck<'_>,
+) -> Result<OpenJob, JobError> {
     request.check()?;
     check_files(request, node.db().map(Db::dir))?;
-    OpenJob::open(request, own, &node.site)
+    OpenJob::open(request, own, &node.site, check)
 }
 
 /// Returns the cores that are free for jobs: those that other processes leave, but at least the floor, the
@@ -116,10 +122,14 @@ fn free_cores(node: &Node) -> FreeCores {
     free.with_floor(governor.map_or(0.0, |governor| governor.machine().floor_cores))
 }
 
-/// Estimates how long a job would take: see [`Jobs::estimate`](crate::jobs::Jobs::estimate).
-pub(super) fn estimate(node: &Node, request: &JobRequest) -> Result<Estimate, JobError> {
+/// Estimates how long a job would take: see [`Node::estimate_as`].
+pub(super) fn estimate(
+    node: &Node,
+    request: &JobRequest,
+    check: &InputCheck<'_>,
+) -> Result<Estimate, JobError> {
     let free = free_cores(node);
-    let open_job = open(node, request, &[])?;
+    let open_job = open(node, request, &[], check)?;
     if let Some(Work::Job(spec)) = &open_job.work {
         spec.output.check().map_err(SubmitError::Output)?;
     }
@@ -127,15 +137,21 @@ pub(super) fn estimate(node: &Node, request: &JobRequest) -> Result<Estimate, Jo
     Ok(prospect.estimate.expect("the free cores are given"))
 }
 
-/// Returns whether the error with which a job did not start shows a passing state of the node, and no fault
-/// of the job: the runtime accepts no jobs at present, or the disk is full.
-fn is_passing(error: &JobError) -> bool {
-    error.is_transient() || Failure::of(error) == Failure::DiskFull
+/// Returns whether the error with which a job did not start is no fault of the job, so that a later restart may
+/// succeed: the runtime accepts no jobs at present, the disk is full, or the client may not read the inputs.
+fn may_start_later(error: &JobError) -> bool {
+    error.is_transient()
+        || Failure::of(error) == Failure::DiskFull
+        || matches!(error, JobError::Forbidden(_))
 }
 
-/// Starts an unfinished job again: see [`Node::restart`]. If the runtime accepts no jobs, or the disk is full,
-/// the job stays unfinished, with its snapshots, for a later restart.
-pub(super) fn restart(node: &Node, id: &str) -> Result<Restart<RunningJob>, JobError> {
+/// Starts an unfinished job again: see [`Node::restart_as`]. If the runtime accepts no jobs, the disk is full, or
+/// `check` fails, the job stays unfinished, with its snapshots, for a later restart.
+pub(super) fn restart(
+    node: &Node,
+    id: &str,
+    check: &InputCheck<'_>,
+) -> Result<Restart<RunningJob>, JobError> {
     // The shutdown may also begin later, before the runtime has the job.
     if node.is_closed() {
         return Err(SubmitError::ShuttingDown.into());
@@ -161,7 +177,8 @@ pub(super) fn restart(node: &Node, id: &str) -> Result<Restart<RunningJob>, JobE
     let claim = Arc::new(claim);
     let free = request.goal_s.map(|_| free_cores(node));
     let mut has_begun = false;
-    let started = open(node, &request, &record.own_snapshots).and_then(|mut open_job| {
+    let opened = open(node, &request, &record.own_snapshots, check);
+    let started = opened.and_then(|mut open_job| {
         let again = history.begin_again(&record, open_job.own_snapshots())?;
         has_begun = true;
         // The record names all its snapshots: if the job does not start, they stay until the record has its end.
@@ -172,7 +189,7 @@ pub(super) fn restart(node: &Node, id: &str) -> Result<Restart<RunningJob>, JobE
     });
     if let Err(error) = &started {
         let again = history.job(&record.id)?.unwrap_or(record);
-        if !is_passing(error) {
+        if !may_start_later(error) {
             node.end_unstarted(&again, RecordState::Failed, failed(&error.to_string()))?;
         } else if has_begun && let Err(unparked) = history.park(&again) {
             let id = &again.id;

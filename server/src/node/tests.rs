@@ -79,7 +79,7 @@ fn snapshots(node: &Node) -> usize {
 /// Leaves an unfinished job with a snapshot of its own, as a killed process does. Returns its record.
 fn leave_unfinished(node: &Node, output: &str) -> JobRecord {
     let request = wordcount(table(output));
-    let mut launched = OpenJob::open(&request, &[], &node.site).unwrap();
+    let mut launched = OpenJob::open(&request, &[], &node.site, &permit_all).unwrap();
     let history = History::open(node.db().unwrap()).unwrap();
     let own = launched.own_snapshots();
     let record = history.begin(&request, own, None).unwrap();
@@ -229,7 +229,7 @@ fn a_what_if_does_not_look_at_the_output_which_a_submission_refuses() {
     let there = dir.path().join("out.tsv");
     std::fs::write(&there, "kept").unwrap();
     let request = wordcount(OutputPlace::File(there.clone()));
-    assert!(node.sized(&request).unwrap().maps > 0);
+    assert!(node.sized(&request, &permit_all).unwrap().maps > 0);
     for refused in [
         node.submit(request.clone()).err(),
         node.estimate(&request).err(),
@@ -415,7 +415,7 @@ impl Chain for TwoJobs {
 /// succeeded, before the second one is submitted.
 fn start_two_jobs(node: &Node, between: impl FnMut() + Send + 'static) -> RunningJob {
     let request = wordcount(table("app.counts"));
-    let mut open_job = OpenJob::open(&request, &[], &node.site).unwrap();
+    let mut open_job = OpenJob::open(&request, &[], &node.site, &permit_all).unwrap();
     let Some(Work::Job(mut spec)) = open_job.work.take() else {
         panic!("it is a single job");
     };
@@ -545,7 +545,8 @@ fn a_job_that_is_opened_again_and_does_not_start_keeps_its_snapshots() {
     let node = with_words(dir.path());
     let left = leave_unfinished(&node, "app.counts");
     let request = wordcount(table("app.counts"));
-    let open_again = || OpenJob::open(&request, &left.own_snapshots, &node.site).unwrap();
+    let open_again =
+        || OpenJob::open(&request, &left.own_snapshots, &node.site, &permit_all).unwrap();
     let opened = open_again();
     assert_eq!(opened.own_snapshots(), left.own_snapshots);
     drop(opened);
@@ -636,9 +637,9 @@ fn a_file_of_a_job_leaves_the_disk_space_that_the_node_reserves() {
     let out = dir.path().join("out.tsv");
     let output = OutputPlace::File(out.clone()).into();
     let job = node.submit(JobRequest::new(application, vec![input], output, "/"));
-    let report = job.unwrap().wait().report;
-    let Outcome::Failed { cause } = &report.outcome else {
-        panic!("{report:?}")
+    let end = job.unwrap().wait();
+    let Outcome::Failed { cause } = &end.report.outcome else {
+        panic!("{end:?}")
     };
     let expected = format!("the disk is full: 1 bytes are free at {}", out.display());
     assert!(cause.contains(&expected), "{cause}");
@@ -891,7 +892,7 @@ fn the_end_of_a_job_leaves_a_snapshot_that_has_the_name_of_its_own() {
     let dir = tempfile::tempdir().unwrap();
     let node = with_words(dir.path());
     let request = wordcount(table("app.counts"));
-    let launched = OpenJob::open(&request, &[], &node.site).unwrap();
+    let launched = OpenJob::open(&request, &[], &node.site, &permit_all).unwrap();
     let other = replace_snapshot(&node, "run-1");
     drop(launched);
     assert_eq!(app(&node).snapshot_seq("run-1").unwrap(), other);

@@ -72,7 +72,9 @@ pub use lazy::LazyCatalog;
 pub use operators::{CQL_ROW, CqlRow, database_options, merge_operators, with_cql_tables};
 pub use quota::{QuotaReached, SnapshotRoom};
 pub use roles::{RoleStore, RolesState};
-pub use snapshots::{SNAPSHOT_SIGN, SnapshotKeyspace, keyspace_at, keyspace_with_tables_at};
+pub use snapshots::{
+    SNAPSHOT_SIGN, SnapshotKeyspace, covered_resource, keyspace_at, keyspace_with_tables_at,
+};
 pub use store::forget_keyspace;
 pub use survey::{is_cql_keyspace, is_cql_table};
 pub use table::{CqlTable, detached_schema, schema_at};

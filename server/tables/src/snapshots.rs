@@ -11,8 +11,9 @@ use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use ebb_model::access::Resource;
 use ebb_model::schema::KeyspaceSchema;
-use ebb_storage::{Db, Keyspace, SeqNo};
+use ebb_storage::{Db, Keyspace, SeqNo, SnapshotScope};
 
 use super::catalog::CatalogState;
 use super::error::{CatalogError, Result};
@@ -57,6 +58,26 @@ pub fn keyspace_with_tables_at(
         };
     }
     Ok(then)
+}
+
+/// Returns the resource that a snapshot covers: a role that has SNAPSHOT on it may renew and delete the
+/// snapshot. For a snapshot of one table that was dropped since then, this is all tables of the keyspace: see
+/// [`Resource::table_at_snapshot`].
+///
+/// # Errors
+/// If there is no such snapshot.
+pub fn covered_resource(
+    keyspace: &Keyspace,
+    snapshot: &str,
+) -> Result<Resource, ebb_storage::Error> {
+    Ok(match keyspace.snapshot_scope(snapshot)? {
+        SnapshotScope::Keyspace => Resource::keyspace(keyspace.name()),
+        SnapshotScope::Table(table) => {
+            let covered = keyspace.snapshot(snapshot)?.table(&table);
+            let is_live = covered.is_ok_and(|covered| !covered.is_dropped());
+            Resource::table_at_snapshot(keyspace.name(), &table, is_live)
+        }
+    })
 }
 
 /// A keyspace as of a snapshot, which CQL statements read under the name `KEYSPACE@SNAPSHOT`.

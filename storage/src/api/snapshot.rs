@@ -243,6 +243,26 @@ impl SnapshotTable {
         self.core.id.0
     }
 
+    /// Returns whether the table was dropped after the snapshot was created. Another table may have its
+    /// name by now.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = ebb_storage::Db::open(dir.path(), Default::default())?;
+    /// # let app = db.keyspace("app")?;
+    /// app.table("users", Default::default())?;
+    /// app.create_snapshot("monday")?;
+    /// let users = app.snapshot("monday")?.table("users")?;
+    /// assert!(!users.is_dropped());
+    /// app.drop_table("users")?;
+    /// app.table("users", Default::default())?;
+    /// assert!(users.is_dropped());
+    /// # Ok::<(), ebb_storage::Error>(())
+    /// ```
+    pub fn is_dropped(&self) -> bool {
+        self.core.is_dropped()
+    }
+
     /// Returns the commit whose state the snapshot shows.
     pub fn seq(&self) -> SeqNo {
         self.view.seq()

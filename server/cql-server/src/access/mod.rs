@@ -28,7 +28,7 @@ mod user;
 
 pub use login::Login;
 pub(crate) use login::{AUTHENTICATOR, claimed_name};
-pub(crate) use needs::{NeedsContext, all_queries_need, needs, reads, trace_need};
+pub(crate) use needs::{NeedsContext, all_queries_need, needs, reads_at_snapshot, trace_need};
 pub(crate) use permissions::execute as execute_permission;
 pub(crate) use quota::{note_snapshot, room_for_snapshot};
 pub(crate) use roles::execute as execute_role;

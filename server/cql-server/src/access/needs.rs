@@ -1,23 +1,18 @@
 //! The permissions that a statement requires.
 
-use ebb_cql::syntax::ast::{
-    Condition, QualifiedName, Select, SnapshotScope as Scope, Statement, Write,
-};
+use ebb_cql::syntax::ast::{Condition, QualifiedName, SnapshotScope as Scope, Statement, Write};
 use ebb_model::access::{Need, Permission, Resource};
-use ebb_storage::{Db, SnapshotScope};
+use ebb_storage::SnapshotTable;
 use ebb_tables::CatalogState;
-use ebb_tables::names::is_reserved;
 
 use crate::context::in_keyspace;
 use crate::error::Result;
-use crate::snapshots;
 
 /// The context in which the names in a statement are resolved.
 #[derive(Debug, Clone, Copy)]
 pub struct NeedsContext<'a> {
     pub keyspace: Option<&'a str>,
     pub state: &'a CatalogState,
-    pub db: &'a Db,
 }
 
 /// Keyspaces that every logged-in user may read: drivers and cqlsh need them.
@@ -25,9 +20,9 @@ const READABLE: [&str; 3] = ["system", "system_schema", "system_virtual_schema"]
 /// A table that every logged-in user may read: users without SELECT on it see only their own rows.
 const QUERIES: (&str, &str) = ("system_views", "queries");
 
-/// Returns the permissions that a statement requires. A statement about roles, permissions or a query
-/// may require more, depending on the role, resource or query that it names: those permissions are
-/// checked when the statement is executed.
+/// Returns the permissions that a statement requires. A statement about roles, permissions, a query or a
+/// snapshot may require more, depending on the role, resource, query or snapshot that it names: those
+/// permissions are checked when the statement is executed.
 pub fn needs(context: &NeedsContext<'_>, statement: &Statement) -> Result<Vec<Need>> {
     let one = |permission, on| Ok(vec![Need { permission, on }]);
     let table = |permission, name| one(permission, context.table(name)?);
@@ -36,7 +31,11 @@ pub fn needs(context: &NeedsContext<'_>, statement: &Statement) -> Result<Vec<Ne
         one(permission, Resource::keyspace(keyspace))
     };
     match statement {
-        Statement::Select(select) => context.select(select),
+        // For a read at a snapshot: see `reads_at_snapshot`.
+        Statement::Select(select) => {
+            let keyspace = in_keyspace(&select.from, context.keyspace)?;
+            Ok(reads(keyspace, select.from.name.as_str()))
+        }
         Statement::Write(write) => context.write(write),
         Statement::Batch(batch) => {
             let each = batch.writes.iter().map(|write| context.write(write));
@@ -76,15 +75,9 @@ pub fn needs(context: &NeedsContext<'_>, statement: &Statement) -> Result<Vec<Ne
             }
         }
         Statement::CreateSnapshot(create) => one(Permission::Snapshot, context.scope(&create.on)?),
-        Statement::DropSnapshot(drop) => {
-            let on = context.snapshot(drop.name.as_str(), drop.on.as_ref())?;
-            let need = |on| Need {
-                permission: Permission::Snapshot,
-                on,
-            };
-            // Without a keyspace nothing is required: execution rejects the statement.
-            Ok(on.map(need).into_iter().collect())
-        }
+        // This permission depends on what the snapshot covers, which is known only under the lock under which
+        // the snapshot is dropped.
+        Statement::DropSnapshot(_) => Ok(Vec::new()),
         // These statements reveal no rows. USE and DESCRIBE show the schema, which all users may read in
         // `system_schema`. LIST SNAPSHOTS shows the names, tables, times and sizes of snapshots: users who may
         // read a table choose a snapshot of it there. Other columns of `system_views.snapshots` need SELECT.
@@ -101,13 +94,21 @@ pub fn needs(context: &NeedsContext<'_>, statement: &Statement) -> Result<Vec<Ne
 
 /// Returns the permissions that reading a table requires: none for the tables that every logged-in
 /// user may read.
-pub fn reads(keyspace: &str, table: &str) -> Vec<Need> {
+fn reads(keyspace: &str, table: &str) -> Vec<Need> {
     if READABLE.contains(&keyspace) || (keyspace, table) == QUERIES {
         return Vec::new();
     }
     vec![Need {
         permission: Permission::Select,
         on: Resource::table(keyspace, table),
+    }]
+}
+
+/// Returns the permissions that reading a table at a snapshot requires. `rows` is the table in the snapshot.
+pub fn reads_at_snapshot(keyspace: &str, table: &str, rows: &SnapshotTable) -> Vec<Need> {
+    vec![Need {
+        permission: Permission::Select,
+        on: Resource::table_at_snapshot(keyspace, table, !rows.is_dropped()),
     }]
 }
 
@@ -132,18 +133,6 @@ impl NeedsContext<'_> {
     fn table(&self, name: &QualifiedName) -> Result<Resource> {
         let keyspace = in_keyspace(name, self.keyspace)?;
         Ok(Resource::table(keyspace, name.name.as_str()))
-    }
-
-    /// Returns the permissions that a SELECT requires. A read at a snapshot requires the
-    /// permissions on the live table.
-    fn select(&self, select: &Select) -> Result<Vec<Need>> {
-        let name = in_keyspace(&select.from, self.keyspace)?;
-        let table = select.from.name.as_str();
-        if self.state.schema().has_keyspace(name) || is_reserved(name) {
-            return Ok(reads(name, table));
-        }
-        let found = snapshots::find(self.db, self.state, name)?;
-        Ok(reads(found.as_ref().map_or(name, |it| &it.keyspace), table))
     }
 
     /// Returns the permissions that a write requires: MODIFY, and also SELECT if the write is
@@ -174,27 +163,5 @@ impl NeedsContext<'_> {
             Scope::Keyspace(keyspace) => Ok(Resource::keyspace(keyspace.as_str())),
             Scope::Table(name) => self.table(name),
         }
-    }
-
-    /// Returns the resource on which DROP SNAPSHOT requires the permission SNAPSHOT: the resource
-    /// that the snapshot covers or, if there is no such snapshot, the one that the statement names
-    /// (without ON, the keyspace in use). Returns `None` if the statement names no keyspace and none
-    /// is in use.
-    fn snapshot(&self, name: &str, scope: Option<&Scope>) -> Result<Option<Resource>> {
-        let keyspace = match scope {
-            Some(Scope::Keyspace(keyspace)) => keyspace.as_str(),
-            Some(Scope::Table(table)) => in_keyspace(table, self.keyspace)?,
-            None => match self.keyspace {
-                Some(keyspace) => keyspace,
-                None => return Ok(None),
-            },
-        };
-        let found = self.db.existing_keyspace(keyspace).ok();
-        let found = found.and_then(|of| of.snapshot_scope(name).ok());
-        Ok(Some(match (found, scope) {
-            (Some(SnapshotScope::Table(table)), _) => Resource::table(keyspace, &table),
-            (Some(SnapshotScope::Keyspace), _) | (None, None) => Resource::keyspace(keyspace),
-            (None, Some(scope)) => self.scope(scope)?,
-        }))
     }
 }

@@ -115,6 +115,18 @@ impl User {
         })
     }
 
+    /// Checks that the user has all permissions that `needs` returns. `needs` is called after the permissions
+    /// of the user were read. So if `needs` finds that an object still exists, these permissions are not those
+    /// on a later object of the same name.
+    ///
+    /// # Errors
+    /// See [`check`](Self::check).
+    pub fn check_with(&self, roles: &RoleStore, needs: impl FnOnce() -> Vec<Need>) -> Result<()> {
+        self.decide(roles, (), |_, granted, name| {
+            check_all(granted, name, &needs())
+        })
+    }
+
     /// Returns whether the user has a permission.
     ///
     /// # Errors

@@ -1,7 +1,7 @@
 //! The permissions that statements require, and those that the creator of an object gets.
 
 use ebb_cql::syntax::ast::{Parsed, Statement};
-use ebb_model::access::{Need, Resource};
+use ebb_model::access::{Need, Permission, Resource};
 
 use super::Executor;
 use crate::access::{self, AccessContext, NeedsContext, User, needs};
@@ -17,7 +17,6 @@ impl Executor {
         let context = NeedsContext {
             keyspace,
             state: &state,
-            db: self.catalog.db(),
         };
         Ok(needs(&context, &parsed.statement)?.into())
     }
@@ -35,6 +34,15 @@ impl Executor {
                 user.check(roles, &needs)
             }
         }
+    }
+
+    /// Checks that the user may drop the snapshots that cover `on`.
+    pub(super) fn check_drop_of_snapshot(&self, user: &User, on: Resource) -> Result<()> {
+        let need = Need {
+            permission: Permission::Snapshot,
+            on,
+        };
+        user.check(self.catalog.roles(), &[need])
     }
 
     pub(crate) fn access_context<'c>(

@@ -127,10 +127,12 @@ impl Executor {
         let target = self.target(&state, select, prepared.keyspace.as_deref())?;
         let schema = schema_of(&target);
         match &target {
-            // The name may have become that of another snapshot since PREPARE.
-            Target::Snapshot(_) => {
-                let needs = access::reads(schema.keyspace(), schema.name());
-                call.user.check(self.catalog.roles(), &needs)?;
+            // The name may have become that of another snapshot since PREPARE, and the table of the snapshot may
+            // have been dropped.
+            Target::Snapshot(snapshot) => {
+                let (keyspace, table) = (schema.keyspace(), schema.name());
+                let needs = || access::reads_at_snapshot(keyspace, table, &snapshot.rows);
+                call.user.check_with(self.catalog.roles(), needs)?;
             }
             _ => self.check(prepared, call.user)?,
         }

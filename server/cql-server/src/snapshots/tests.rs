@@ -1,5 +1,8 @@
 //! Statements about snapshots, and every way to name a snapshot.
 
+use std::sync::mpsc::channel;
+use std::thread;
+
 use ebb_cql::syntax::ast::Statement;
 use ebb_cql::syntax::parse;
 
@@ -379,4 +382,60 @@ fn a_snapshot_of_many_tables_causes_a_single_event() {
     let one = session.changes("CREATE SNAPSHOT one ON TABLE app.t");
     assert_eq!(one[1].target, SchemaTarget::Table("t".into()));
     assert_eq!(one.len(), 2);
+}
+
+/// Regression: the permission was checked before the lock was taken, so another snapshot of the same name, which
+/// the user may not drop, could take the place of the checked one.
+#[test]
+fn the_permission_to_drop_a_snapshot_is_checked_under_the_lock_of_the_drop() {
+    let mut session = Session::with_table();
+    session.run("CREATE SNAPSHOT s ON TABLE t");
+    let statement = parse("DROP SNAPSHOT s ON KEYSPACE app").unwrap().statement;
+    let mut other = None;
+    let check = |covered: Resource| {
+        assert_eq!(covered, Resource::table("app", "t"));
+        let catalog = session.catalog.clone();
+        let (sender, begun) = channel();
+        other = Some(thread::spawn(move || {
+            sender.send(()).unwrap();
+            catalog.exclusively(|_| {
+                let app = catalog.db().existing_keyspace("app").unwrap();
+                app.snapshot_names()
+            })
+        }));
+        begun.recv().unwrap();
+        // Without the lock, the other thread gets the time to take it first.
+        for _ in 0..1000 {
+            thread::yield_now();
+        }
+        Ok(())
+    };
+    let mut out = BytesMut::new();
+    execute(&session.context(), &statement, check, &mut out).unwrap();
+    let seen = other.unwrap().join().unwrap();
+    assert!(seen.is_empty(), "{seen:?}");
+}
+
+#[test]
+fn a_snapshot_stays_if_its_drop_is_not_permitted() {
+    let mut session = Session::with_table();
+    session.run("CREATE SNAPSHOT s ON TABLE t");
+    session.run("DROP TABLE t");
+    for (text, covered) in [
+        (
+            "DROP SNAPSHOT s ON TABLE t",
+            Resource::AllTables("app".into()),
+        ),
+        ("DROP SNAPSHOT x ON TABLE t", Resource::table("app", "t")),
+        ("DROP SNAPSHOT IF EXISTS x", Resource::keyspace("app")),
+    ] {
+        let statement = parse(text).unwrap().statement;
+        let refuse = |on: Resource| {
+            assert_eq!(on, covered, "{text}");
+            Err(ErrorResponse::unauthorized("no"))
+        };
+        let refused = execute(&session.context(), &statement, refuse, &mut BytesMut::new());
+        assert_eq!(refused.unwrap_err().message, "no", "{text}");
+    }
+    assert_eq!(listed(&session, "LIST SNAPSHOTS"), ["app@s table"]);
 }

@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use ebb_scheduler::runtime::{Input, TaskError};
-use ebb_storage::{Db, SnapshotTable};
+use ebb_storage::SnapshotTable;
 use ebb_tables::lookup;
 use ebb_tables::names::end_of_prefix;
 use ebb_tables::schema_at;
 use ebb_text::counts::counted;
 
+use super::InputCheck;
 use super::cql;
 use super::site::Site;
 use super::snapshot::JobSnapshot;
@@ -79,13 +80,14 @@ impl OpenInput {
 
 /// Opens the inputs of `request`, with the files at `paths`, and cuts each input into at most `splits`
 /// splits. A table is read at the snapshot that the request names, else at its snapshot in `own`, which an
-/// earlier start of the job made, else at a new one.
+/// earlier start of the job made, else at a new one. `check` is called for each table before the table is read.
 pub(super) fn open(
     request: &JobRequest,
     paths: &Paths,
     own: &[OwnSnapshot],
     site: &Site,
     splits: u32,
+    check: &InputCheck<'_>,
 ) -> Result<Vec<OpenInput>, JobError> {
     let mut opened = Vec::new();
     for ((number, input), found) in (0..).zip(&request.inputs).zip(&paths.inputs) {
@@ -98,7 +100,10 @@ pub(super) fn open(
                 let name = || JobError::NoDatabase(table.table.to_string());
                 let db = site.db.as_ref().ok_or_else(name)?;
                 let own = own.iter().find(|own| own.input == number);
-                open_table(db, table, own, files.splits, &request.application)?
+                let (snapshot, opened) = JobSnapshot::open(db, table, own)?;
+                let rows = lookup::table_in(&opened, &table.table)?;
+                check(&table.table, &rows)?;
+                open_table(snapshot, rows, table, files.splits, &request.application)?
             }
             InputRequest::Text(text) => {
                 let input = files.open(&text.paths, FileKind::Text, text.skip_bad)?;
@@ -164,20 +169,15 @@ fn open_generator(generated: &GeneratedInput, splits: usize) -> OpenInput {
     }
 }
 
-/// Opens a table as the input of a job, at the snapshot that `request` names, else at the snapshot
-/// `own` of an earlier start of the job, else at a new one. The rows of CQL tables have the columns
-/// of the schema; those of other tables have the key and a value in the format of the request.
+/// Opens `table`, a table in `snapshot`, as the input of a job. The rows of CQL tables have the columns of the
+/// schema at the snapshot; those of other tables have the key and a value in the format of the request.
 fn open_table(
-    db: &Db,
+    snapshot: JobSnapshot,
+    table: SnapshotTable,
     request: &TableInput,
-    own: Option<&OwnSnapshot>,
     splits: usize,
     application: &ApplicationRequest,
 ) -> Result<OpenInput, JobError> {
-    // The snapshot comes first: the schema below is that of the snapshot, which later changes of
-    // the table do not touch.
-    let (snapshot, opened) = JobSnapshot::open(db, request, own)?;
-    let table = lookup::table_in(&opened, &request.table)?;
     // Only tables that CQL made have a schema.
     if let Some(schema) = schema_at(&table, &request.table.to_string())? {
         cql::check(request, &schema)?;

@@ -24,7 +24,8 @@ mod snapshot;
 use std::path::Path;
 
 use ebb_scheduler::runtime::TaskError;
-use ebb_storage::PinnedTable;
+use ebb_storage::{PinnedTable, SnapshotTable};
+use ebb_tables::names::TableName;
 
 pub use self::description::{InputDescription, JobDescription};
 pub use self::input::OpenInput;
@@ -56,6 +57,19 @@ pub fn check_files(request: &JobRequest, data: Option<&Path>) -> Result<(), JobE
     output::check(request, &paths, data)
 }
 
+/// A check that a client may read a table that its job reads; returns the error for a client that may not. The
+/// arguments are the name of the table and the table in the opened snapshot. A check of the name alone would not
+/// do: the snapshot may have a dropped table, and a later table may have the name by now.
+pub type InputCheck<'c> = dyn Fn(&TableName, &SnapshotTable) -> Result<(), JobError> + 'c;
+
+/// The [`InputCheck`] for a client that may read all tables.
+///
+/// # Errors
+/// Never.
+pub fn permit_all(_: &TableName, _: &SnapshotTable) -> Result<(), JobError> {
+    Ok(())
+}
+
 /// A job whose inputs and output are open, so that it can be submitted. Dropping the job closes its
 /// inputs and output, and deletes the snapshots that were made for it, except those of an earlier start.
 /// After [`keep`](Self::keep) all of them stay, and after
@@ -75,12 +89,17 @@ pub struct OpenJob {
 impl OpenJob {
     /// Opens the inputs and the output of `request` on the node `site`. A table is read at the
     /// snapshot that the request names, else at the snapshot in `own`, which an earlier start of
-    /// the same job made, else at a new one.
+    /// the same job made, else at a new one. `check` is called for each table before the table is read.
     ///
     /// # Errors
     /// When the request makes no sense, or when a table, snapshot or file is missing or
-    /// cannot be used.
-    pub fn open(request: &JobRequest, own: &[OwnSnapshot], site: &Site) -> Result<Self, JobError> {
+    /// cannot be used; the error of `check`.
+    pub fn open(
+        request: &JobRequest,
+        own: &[OwnSnapshot],
+        site: &Site,
+        check: &InputCheck<'_>,
+    ) -> Result<Self, JobError> {
         request.check()?;
         let cores = request
             .cores
@@ -90,7 +109,7 @@ impl OpenJob {
         // Files of all inputs are checked before a snapshot is made for the first one.
         let readable = paths.check_read(ebb_text::check_readable);
         readable.map_err(TaskError::failed)?;
-        let inputs = input::open(request, &paths, own, site, splits)?;
+        let inputs = input::open(request, &paths, own, site, splits, check)?;
         let commits = CommitRecord::default();
         let output = OpenOutput::Rows {
             request,

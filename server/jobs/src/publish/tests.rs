@@ -23,7 +23,7 @@ use ebb_tables::{CQL_ROW, LazyCatalog, database_options};
 use super::*;
 use crate::SpillPlace;
 use crate::history::CommitRecord;
-use crate::launch::{OpenJob, Site};
+use crate::launch::{OpenJob, Site, permit_all};
 use crate::request::{
     ApplicationRequest, InputRequest, JobRequest, OutputPlace, PublishTarget, TableInput,
 };
@@ -162,7 +162,7 @@ impl Store {
             cores: 2,
             task_memory_bytes: 1 << 20,
         };
-        let mut job = OpenJob::open(request, &[], &site)?;
+        let mut job = OpenJob::open(request, &[], &site, &permit_all)?;
         match job.work.take() {
             Some(Work::Job(spec)) => Ok((*spec, job.commits.clone())),
             _ => panic!("a publication is one job"),

@@ -43,6 +43,17 @@ impl Resource {
         Self::Table(keyspace.into(), name.into())
     }
 
+    /// Returns the resource of a table in a snapshot; `is_live` is whether the table still exists. For a dropped
+    /// table, the resource is all tables of its keyspace: a permission on a table with its name would be one on
+    /// another table, which was created later.
+    pub fn table_at_snapshot(keyspace: &str, name: &str, is_live: bool) -> Self {
+        if is_live {
+            Self::table(keyspace, name)
+        } else {
+            Self::AllTables(keyspace.into())
+        }
+    }
+
     /// Returns the resource of a role.
     pub fn role(name: &str) -> Self {
         Self::Role(name.into())

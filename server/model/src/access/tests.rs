@@ -287,3 +287,25 @@ fn a_snapshot_of_a_role_has_a_record_of_its_own() {
     let all = OwnedSnapshot::keys_of(u64::MAX);
     assert!(all.contains(&OwnedSnapshot::key(u64::MAX, u64::MAX).to_vec()));
 }
+
+#[test]
+fn a_permission_on_a_table_does_not_reach_dropped_tables_of_its_name() {
+    let (live, dropped) = (true, false);
+    for (on, reaches_live, reaches_dropped) in [
+        (Resource::table("ks", "t"), true, false),
+        (Resource::AllTables("ks".into()), true, true),
+        (Resource::keyspace("ks"), true, true),
+        (Resource::AllKeyspaces, true, true),
+        (Resource::keyspace("other"), false, false),
+    ] {
+        let select = PermissionSet::of(&[Permission::Select]);
+        let roles = graph(&[("ada", &[])]);
+        let (roles, _) = roles.with_permissions("ada", &on, select).unwrap();
+        let reaches = |is_live| {
+            let table = Resource::table_at_snapshot("ks", "t", is_live);
+            may(&roles, "ada", Permission::Select, &table)
+        };
+        let found = (reaches(live), reaches(dropped));
+        assert_eq!(found, (reaches_live, reaches_dropped), "{on}");
+    }
+}

@@ -11,6 +11,8 @@ use axum::http::{HeaderName, StatusCode};
 use ebb_jobs::JobError;
 use ebb_jobs::history::{ATTEMPTS_KEPT_MAX, Submission, now_unix_ms};
 use ebb_jobs::request::{JobRequest, OutputPlace};
+use ebb_storage::SnapshotTable;
+use ebb_tables::names::TableName;
 use serde::Deserialize;
 use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
@@ -25,7 +27,7 @@ use crate::http::idempotency::{KeyInHistory, OTHER_REQUEST};
 use crate::http::job_views::{JobViews, ListedJob, page_json};
 use crate::http::outline::{is_open_to, outline_of_attempt, shown_to};
 use crate::http::paths;
-use crate::http::permits::{check_admin, check_job, check_new_table};
+use crate::http::permits::{check_admin, check_input_at, check_job, check_new_table};
 use crate::http::problem::Problem;
 use crate::http::roots::{Roots, check_no_credentials};
 use crate::http::wire::{AttemptList, Cancelled, JobList};
@@ -102,6 +104,13 @@ fn check_inputs(principal: &Principal, peer: Peer, request: &JobRequest) -> Resu
         check_no_credentials(request)?;
     }
     check_job(principal, request)
+}
+
+/// Returns the check that the principal may read the tables that its job has opened.
+pub(super) fn input_check(
+    principal: &Principal,
+) -> impl Fn(&TableName, &SnapshotTable) -> Result<(), JobError> + '_ {
+    move |table: &TableName, rows: &SnapshotTable| check_input_at(principal, table, rows)
 }
 
 /// Checks that the principal may create the table that a job writes, if the node does not have it yet.
@@ -218,7 +227,8 @@ async fn submit(
         if let Err(refused) = check_creation(node, &principal, &request) {
             return Ok(Err(refused));
         }
-        Ok(Ok(node.submit_as(request, submission)?.view()))
+        let job = node.submit_as(request, submission, &input_check(&principal))?;
+        Ok(Ok(job.view()))
     });
     Ok(created(submitted.await??))
 }
@@ -237,7 +247,9 @@ async fn estimate(
     body: Body,
 ) -> Answer<Estimate> {
     let request = request_of(&principal, peer, &served.roots, body)?;
-    let estimate = served.work(WorkKind::Plans, move |node| node.estimate(&request));
+    let estimate = served.work(WorkKind::Plans, move |node| {
+        node.estimate_as(&request, &input_check(&principal))
+    });
     estimate.await.map(Json)
 }
 
@@ -511,13 +523,11 @@ async fn restart(
     Extension(principal): Extension<Principal>,
     Named(id): Named<String>,
 ) -> Answer<RestartView> {
-    let restarted = change_job(
-        &served,
-        principal,
-        id,
-        check_restart,
-        <Node as Jobs>::restart,
-    );
+    let reader = principal.clone();
+    let restarted = change_job(&served, principal, id, check_restart, move |node, id| {
+        let restarted = node.restart_as(id, &input_check(&reader))?;
+        Ok(restarted.map(|job| job.view()))
+    });
     restarted.await.map(Json)
 }
 
@@ -555,7 +565,8 @@ async fn retry(
             return Ok(Err(refused));
         }
         check_place(&request)?;
-        Ok(Ok(node.submit_as(request, submission)?.view()))
+        let job = node.submit_as(request, submission, &input_check(&principal))?;
+        Ok(Ok(job.view()))
     });
     Ok(created(retried.await??))
 }

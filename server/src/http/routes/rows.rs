@@ -5,7 +5,7 @@ use std::ops::Bound;
 use axum::extract::{Extension, State};
 use axum::http::StatusCode;
 use ebb_jobs::{Failure, JobError};
-use ebb_storage::Entry;
+use ebb_storage::{Db, Entry, SnapshotTable};
 use ebb_tables::lookup;
 use ebb_tables::names::TableName;
 use utoipa_axum::router::OpenApiRouter;
@@ -14,7 +14,7 @@ use utoipa_axum::routes;
 use super::answer::{Answer, Body, Json, Named, database, json_of};
 use super::paging::limit_of;
 use super::{At, Served};
-use crate::http::permits::check_rows;
+use crate::http::permits::{check_input_at, check_rows};
 use crate::http::problem::Problem;
 use crate::http::wire::{GetRequest, Octets, RowPage, RowView, ScanRequest};
 use crate::http::work_limits::WorkKind;
@@ -58,7 +58,7 @@ async fn get(
     let row = served.work(WorkKind::Rows, move |node| {
         let db = database(node, "a row")?;
         let value = match &snapshot {
-            Some(snapshot) => lookup::snapshot_table(db, &name, snapshot)?.get(&key)?,
+            Some(snapshot) => table_at(db, &principal, &name, snapshot)?.get(&key)?,
             None => lookup::table(db, &name)?.get(&key)?,
         };
         Ok(match value {
@@ -67,6 +67,18 @@ async fn get(
         })
     });
     Ok(Json(row.await??))
+}
+
+/// Opens a table at a snapshot, and checks that the principal may read it there.
+fn table_at(
+    db: &Db,
+    principal: &Principal,
+    name: &TableName,
+    snapshot: &str,
+) -> Result<SnapshotTable, JobError> {
+    let rows = lookup::snapshot_table(db, name, snapshot)?;
+    check_input_at(principal, name, &rows)?;
+    Ok(rows)
 }
 
 fn no_key(key: &[u8], table: &TableName, snapshot: Option<&str>) -> Problem {
@@ -103,7 +115,7 @@ async fn scan(
     let page = served.work(WorkKind::Rows, move |node| {
         let db = database(node, "a scan")?;
         let rows = match &request.snapshot {
-            Some(snapshot) => lookup::snapshot_table(db, &name, snapshot)?.scan(range),
+            Some(snapshot) => table_at(db, &principal, &name, snapshot)?.scan(range),
             None => lookup::table(db, &name)?.range(range),
         };
         if request.reverse {

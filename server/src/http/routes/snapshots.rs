@@ -23,7 +23,7 @@ use super::answer::{self, Answer, Body, Json, Named, json_of, query_of};
 use super::paging::{limit_of, page};
 use super::{At, Served};
 use crate::http::paths;
-use crate::http::permits::check_snapshot;
+use crate::http::permits::{check_new_snapshot, check_snapshot};
 use crate::http::problem::Problem;
 use crate::http::wire::{
     SnapshotList, SnapshotRenewal, SnapshotRequest, SnapshotView, time_to_come,
@@ -235,7 +235,7 @@ async fn create(
     body: Body,
 ) -> Result<(StatusCode, [(HeaderName, String); 1], Json<SnapshotView>), Problem> {
     let request: SnapshotRequest = json_of(body)?;
-    check_snapshot(&principal, &request.keyspace, request.table.as_deref())?;
+    check_new_snapshot(&principal, &request.keyspace, request.table.as_deref())?;
     let created = served.work(WorkKind::SnapshotChanges, move |node| {
         let catalog;
         let room = match &principal.role {
@@ -291,7 +291,7 @@ async fn delete(
         // No statement and no other request replaces the snapshot between the check and the deletion, and a
         // DROP SNAPSHOT deletes the snapshot whose events it sends.
         let deleted = node.exclusively(|| {
-            if let Err(refused) = check_change(&principal, &keyspace, &name)? {
+            if let Err(refused) = check_snapshot(&principal, &keyspace, &name)? {
                 return Ok(Err(refused));
             }
             // The snapshot counts for the quota of a role by this number, which is gone after the deletion.
@@ -336,7 +336,7 @@ async fn renew(
         let keyspace = db.existing_keyspace(&keyspace)?;
         // No other snapshot takes the place of the one that the principal may renew.
         let renewed = node.exclusively(|| {
-            if let Err(refused) = check_change(&principal, &keyspace, &name)? {
+            if let Err(refused) = check_snapshot(&principal, &keyspace, &name)? {
                 return Ok(Err(refused));
             }
             let expires_in = time_to_come(renewal.expires_in_s).map_err(JobError::senseless)?;
@@ -349,22 +349,6 @@ async fn renew(
         Ok(renewed)
     });
     Ok(Json(renewed.await??))
-}
-
-/// Checks that the principal may change or delete a snapshot. The inner result is the decision, with the
-/// response for a client that may not.
-///
-/// # Errors
-/// When the snapshot cannot be looked up.
-fn check_change(
-    principal: &Principal,
-    keyspace: &Keyspace,
-    name: &str,
-) -> Result<Result<(), Problem>, JobError> {
-    let view = view(keyspace, name)?;
-    let table = view.tables.first().filter(|_| view.single_table);
-    let table = table.map(String::as_str);
-    Ok(check_snapshot(principal, keyspace.name(), table))
 }
 
 fn view(keyspace: &Keyspace, name: &str) -> Result<SnapshotView, JobError> {

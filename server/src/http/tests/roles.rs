@@ -1,6 +1,6 @@
 //! Tokens that belong to roles of CQL.
 
-use ebb_jobs::history::{History, JobRecord, Submission};
+use ebb_jobs::history::{History, JobRecord, OwnSnapshot, Submission};
 use ebb_model::access::{Permission, PermissionSet, Resource, Role, RoleError, Roles};
 use serde_json::json;
 
@@ -296,6 +296,109 @@ fn a_role_with_select_on_a_table_reads_its_rows() {
     let (status, answer) = ask(&server, scan, "localhost", Some(&jobs), "{}");
     assert_eq!(status, 200, "{answer}");
     assert_eq!(body(&answer)["rows"][0]["key"], "k");
+}
+
+/// Regression: who created a table with the name of a dropped one could read the dropped one in its snapshots, and
+/// renew and delete these.
+#[test]
+fn permissions_on_a_table_do_not_reach_snapshots_of_a_dropped_table_of_its_name() {
+    let dir = tempfile::tempdir().unwrap();
+    let (node, server) = served(dir.path());
+    let app = node.db().unwrap().existing_keyspace("app").unwrap();
+    app.existing_table("t").unwrap().put(b"k", b"v").unwrap();
+    app.create_snapshot("s").unwrap();
+    let [_, seq] = ["of_t", "run-1"].map(|name| {
+        let options = ebb_storage::SnapshotOptions {
+            table: Some("t".to_string()),
+            expires_in: None,
+        };
+        app.create_snapshot_with(name, options).unwrap()
+    });
+    let words = |output: &str, snapshot: Option<&str>| {
+        json!({
+            "application": {"wordcount": {"reduces": 1}},
+            "inputs": [{"table": {"table": "app.t", "snapshot": snapshot}}],
+            "output": {"to": {"table": output}},
+            "directory": "/",
+        })
+    };
+    let own = OwnSnapshot {
+        input: 0,
+        keyspace: "app".to_string(),
+        name: "run-1".to_string(),
+        seq: Some(seq.0),
+    };
+    let unfinished = JobRequest::from_json(words("app.restarted", None)).unwrap();
+    let history = History::open(node.db().unwrap()).unwrap();
+    let unfinished = history.begin(&unfinished, vec![own], None).unwrap().id;
+    for (permission, on) in [
+        (Permission::Select, Resource::table("app", "t")),
+        (Permission::Snapshot, Resource::table("app", "t")),
+        (Permission::Modify, Resource::keyspace("app")),
+        (Permission::Create, Resource::keyspace("app")),
+    ] {
+        grant(&node, permission, &on);
+    }
+    let ada = token_of(dir.path(), ADA, Scope::Jobs);
+    let ask = |request: &str, body: &Value| {
+        ask(&server, request, "localhost", Some(&ada), &body.to_string())
+    };
+    let (get, key) = (
+        "POST /v1/tables/app/t/get",
+        json!({"key": "k", "snapshot": "s"}),
+    );
+    let (scan, rows) = ("POST /v1/tables/app/t/scan", json!({"snapshot": "s"}));
+    for (request, body) in [(get, &key), (scan, &rows)] {
+        let (status, answer) = ask(request, body);
+        assert_eq!(status, 200, "{request}: {answer}");
+    }
+    app.drop_table("t").unwrap();
+    app.table("t", ebb_storage::TableOptions::default())
+        .unwrap();
+    let restart = format!("POST /v1/jobs/{unfinished}/restart");
+    let requests = [
+        (get, key, "SELECT", 200),
+        (scan, rows, "SELECT", 200),
+        (
+            "POST /v1/jobs/estimate",
+            words("app.out", Some("s")),
+            "SELECT",
+            200,
+        ),
+        (
+            "POST /v1/snapshots/app/of_t/renew",
+            json!({"expires_in_s": 3600}),
+            "SNAPSHOT",
+            200,
+        ),
+        (
+            "DELETE /v1/snapshots/app/of_t",
+            Value::Null,
+            "SNAPSHOT",
+            204,
+        ),
+        ("POST /v1/jobs", words("app.out", Some("s")), "SELECT", 201),
+        (&*restart, Value::Null, "SELECT", 200),
+    ];
+    for (request, body, permission, _) in &requests {
+        let (status, answer) = ask(request, body);
+        assert_eq!(status, 403, "{request}: {answer}");
+        let text = format!("role ada has no {permission} permission on <all tables in app>");
+        assert!(answer.contains(&text), "{request}: {answer}");
+    }
+    assert_eq!(history.jobs().unwrap().len(), 1, "no refused job stays");
+    for permission in [Permission::Select, Permission::Snapshot] {
+        grant(&node, permission, &Resource::AllTables("app".into()));
+    }
+    for (request, body, _, permitted) in &requests {
+        let (status, answer) = ask(request, body);
+        assert_eq!(status, *permitted, "{request}: {answer}");
+    }
+    let own = client(dir.path());
+    for job in history.jobs().unwrap() {
+        let end = wait_for_end(&own, &job.id);
+        assert_eq!(end.report.outcome, Outcome::Succeeded);
+    }
 }
 
 #[test]

@@ -342,8 +342,11 @@ const SCENE: &[&str] = &[
     "DROP TABLE IF EXISTS ks.made",
     "CREATE TYPE IF NOT EXISTS ks.p (a int)",
     "DROP TYPE IF EXISTS ks.made",
-    "CREATE SNAPSHOT IF NOT EXISTS s ON KEYSPACE ks",
-    "CREATE SNAPSHOT IF NOT EXISTS of_t ON TABLE ks.t",
+    // Anew: a case may have dropped the tables that the earlier snapshots cover.
+    "DROP SNAPSHOT IF EXISTS s ON KEYSPACE ks",
+    "CREATE SNAPSHOT s ON KEYSPACE ks",
+    "DROP SNAPSHOT IF EXISTS of_t ON KEYSPACE ks",
+    "CREATE SNAPSHOT of_t ON TABLE ks.t",
     "DROP SNAPSHOT IF EXISTS made ON KEYSPACE ks",
     "DROP INDEX IF EXISTS ks.made",
     "CREATE INDEX IF NOT EXISTS of_u ON ks.u (v)",

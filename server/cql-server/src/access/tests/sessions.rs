@@ -96,14 +96,22 @@ fn statements_in_one_cache_slot_are_checked_separately() {
 #[test]
 fn select_on_a_table_permits_reads_of_its_snapshots() {
     let mut server = server(&[T, "CREATE TABLE secret (k int PRIMARY KEY)"]);
+    server.run("INSERT INTO t (k, v) VALUES (1, 7)");
     server.run("CREATE SNAPSHOT s ON KEYSPACE ks");
+    // A truncated table is still the table of the snapshot.
+    server.run("TRUNCATE t");
     server.run("GRANT SELECT ON t TO u");
     server.log_in(U);
-    for name in ["ks.{} USING SNAPSHOT s", "\"ks@s\".{}", "ks__at__s.{}"] {
-        let select = |table: &str| format!("SELECT * FROM {}", name.replace("{}", table));
-        server.run(&select("t"));
+    let names = ["ks.{} USING SNAPSHOT s", "\"ks@s\".{}", "ks__at__s.{}"];
+    let select = |name: &str, table: &str| format!("SELECT * FROM {}", name.replace("{}", table));
+    let prepared = server.prepare(&select(names[0], "t")).unwrap();
+    server
+        .execute(&prepared, QueryParameters::default())
+        .unwrap();
+    for name in names {
+        assert_eq!(server.rows(&select(name, "t")), "1 7");
         assert_eq!(
-            server.unauthorized(&select("secret")),
+            server.unauthorized(&select(name, "secret")),
             "User u has no SELECT permission on <table ks.secret> or any of its parents"
         );
     }
@@ -111,6 +119,45 @@ fn select_on_a_table_permits_reads_of_its_snapshots() {
     // remains.
     server.user = User::anyone();
     server.run("DROP TABLE t");
+    server.run("GRANT CREATE ON KEYSPACE ks TO u");
     server.log_in(U);
-    server.unauthorized("SELECT * FROM ks.t USING SNAPSHOT s");
+    let message = "User u has no SELECT permission on <all tables in ks> or any of its parents";
+    assert_eq!(server.unauthorized(&select(names[0], "t")), message);
+    // Regression: who created a table with the name of the dropped one could read the dropped one.
+    server.run(T);
+    assert_eq!(server.rows("SELECT * FROM t"), "");
+    for name in names {
+        assert_eq!(server.unauthorized(&select(name, "t")), message);
+    }
+    let refused = server.execute(&prepared, QueryParameters::default());
+    assert_eq!(refused.unwrap_err().message, message);
+    server.user = User::anyone();
+    server.run("GRANT SELECT ON ALL TABLES IN KEYSPACE ks TO u");
+    server.log_in(U);
+    for name in names {
+        assert_eq!(server.rows(&select(name, "t")), "1 7");
+    }
+}
+
+/// Regression: who created a table with the name of a dropped one could drop the snapshots of the dropped one.
+#[test]
+fn snapshot_on_a_table_permits_drops_of_its_own_snapshots_only() {
+    let mut server = server(&[T]);
+    server.run("CREATE SNAPSHOT of_dropped ON TABLE t");
+    server.run("DROP TABLE t");
+    server.run("GRANT CREATE ON KEYSPACE ks TO u");
+    server.log_in(U);
+    server.run(T);
+    for on in ["TABLE t", "KEYSPACE ks"] {
+        assert_eq!(
+            server.unauthorized(&format!("DROP SNAPSHOT of_dropped ON {on}")),
+            "User u has no SNAPSHOT permission on <all tables in ks> or any of its parents"
+        );
+    }
+    server.run("CREATE SNAPSHOT own ON TABLE t");
+    server.run("DROP SNAPSHOT own ON TABLE t");
+    server.user = User::anyone();
+    server.run("GRANT SNAPSHOT ON ALL TABLES IN KEYSPACE ks TO u");
+    server.log_in(U);
+    server.run("DROP SNAPSHOT of_dropped ON TABLE t");
 }
