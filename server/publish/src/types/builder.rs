@@ -357,19 +357,12 @@ impl Values {
                 let mut count = 0;
                 while let Some(part) = parts.next() {
                     let part = part.map_err(|_| malformed())?;
-                    // An empty key would become null, which a key cannot be. So both rules refuse it, with
-                    // the error of a null key.
-                    let mut of_key = Appending {
-                        rule: OnEmpty::Refuse,
-                        seen: with.seen,
-                        charge: with.charge,
-                    };
+                    // An empty key would become null, which a key cannot be, so both rules refuse it. A part
+                    // of a key can be null.
+                    let part =
+                        part.filter(|key| !(key.is_empty() && OnEmpty::applies_to(key_type)));
                     let part = part.ok_or(ValueError::NullKey)?;
-                    let appended = key.append(key_type, Some(part), &mut of_key);
-                    appended.map_err(|error| match error {
-                        ValueError::Empty(_) => ValueError::NullKey,
-                        error => error,
-                    })?;
+                    key.append(key_type, Some(part), with)?;
                     let part = parts.next().ok_or_else(malformed)?;
                     value.append(value_type, part.map_err(|_| malformed())?, with)?;
                     count += 1;

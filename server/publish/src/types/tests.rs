@@ -382,6 +382,10 @@ fn a_null_in_a_published_collection_is_the_empty_value_that_it_was() {
         ("list<int>", build([&b""[..], &one])),
         ("set<frozen<list<int>>>", build([&build([&b""[..]])[..]])),
         ("map<int, uuid>", build_map([(&one[..], &b""[..])])),
+        (
+            "map<frozen<list<int>>, int>",
+            build_map([(&build([&b""[..], &one])[..], &one[..])]),
+        ),
     ] {
         let ty = parse(ty);
         let field = made(&ty, &TypeOptions::default());
@@ -405,6 +409,32 @@ fn a_null_in_a_published_collection_is_the_empty_value_that_it_was() {
         let offsets = arrow_buffer::OffsetBuffer::from_lengths([1]);
         let array = arrow_array::ListArray::new(element, offsets, nulls, None);
         assert!(read_published_value(&array, 0, &ty).is_err(), "{ty}");
+    }
+}
+
+/// Regression: an empty element of a key that is a list was refused as a null key, under both rules.
+#[test]
+fn a_key_of_a_map_cannot_become_null_but_its_parts_can() {
+    use ebb_model::types::elements::{build, build_map};
+    let one = 1_i32.to_be_bytes();
+    let append = |ty: &str, key: &[u8], on_empty| {
+        let ty = parse(ty);
+        let field = made(&ty, &TypeOptions::default());
+        let mut builder = ColumnBuilder::new(&ty, &field, on_empty).unwrap();
+        let appended = builder.append(Some(&build_map([(key, &one[..])])));
+        appended.map(|()| builder.empty_values())
+    };
+    let of_parts = build([&b""[..], &one]);
+    let of_lists = |on_empty| append("map<frozen<list<int>>, int>", &of_parts, on_empty);
+    assert_eq!(of_lists(OnEmpty::Null), Ok(1));
+    let refused = ValueError::Empty(CqlType::Int.to_string());
+    assert_eq!(of_lists(OnEmpty::Refuse), Err(refused));
+    let of_maps = build_map([(&b""[..], &one[..])]);
+    for on_empty in [OnEmpty::Null, OnEmpty::Refuse] {
+        let of_ints = append("map<int, int>", b"", on_empty);
+        assert_eq!(of_ints, Err(ValueError::NullKey));
+        let of_maps = append("map<frozen<map<int, int>>, int>", &of_maps, on_empty);
+        assert_eq!(of_maps, Err(ValueError::NullKey));
     }
 }
 
