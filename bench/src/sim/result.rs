@@ -67,9 +67,9 @@ pub struct PolicyResult {
     pub policy: String,
     /// The fraction of the goals that were missed, 0 to 1.
     pub missed_fraction: Option<Interval>,
-    /// The fraction of the goals, 0 to 1, that the policy missed beyond the lower bound, which
-    /// holds for every scheduler. Counts only jobs that were submitted within the measured window;
-    /// `None` without such jobs or without a bound.
+    /// The number of goals that the policy missed beyond the lower bound, which holds for every
+    /// scheduler, as a fraction of [`OfflineBound::jobs`]. Counts only jobs that were submitted
+    /// within the measured window; `None` if the bound has no jobs, or without a bound.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub above_bound: Option<Interval>,
     /// Mean time from the goal to the end of jobs that missed their goals, in seconds.
