@@ -184,9 +184,10 @@ impl Outputs {
                 Ok((Output::Term(Term::Value(value)), ty))
             }
             Selector::Null => {
-                // Null has no type of its own, and is the same value in every type.
-                let ty = wanted.map_or(CqlType::Blob, |wanted| wanted.ty.clone());
-                Ok((Output::Term(Term::Null), ty))
+                let Some(receiver) = wanted else {
+                    return cannot_infer(selector);
+                };
+                Ok((Output::Term(Term::Null), receiver.ty.clone()))
             }
             Selector::Marker(marker) => {
                 let Some(receiver) = wanted else {
@@ -285,6 +286,9 @@ impl Outputs {
                 }
             }
             Selector::Negation(of) => {
+                if has_no_type(of) {
+                    return invalid("Ambiguous negation: use type casts to disambiguate");
+                }
                 let (output, ty) = self.prepare(of, None, markers)?;
                 let function = functions::negation(&ty)?;
                 Ok((Output::Call(function, vec![output]), ty))
@@ -294,11 +298,8 @@ impl Outputs {
                 operator,
                 right,
             } => {
-                // The types of the operands choose the function, and a marker has no type here.
-                if [left, right]
-                    .iter()
-                    .any(|of| matches!(***of, Selector::Marker(_)))
-                {
+                // The types of the operands choose the function, so each operand needs one.
+                if has_no_type(left) || has_no_type(right) {
                     return ambiguous(*operator, left, right);
                 }
                 let (of_left, left_type) = self.prepare(left, None, markers)?;
@@ -310,7 +311,10 @@ impl Outputs {
                 let returns = function.returns().clone();
                 Ok((Output::Call(function, vec![of_left, of_right]), returns))
             }
-            // Parentheses around one selector only group.
+            // Parentheses around one selector only group, but belong to the term in the error.
+            Selector::Tuple(_) if wanted.is_none() && has_no_type(selector) => {
+                cannot_infer(selector)
+            }
             Selector::Tuple(parts) if parts.len() == 1 => self.prepare(&parts[0], wanted, markers),
             other => invalid(format!("Selecting {other} is not supported")),
         }
@@ -334,6 +338,23 @@ impl Outputs {
         check_cell(found, function)?;
         Ok(self.slots.of(place(schema, found)))
     }
+}
+
+/// Returns the selector inside any parentheses around it.
+fn bare(selector: &Selector) -> &Selector {
+    match selector {
+        Selector::Tuple(parts) => match &parts[..] {
+            [one] => bare(one),
+            _ => selector,
+        },
+        other => other,
+    }
+}
+
+/// Returns whether the selector is a null or a marker, also in parentheses. These have a type only
+/// where the context has a receiver.
+fn has_no_type(selector: &Selector) -> bool {
+    matches!(bare(selector), Selector::Null | Selector::Marker(_))
 }
 
 fn cannot_infer<T>(selector: &Selector) -> Result<T> {

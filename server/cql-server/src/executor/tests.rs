@@ -385,6 +385,23 @@ fn invalid_statements_get_cassandras_errors() {
             "Cannot infer type for term ? in selection clause (try using a cast to force a type)",
         ),
         (
+            "SELECT (?) FROM t",
+            "Cannot infer type for term (?) in selection clause (try using a cast to force a type)",
+        ),
+        // Regression: the result was a null of the type blob.
+        (
+            "SELECT null FROM t",
+            "Cannot infer type for term NULL in selection clause (try using a cast to force a type)",
+        ),
+        (
+            "SELECT a, (null) FROM t",
+            "Cannot infer type for term (NULL) in selection clause (try using a cast to force a type)",
+        ),
+        (
+            "SELECT CAST(null AS blob) FROM t",
+            "Cannot infer type for term NULL in selection clause (try using a cast to force a type)",
+        ),
+        (
             "SELECT toJson(a, b) FROM t",
             "toJson() only accepts one argument (got 2)",
         ),
@@ -942,7 +959,7 @@ fn result_columns_have_cassandras_names() {
         .unwrap_err();
     assert_eq!(error.message, "v cannot be cast to blob");
     let select = "SELECT a, v AS x, count(*), max(v), writetime(v), CAST(v AS bigint), \
-                  CAST(v AS int) FROM t";
+                  CAST(v AS int), (int) null FROM t";
     let page = server.page(select, &[], None, None).unwrap();
     let expected = [
         "a",
@@ -953,6 +970,8 @@ fn result_columns_have_cassandras_names() {
         "cast(v as bigint)",
         // A cast to the value's own type is left out of the name.
         "v",
+        // Regression: it was "(int)null".
+        "(int)NULL",
     ];
     assert_eq!(page.columns, expected);
 }
@@ -1159,6 +1178,9 @@ fn operators_compute_as_in_cassandra() {
         ("c / 2, -c / 2, c % 2, -c % 2, h % c", "1 -1 1 -1 2.5"),
         ("a + 1.5, (c + 1) * 2, -(a + b)", "2.5 8 -3"),
         ("i + '!'", "xy!"),
+        // Regression: an empty operand was a text, as in Cassandra 5.
+        ("i + '', '' + i, '' + ''", "null null null"),
+        ("c + (int) null, (text) null + i", "null null"),
         ("g - 9223372036854775808", "-9223372036854775801"),
     ];
     for (select, row) in cases {
@@ -1190,6 +1212,21 @@ fn operators_compute_as_in_cassandra() {
             "UPDATE n SET c = 2 * (? + 1) WHERE a = 1",
             "Ambiguous '+' operation with args ? and 1: use type hint to disambiguate, example \
              '(int) ?'",
+        ),
+        // Regression: only a marker without parentheses got this error.
+        (
+            "SELECT (?) + 1 FROM n",
+            "Ambiguous '+' operation with args (?) and 1: use type hint to disambiguate, example \
+             '(int) ?'",
+        ),
+        (
+            "SELECT null + 1 FROM n",
+            "Ambiguous '+' operation with args NULL and 1: use type hint to disambiguate, example \
+             '(int) ?'",
+        ),
+        (
+            "SELECT -null FROM n",
+            "Ambiguous negation: use type casts to disambiguate",
         ),
         (
             "SELECT i - i FROM n",

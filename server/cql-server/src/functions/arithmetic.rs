@@ -37,8 +37,7 @@ pub fn operation(operator: Operator, left: &CqlType, right: &CqlType) -> Option<
     if let Some(returns) = number_type(left, right) {
         let (types, of) = (args.clone(), returns.clone());
         return Some(Function::new(name, args, returns, move |args, _| {
-            // As in Cassandra, the result for a null or an empty value is null.
-            let [Some(left), Some(right)] = args else {
+            let Some([left, right]) = operands(args) else {
                 return Ok(None);
             };
             let (left, right) = (read(&types[0], &of, left), read(&types[1], &of, right));
@@ -61,25 +60,23 @@ pub fn operation(operator: Operator, left: &CqlType, right: &CqlType) -> Option<
                 _ => Text,
             };
             let types = args.clone();
-            let body = move |args: &[Option<&[u8]>], _| match args {
-                [Some(left), Some(right)] if left.len() + right.len() > TEXT_BYTES_MAX => {
-                    fails(symbol, &types, "the text is too long")
+            let body = move |args: &[Option<&[u8]>], _| {
+                let Some([left, right]) = operands(args) else {
+                    return Ok(None);
+                };
+                if left.len() + right.len() > TEXT_BYTES_MAX {
+                    return fails(symbol, &types, "the text is too long");
                 }
-                // An empty text is a text, as in Cassandra 5; in 4.1 the result is null.
-                [Some(left), Some(right)] => Ok(Some([*left, *right].concat())),
-                _ => Ok(None),
+                Ok(Some([left, right].concat()))
             };
             Some(Function::new(name, args, returns, body))
         }
         (Operator::Add | Operator::Subtract, Timestamp | Date, CqlType::Duration) => {
             let (types, back) = (args.clone(), operator == Operator::Subtract);
             let body = move |args: &[Option<&[u8]>], _| {
-                let [Some(time), Some(duration)] = args else {
+                let Some([time, duration]) = operands(args) else {
                     return Ok(None);
                 };
-                if time.is_empty() {
-                    return Ok(None);
-                }
                 match time_and_duration(&types[0], time, duration, back) {
                     Ok(time) => Ok(Some(time)),
                     Err(why) => fails(symbol, &types, why),
@@ -87,6 +84,16 @@ pub fn operation(operator: Operator, left: &CqlType, right: &CqlType) -> Option<
             };
             Some(Function::new(name, args, left.clone(), body))
         }
+        _ => None,
+    }
+}
+
+/// Returns the operands in the arguments of an operator's function; `None` if one of them is null or
+/// empty. The result is null then, as in Cassandra 4.1, also for an empty text. Cassandra 5
+/// concatenates empty texts.
+fn operands<'a>(args: &[Option<&'a [u8]>]) -> Option<[&'a [u8]; 2]> {
+    match args {
+        [Some(left), Some(right)] if !left.is_empty() && !right.is_empty() => Some([*left, *right]),
         _ => None,
     }
 }
@@ -187,7 +194,7 @@ impl Operand {
     }
 }
 
-/// Decodes an operand of type `ty`, and converts it to the type of the result; `None` for an empty
+/// Decodes an operand of type `ty`, and converts it to the type of the result; `None` for a damaged
 /// value.
 fn read(ty: &CqlType, result: &CqlType, bytes: &[u8]) -> Option<Operand> {
     let number = Number::read(ty, bytes)?;

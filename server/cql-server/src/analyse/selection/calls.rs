@@ -3,7 +3,7 @@
 use ebb_cql::syntax::ast::{QualifiedName, Selector};
 use ebb_model::types::CqlType;
 
-use super::{Output, Outputs, cannot_infer};
+use super::{Output, Outputs, bare, cannot_infer};
 use crate::analyse::literal;
 use crate::analyse::markers::{Markers, Receiver};
 use crate::analyse::term::is_value_compatible;
@@ -109,17 +109,6 @@ impl Outputs {
             });
         }
         Ok(outputs)
-    }
-}
-
-/// Returns the selector inside any parentheses around it.
-fn bare(selector: &Selector) -> &Selector {
-    match selector {
-        Selector::Tuple(parts) => match &parts[..] {
-            [one] => bare(one),
-            _ => selector,
-        },
-        other => other,
     }
 }
 

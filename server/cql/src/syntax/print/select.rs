@@ -15,7 +15,7 @@ impl Display for Selector {
             }
             Selector::Column(name) => name.fmt(f),
             Selector::Constant(constant) => constant.fmt(f),
-            Selector::Null => f.write_str("null"),
+            Selector::Null => f.write_str("NULL"),
             Selector::Marker(marker) => marker.fmt(f),
             Selector::CountRows => f.write_str("count(*)"),
             Selector::WriteTime(of) => write!(f, "writetime({of})"),

@@ -36,7 +36,7 @@ impl Display for Term {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         match self {
             Term::Constant(constant) => constant.fmt(f),
-            Term::Null => f.write_str("null"),
+            Term::Null => f.write_str("NULL"),
             Term::Marker(marker) => marker.fmt(f),
             Term::List(items) => write!(f, "[{}]", comma(items)),
             Term::Set(items) => write!(f, "{{{}}}", comma(items)),
