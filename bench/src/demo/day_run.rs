@@ -31,7 +31,8 @@ const SLOTS_PER_DAY: f64 = 48.0;
 const REFRESH_EVERY: Duration = Duration::from_millis(100);
 /// The number of times per day that the ends of the jobs are predicted.
 const LOOKS_PER_DAY: f64 = 120.0;
-/// The number of snapshots created over the day, to show their effect on the load.
+/// The number of snapshots created over the day, to show their effect on the load. Arbitrary; enough
+/// for the median and the longest time of a creation in the results.
 const SNAPSHOTS: u32 = 20;
 /// The extra time of late jobs after the end of the day, as a fraction of the day; at least
 /// [`GRACE_S_MIN`] seconds. Jobs that still run then are cancelled.

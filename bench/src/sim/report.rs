@@ -217,7 +217,8 @@ mod tests {
         fn run_done(&self) {}
     }
 
-    /// Three jobs: "short" ends, "long" does not end within the run, and "next" waits for "long".
+    /// Three jobs: "short" ends, "long" does not end within the run, and "next" waits for "long". At
+    /// the first point of the sweep nothing is available to the jobs, so that none ends there.
     const NEVER: &str = r#"
 policies = ["fifo", "reverse-adaptive", "pandas"]
 replicas = 2

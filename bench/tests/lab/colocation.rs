@@ -112,6 +112,7 @@ fn a_trial_shows_jobs_beside_the_load_and_the_load_alone() {
             row[name.as_str()].as_f64().unwrap()
         });
         assert!(low <= high, "{row:#}");
+        // One window in each of the two rounds.
         assert_eq!(row["trial"]["alone"][1].as_array().unwrap().len(), 2);
     }
     for against in found["cache"]["contenders"].as_array().unwrap() {

@@ -42,11 +42,14 @@ fn every_table_and_figure_of_the_section_is_measured() {
     let report: Value = serde_json::from_slice(&std::fs::read(json).unwrap()).unwrap();
     assert_eq!(report["settings"]["records"], 1000);
     let comparisons = report["comparisons"].as_array().unwrap();
+    // Tables 5.3 and 5.4 have 5 and 6 rows, with three columns beside Original. Table 5.5 has 5 rows.
     assert_eq!(comparisons.len(), 5 * 3 + 6 * 3 + 5);
     for comparison in comparisons {
         assert!(number(&comparison["here"]["mean"]) > 0.0, "{comparison:#}");
     }
     let runs = report["runs"].as_array().unwrap();
+    // Runs at full speed, runs at target rates (all rows but the last of both tables, four columns),
+    // and series of executions; the tests of the plan count them part by part.
     assert_eq!(runs.len(), 30 + 36 + 3);
     for run in runs {
         let executions = run["executions"].as_array().unwrap();
@@ -56,6 +59,7 @@ fn every_table_and_figure_of_the_section_is_measured() {
             assert!(number(&execution["reads"]["mean_us"]) > 0.0, "{run:#}");
             let searched = execution["reads_by_sstables"].as_array().unwrap();
             let searched: f64 = searched.iter().map(number).sum();
+            // The reads of read-modify-writes search SSTables, too, but are not among the counted reads.
             assert!(searched >= number(&execution["reads"]["count"]), "{run:#}");
         }
     }

@@ -372,6 +372,7 @@ fn the_availability_shrinks_with_the_confidence() {
 
 #[test]
 fn short_series_and_invalid_options_are_refused() {
+    // By default a forecast needs two days and the horizon, which is a day: 72 hours.
     let short = series(vec![1.0; 71]);
     let error = Forecaster::new(&short, Options::default())
         .unwrap()
@@ -390,6 +391,7 @@ fn short_series_and_invalid_options_are_refused() {
             have: 71
         }
     );
+    // The forecasts of two days span 48 hours, and the naive week needs a week before the first of them.
     let error = evaluate(&series(vec![1.0; 200]), Options::default(), 2, |_| {}).unwrap_err();
     assert_eq!(
         error,
@@ -403,6 +405,7 @@ fn short_series_and_invalid_options_are_refused() {
 
     let good = Options::default();
     let refused = |options| Forecaster::new(&short, options).unwrap_err().to_string();
+    // A day has at least two slots, and 3600 s are one slot.
     for day_s in [3600.0, 5000.0, 0.0, -86_400.0, f64::NAN, 1e300] {
         let message = refused(Options { day_s, ..good });
         assert!(message.contains("whole number"), "{message}");

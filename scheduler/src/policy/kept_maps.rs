@@ -64,10 +64,10 @@ impl KeptMaps {
         nodes.flat_map(|(node, jobs)| jobs.iter().map(move |&job| (node, job)))
     }
 
-    /// Evicts maps of jobs other than `claimant` from one node, as few as possible, so that enough
-    /// free capacity for `demand` is left there. Returns the node and the jobs of these maps, once
-    /// for each map. Returns `None`, and evicts nothing, if evictions would make enough room on none
-    /// of the nodes examined (see [`NODES_MAX`]).
+    /// Evicts maps of jobs other than `claimant` from one node, as few as possible (in the order of
+    /// [`fewest_to_evict`]), so that enough free capacity for `demand` is left there. Returns the node
+    /// and the jobs of these maps, once for each map. Returns `None`, and evicts nothing, if evictions
+    /// would make enough room on none of the nodes examined (see [`NODES_MAX`]).
     pub fn take_fewest(
         &mut self,
         claimant: usize,
@@ -168,9 +168,12 @@ fn evictable(jobs: &[usize], claimant: Option<usize>, state: &PlacementState<'_>
     evictable
 }
 
-/// Returns as few maps as have to be evicted from `node` to make room for `demand` of the job
-/// `claimant`, as positions in `jobs`, the map with the largest demand first; `None` if evicting
-/// all of them is not enough. `jobs` has the job of each map on the node.
+/// Returns the maps to evict from `node` to make room for `demand` of the job `claimant`, as
+/// positions in `jobs`: the map with the largest demand first, and no more maps than are necessary in
+/// this order. Returns `None` if evicting all of them is not enough. `jobs` has the job of each map on
+/// the node.
+///
+/// Demands are compared by CPU, then by I/O. So where I/O or memory is short, a smaller set may exist.
 fn fewest_to_evict(
     jobs: &[usize],
     claimant: usize,
@@ -198,6 +201,9 @@ mod tests {
     use rand::{RngExt, SeedableRng};
     use rand_chacha::ChaCha8Rng;
 
+    /// Both sides of the comparison take the maps of a node in the order of [`fewest_to_evict`], so
+    /// the test checks the choice of the node only. The free resources are small and the demands
+    /// large, so that most demands fit only after evictions.
     #[test]
     fn a_search_evicts_no_more_maps_than_a_walk_over_all_nodes() {
         let seed = 41;
@@ -258,6 +264,7 @@ mod tests {
                 kept.correct_bounds(node, &state);
             }
         }
+        // Of 4,000 searches. The bound is arbitrary.
         assert!(found > 500, "the cases are no test: {found}");
     }
 }

@@ -103,6 +103,8 @@ fn running_tasks_give_way_to_an_urgent_job() {
     assert_eq!(slots(&ReverseAdaptive.decide(&view), 2), [0, 4]);
 }
 
+/// Draws a job for [`random_view`]. The largest demand is between a tenth and a sixth of the largest
+/// node, and nodes may be almost empty: some have room for several tasks, and some tasks fit nowhere.
 fn random_job(rng: &mut ChaCha8Rng, id: u64, nodes: u32, now_s: f64) -> JobView {
     let mut phase = || PhaseProfile {
         demand: Resources {
@@ -122,6 +124,7 @@ fn random_job(rng: &mut ChaCha8Rng, id: u64, nodes: u32, now_s: f64) -> JobView 
     job.weight = rng.random_range(0.5..3.0);
     let maps = rng.random_range(0..30);
     let mut view = JobView::new(job, maps, rng.random_range(0..6), profile);
+    // As long as maps are pending, a reduce can only shuffle.
     let running_phases = [
         Phase::Map,
         if maps == 0 {
@@ -132,6 +135,7 @@ fn random_job(rng: &mut ChaCha8Rng, id: u64, nodes: u32, now_s: f64) -> JobView 
     ];
     view.running = (0..rng.random_range(0..5))
         .map(|index| RunningTask {
+            // Above the indices of the pending maps, which are below 30.
             index: 100 + index,
             node: NodeId(rng.random_range(0..nodes)),
             phase: running_phases[rng.random_range(0..2)],

@@ -386,6 +386,8 @@ impl Service for Executor {
                 let write = self.understand_write(&state, parsed, keyspace, json_plans)?;
                 // `None` is for other kinds of statements, so these two always have a meaning.
                 if let Some(write) = write {
+                    // The texts of a batch share this limit, and a batch contains only writes, so a SELECT
+                    // above does not count.
                     analysis.take(write.memory_bytes())?;
                     prepared.needs = Some(self.needs(parsed, keyspace)?);
                     prepared.needs_keyspace = write.needs_keyspace();

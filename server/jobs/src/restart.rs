@@ -9,8 +9,9 @@
 //!   that output exists
 //!   its process ended too often, its output was ──────> it failed
 //!   for a terminal that is gone, no request starts
-//!   it, or a file that is not known to be its output
-//!   is in the place of that output
+//!   it (a backup or a verification), or a file that
+//!   is not known to be its output is in the place of
+//!   that output
 //!   else ─────────────────────────────────────────────> it starts again
 //! ```
 //!

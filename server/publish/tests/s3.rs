@@ -108,7 +108,8 @@ fn s3_server_gives_back_the_rows_of_a_table_by_its_tag() {
         ),
         ty: CqlType::Int,
     }];
-    // Larger than what is fetched ahead at once.
+    // These 20 MB are more than one part of an upload, and more than what is fetched ahead at once. The
+    // numbers are distinct and scattered (by 2^32 divided by the golden ratio), so they do not compress.
     let rows = 0..5_000_000_i32;
     let upload = target.upload("t/data/1.parquet").unwrap();
     let mut writer = DataFileWriter::new(upload, &columns, OnEmpty::Refuse, 4 << 20).unwrap();

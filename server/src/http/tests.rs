@@ -301,6 +301,7 @@ fn bytes_that_are_no_request_are_answered_or_the_connection_ends() {
         let problem = problem(&response_to(dir.path(), request.as_bytes(), false));
         assert_eq!(problem["status"], status, "{line}: {problem}");
     }
+    // These are the beginning of a CQL frame, a request line that is cut off, and one that does not end.
     for bytes in [&b"\x04\x00\x00\x00"[..], b"GET", &[b'x'; 1 << 20]] {
         let said = response_to(dir.path(), bytes, true);
         assert!(!said.contains(" 200 "), "{said}");

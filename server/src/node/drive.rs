@@ -289,8 +289,8 @@ impl AcceptedJob {
         let Some(work) = open_job.work.take() else {
             unreachable!("nobody has taken it yet");
         };
-        // The thread starts before the job is submitted, so every submitted job has a thread that waits for its
-        // end.
+        // The thread starts before the job is submitted, so every submitted job has a thread that waits
+        // for its end. The channel has room for the function, so `begin` does not wait for the thread.
         let (driver, work_to_drive) = sync_channel::<Box<dyn FnOnce() + Send>>(1);
         let thread = thread::Builder::new()
             .name("ebb-job".to_owned())

@@ -337,6 +337,8 @@ mod tests {
         table.merge(&row, &write(1, b"old")).unwrap();
         table.merge(&header, &static_cell(1)).unwrap();
         db.flush().unwrap();
+        // There are two writes, so that a fold under the deletion first meets the older collection and the
+        // cell as a pair, which cannot be merged.
         for timestamp in [2, 3] {
             let mut operand = Vec::new();
             collection(RowBuilder::new(&mut operand, timestamp), timestamp);

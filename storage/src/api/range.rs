@@ -388,6 +388,7 @@ impl Range {
             }
             if let Some(error) = cursor.damage() {
                 return match &self.lower {
+                    // The damage ends before all versions of the first key, so the range is complete.
                     Bound::Included(lower) if is_before(cursor, lower) => Ok(None),
                     _ => Err(error.clone()),
                 };

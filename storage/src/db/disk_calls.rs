@@ -81,6 +81,7 @@ mod tests {
                 panic!("one call is stuck: {health:?}");
             };
             assert_eq!(stuck.path.extension(), Some("log".as_ref()));
+            // The look at 2 s sees the call first. At 9 s the call has lasted longer than `STUCK_AFTER`.
             let seven_s = Duration::from_secs(7);
             assert_eq!((stuck.call, stuck.lasts), (DiskCall::Sync, seven_s));
             drop(hang);

@@ -120,7 +120,8 @@ impl Engine {
                 table.update(|version| version.without(&layer));
             }
             // After a failed write the record may be in the log all the same, and then needs the
-            // files. After a refusal it is not in the log.
+            // files. No capture finds this record without the files: captures of a failed log are
+            // refused. After a refusal the record is not in the log.
             if matches!(e, Error::ReadOnly { .. }) && !mutation::is(Mutation::RemoveUncertainIngest)
             {
                 taken.keep();

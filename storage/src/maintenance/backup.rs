@@ -117,6 +117,7 @@ pub struct Backup<'a> {
     segments_done: usize,
     /// The check of the log, which compares each segment with those before it.
     log_check: LogCheck,
+    /// A cache that keeps nothing, because a check reads each block once.
     cache: Arc<BlockCache>,
     meter: Meter,
     info: BackupInfo,

@@ -10,7 +10,8 @@ use crate::snapshots::Lifetime;
 
 impl State {
     /// Returns an error, which describes the contradiction, for a state that the engine cannot have
-    /// written.
+    /// written. Finds only what keeps a database from opening: other contradictions, such as two
+    /// tables of one name, are found by a verification.
     pub(crate) fn check(&self) -> Result<(), String> {
         // The next table gets the id above.
         if self.last_table_id.0 == u32::MAX {

@@ -378,6 +378,7 @@ fn run(seed: u64, steps: u64) {
     let picker = Arc::new(AnyNeighbours(Mutex::new(crate::common::rng(seed + 1))));
     let reopen = || {
         let mut options = options(&mem, &clock, picker.clone(), 2 << 10);
+        // Merges in one part, in parts of about one key, and in parts of a few keys.
         options.compaction.part_bytes = [u64::MAX, 1, 300][seed as usize % 3];
         open(options, merging("cells"))
     };

@@ -297,6 +297,8 @@ fn short_merges_are_not_behind_long_ones() {
         let db_options = Options {
             merge_operators: MergeOperators::default().with(AppendBehindDoor(door.clone())),
             compaction: CompactionOptions {
+                // Less than the two operands of 20 KiB that a long merge reads. The runs that short merges
+                // read have one small row each.
                 long_merge_bytes: 30 << 10,
                 ..TieredPicker {
                     runs_before_merge: 2,
@@ -331,7 +333,8 @@ fn short_merges_are_not_behind_long_ones() {
             }
         }
         until("the long merge to begin", || door.is_waited_at());
-        // Beside it and in the table itself.
+        // Beside it and in the table itself. Without short merges, writers would stop at 48 runs. The
+        // picker leaves at most 12 runs of a table without snapshots.
         for table in [&busy, &long[0]] {
             for _ in 0..60 {
                 table.put(format!("{flushes}").as_bytes(), b"").unwrap();

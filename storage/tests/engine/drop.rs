@@ -217,6 +217,7 @@ fn tables_are_dropped_under_threads_that_write_flush_and_compact() {
                     if rng.random_bool(0.5) {
                         keyspace.create_snapshot(&name).unwrap();
                     }
+                    // There is no table if no writer has made one since the drop before.
                     let _ = keyspace.drop_table("t");
                     for info in keyspace.snapshots() {
                         let snapshot = keyspace.snapshot(&info.name).unwrap();

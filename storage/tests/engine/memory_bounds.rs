@@ -320,6 +320,7 @@ fn memtables_indexes_filters_and_blocks_share_one_budget() {
         assert!(indexes < stats.cache_bytes);
         assert!((1000..20_000).contains(&tables), "{tables}");
         let left = memory_bytes / 4 * 3 - tables;
+        // The capacity follows the memory of open tables in steps, each a 256th of what both share.
         let about = left - memory_bytes / 128..=left + memory_bytes / 128;
         assert!(about.contains(&stats.cache_bytes_max), "{stats:?}");
         let all = stats.memtable_bytes + tables + stats.cache_bytes;

@@ -338,6 +338,8 @@ fn a_pause_of_merges_holds_no_writer_up() {
             },
             ..options
         });
+        // More than the 48 runs at which writers wait, if there is a merge to wait for. The picker picks
+        // none yet.
         for i in 0..60 {
             table.put(format!("{i}").as_bytes(), b"1").unwrap();
             db.flush().unwrap();

@@ -393,6 +393,7 @@ fn an_interrupted_repair_does_not_open() {
 /// range tombstone.
 fn deletions(mem: &MemDisk) -> Case {
     let [mails, users] = [TableNo(0), TableNo(1)];
+    // The keys from 16 on sort by their numbers, as the ranges below require.
     let key = |i: u8| Key(16 + i);
     let put = |table, i: u8| {
         let value = Val {

@@ -22,7 +22,8 @@ use super::setup::Setup;
 const CYCLE_S: f64 = 0.1;
 /// The number of reduce tasks of a job. None runs, because each window ends before the maps do.
 const REDUCES: u32 = 1;
-/// Completion time goals of the jobs beside the load, in seconds; the last job has none.
+/// Completion time goals of the jobs beside the load, in seconds; the last job has none. Both goals
+/// lie far beyond the end of a window, which lasts for seconds; otherwise the values are arbitrary.
 const GOALS_S: [Option<f64>; 3] = [Some(600.0), Some(3600.0), None];
 
 /// The jobs beside the load.

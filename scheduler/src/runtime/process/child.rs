@@ -406,6 +406,7 @@ mod tests {
             let mut push = |kind, payload: &[u8]| {
                 frame::send(&mut good, kind, payload, &mut || true).unwrap();
             };
+            // Eight bytes for no limit on memory, and one for the description.
             push(Kind::Hello, &[0; 9]);
             let map = Work::Map {
                 index: 1,

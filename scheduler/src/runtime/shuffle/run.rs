@@ -34,6 +34,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
+/// The bounds of the size of a block. Within these bounds a block is a 64th of the task's memory. So a
+/// merge, which holds a block of each run, raw and compressed, in half of the memory, reads about 16
+/// runs at once.
 const BLOCK_BYTES_MIN: usize = 1 << 10;
 const BLOCK_BYTES_MAX: usize = 16 << 10;
 

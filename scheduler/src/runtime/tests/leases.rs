@@ -438,6 +438,7 @@ fn random_leases_and_jobs_use_their_shares_and_shares_fit_the_capacity() {
     for_seeds(test, 1, |seed| {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let mut steady_s = 0.0;
+        // Three or four worlds for each of the twelve policies.
         for policy in all().iter().cycle().take(45) {
             let mut world: Vec<ModelJob> = (1..=rng.random_range(1..6))
                 .map(|id| ModelJob::new(id, &mut rng))
@@ -446,6 +447,7 @@ fn random_leases_and_jobs_use_their_shares_and_shares_fit_the_capacity() {
             for cycle in 0..60 {
                 let now_s = f64::from(cycle) * CYCLE_S;
                 for job in &mut world {
+                    // No attempt stalls for 1e9 s, so none is given up.
                     job.tracker.watch(now_s, job.share_hundredths > 0, 1e9);
                     let is_idle = job.threads.is_empty();
                     job.idle_cycles = if is_idle { job.idle_cycles + 1 } else { 0 };

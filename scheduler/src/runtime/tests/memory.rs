@@ -445,6 +445,7 @@ fn memory_that_the_load_needs_is_freed_and_all_attempts_restart_when_it_returns(
     wait::until("both jobs to run", || running(&soon) + running(&late) == 2);
 
     memory.left_bytes.store(task_bytes, Ordering::SeqCst);
+    // The clock stands still, so these cycles take no time.
     pass_cycles(&runtime, 6);
     assert_eq!(
         running(&soon) + running(&late),

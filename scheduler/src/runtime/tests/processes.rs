@@ -125,6 +125,7 @@ fn spec_of(description: &[u8], output: &VecOutput) -> Result<JobSpec, String> {
             },
         ),
         "fill" => Arc::new(|_: &[u8], _: &[u8], emit: &mut dyn Emit| -> MapResult {
+            // A record may have at most a tenth of the task's memory, which is 1 MiB in this test.
             emit.emit(&[b'x'; 50_000], b"1")?;
             loop {
                 emit.checkpoint()?;

@@ -12,7 +12,7 @@ use super::line_bound::LineBound;
 use super::log_levels::CQL;
 
 /// The greatest number of characters that a log line shows of the name and of the reason of a refused login.
-/// The client chose the name.
+/// The client chose the name, and the reason may repeat the name. The number is arbitrary.
 const SHOWN_CHARS_MAX: usize = 200;
 
 /// Returns the callbacks through which the CQL server logs its events. The bound on the rate of lines about

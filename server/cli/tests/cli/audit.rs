@@ -28,6 +28,7 @@ fn logins_administration_and_tokens_have_entries_without_values() {
         "CREATE TABLE shop.orders (id int PRIMARY KEY)",
         "CREATE ROLE 'ada' WITH PASSWORD = 'geheim' AND SUPERUSER = true",
         "GRANT SELECT ON shop.orders TO 'ada'",
+        // This write has no entry: without `--audit-writes`, no log contains the writes of rows.
         "INSERT INTO shop.orders (id) VALUES (1)",
         "TRUNCATE shop.orders",
     ] {

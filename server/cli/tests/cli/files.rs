@@ -76,6 +76,8 @@ fn agree(place: &Place, format: &str, option: &str, end: &str, cases: &[Case<'_>
 
 #[test]
 fn loads_and_jobs_agree_on_csv() {
+    // 120 KB, so a job that counts the lines before an error reads the file in more than one piece: see
+    // `count_line_ends`.
     let long = [b"id,v\n".as_slice(), &b"1,x\n".repeat(30_000), b"2,\"y\n"].concat();
     let bytes = gzip(b"\xef\xbb\xbfid,v\n1,a\n");
     let cut = &bytes[..bytes.len() - 4];
@@ -189,6 +191,7 @@ fn loads_and_jobs_agree_on_csv() {
 
 #[test]
 fn loads_and_jobs_agree_on_json_lines() {
+    // With the object of the line itself, the lists nest one level deeper than the reader permits.
     let deep = format!("{{\"a\":{}{}}}\n", "[".repeat(127), "]".repeat(127));
     agree(
         &Place::new(),

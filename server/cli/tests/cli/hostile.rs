@@ -21,7 +21,8 @@ use crate::place::Place;
 use crate::serving::{KEYSPACE, Server, query};
 
 /// The number of distinct statements that a test prepares if the environment variable
-/// `EBB_STATEMENTS` is not set.
+/// `EBB_STATEMENTS` is not set: more than twice as many as the cache holds, since the test checks that the
+/// cache evicts over half of them.
 const STATEMENTS: u64 = 60_000;
 const CONNECTIONS: u64 = 1_000;
 /// The most MiB by which prepared statements may enlarge the server: the 64 MiB that their cache
@@ -95,6 +96,7 @@ fn prepare_distinct_statements() -> u64 {
             let frame = client.receive().unwrap();
             assert_eq!(frame.opcode, Opcode::Result as u8);
             if frame.stream == 0 && begin % SAMPLED == 0 {
+                // The id has 16 bytes. The kind of the result (4 bytes) and the id's length (2) precede it.
                 ids.push(frame.body.slice(6..22));
             }
         }

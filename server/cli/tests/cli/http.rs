@@ -102,6 +102,8 @@ fn a_token_is_made_used_listed_and_revoked_while_a_server_runs() {
         let (_, rest) = metrics.split_once(&start).expect(name);
         rest.lines().next().unwrap().parse().unwrap()
     };
+    // A figure need only be plausible: the requests and the error are those above, the start is after
+    // September 2020, and 0 only requires that there is a figure.
     for (name, least) in [
         ("process_cpu_seconds_total", 0.0),
         ("process_resident_memory_bytes", 1e6),

@@ -175,6 +175,7 @@ fn kill_with_jobs_at_work(seed: u64) {
                 let view = client.show(&endless, HANG).unwrap();
                 view.record.state == RecordState::Cancelled
             });
+            // At most half, here and below, so that other jobs are still at work at the kill.
             rng.random_range(0..=jobs / 2)
         } else {
             let (before, at_work) = counted(&look(&ids));

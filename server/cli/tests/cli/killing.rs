@@ -259,6 +259,8 @@ fn kill_under_load(seed: u64) {
         }
         // The moment of the kill is a number of acknowledgements, so that it does not depend on
         // the speed of the machine.
+        // Both ranges are arbitrary: the short one is for kills soon after the start, the long one for kills
+        // after many writes.
         let kill_after = if rng.random_bool(0.3) {
             rng.random_range(0..20)
         } else {

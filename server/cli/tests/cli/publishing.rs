@@ -65,6 +65,8 @@ fn a_snapshot_is_published_in_the_server_that_holds_the_database_and_without_one
     assert!(said.contains("row id = 3, column price: 77777"), "{said}");
     assert!(!is_whole("wednesday"));
     let jobs = place.ebb("jobs --json").ok();
+    // The record of the job has the error without the value: those who see it may not be allowed to read
+    // the table.
     assert!(!jobs.contains("77777"), "{jobs}");
     assert_eq!(server.stop(), Some(0));
 
@@ -76,6 +78,7 @@ fn a_snapshot_is_published_in_the_server_that_holds_the_database_and_without_one
     let written = "shop.items: 1 row added, 0 replaced, 0 deleted";
     assert_eq!(report["notes"][0], written, "{said}");
     assert!(is_whole("tuesday"));
+    // The version before it is that of monday: the publication of wednesday failed, and made none.
     let hint = place.read("lake/shop/items/metadata/version-hint.text");
     assert_eq!(hint, "2");
     let said = place

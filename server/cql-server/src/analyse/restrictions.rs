@@ -43,9 +43,10 @@ pub const REQUIRES_ALLOW_FILTERING: &str = "Cannot execute this query as it migh
 /// The most partition keys that a statement may name, and the most rows (or ranges of rows) of each
 /// partition. For a write, also the most rows in all partitions together. Each value of an IN
 /// relation is combined with the values of the other columns, so the number is a product of the
-/// lengths of the IN lists.
+/// lengths of the IN lists. The limit is above the 65,535 markers that a statement may have, so that an IN
+/// with a marker for each of its values never exceeds it.
 const PRODUCT_MAX: usize = 65_536;
-/// The most bytes of the keys that [`PRODUCT_MAX`] limits.
+/// The most bytes of the keys that [`PRODUCT_MAX`] limits. The number is arbitrary.
 const PRODUCT_BYTES_MAX: usize = 64 << 20;
 
 /// The analysed WHERE clause of a statement.

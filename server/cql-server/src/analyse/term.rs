@@ -202,6 +202,7 @@ fn prepare_part(
         }
         ast::Term::Hint { to, term: of } => {
             let hinted = types::resolve_within(to, ty)?;
+            // This check is needed even if `is_checked`: `fits` compared only the type of the hint.
             if !fits(of, &hinted)? {
                 return invalid(format!("Cannot cast value {of} to type {to}"));
             }

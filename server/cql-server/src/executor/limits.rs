@@ -84,6 +84,7 @@ fn an_interrupted_read_ends_soon_in_every_loop() {
         (
             "partitions that are not there",
             format!(
+                // Partition 1, the only one of `wide`, is left out: 91 takes its place.
                 "SELECT * FROM wide WHERE a IN ({})",
                 numbers(30).replace("1,", "91,")
             ),

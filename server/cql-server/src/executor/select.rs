@@ -187,6 +187,7 @@ impl Executor {
                 Source::Memory(&computed)
             }
         };
+        // The schema of a snapshot has no unfinished indexes: see `without_unbuilt_indexes`.
         if let Target::Live(table) = &target {
             indexes::check_built(meaning.select.plan(), table, call)?;
         }

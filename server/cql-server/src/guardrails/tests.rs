@@ -267,6 +267,7 @@ fn the_sizes_of_values_and_collections_are_limited() {
             ),
         ],
     );
+    // The size of 1030 is the value's 1025 bytes, and the 5 bytes of the key's stored form.
     let long = "x".repeat(1025);
     check(
         "collection_size_warn_threshold=1KiB",
@@ -590,6 +591,7 @@ fn too_large_partitions_are_reported_when_they_are_written() {
             server.run(&format!(
                 "INSERT INTO b (k, l, c, v) VALUES ('{key}', 7, {c}, '{half}')"
             ));
+            // Each row of `a` is a partition of its own, and no partition is large.
             server.run(&format!("INSERT INTO a (k, v) VALUES ({c}, '{half}')"));
         }
         catalog.db().flush().unwrap();
@@ -616,7 +618,7 @@ fn too_large_partitions_are_reported_when_they_are_written() {
             ),
         }
     );
-    // Each flush stays below the threshold; their merge exceeds it.
+    // Each flush stays below the failure threshold; their merge exceeds it.
     insert("bob", 3..7);
     assert!(reports.try_recv().unwrap().is_warning);
     assert_eq!(reports.try_iter().count(), 0);

@@ -187,6 +187,7 @@ fn changed_table(
             }
             // The values were checked above; here the table itself checks the changed options.
             // The set makes each option be copied once: one with megabytes of text may be repeated.
+            // `set_table_options` rejects unknown names, so `get` finds each of them.
             let named = written.iter().map(|property| property.name.as_str());
             let named: BTreeSet<&str> = named.collect();
             let changes = named.into_iter().filter_map(|name| {

@@ -87,6 +87,8 @@ impl<S: Service> LaneRequest<S> {
         while is_in_conflict(&ended) {
             ended = self.try_run(&interrupt, of_read);
         }
+        // The lane of the statement, and not the one in which it runs: a moved write runs in
+        // `Lane::Moved`, and needs its sync there.
         let syncs = match kind.lane {
             Lane::Write => shared.service.commits_wait_for_sync(),
             // Each step of a change of the schema waits for its own sync. The other two write nothing.

@@ -210,6 +210,7 @@ impl<S: Service> Session<S> {
         let ended = self.catch_handle(&frame, may_refuse, now, out);
         // An execution that takes too long moves to a lane, so this was an analysis.
         if is_thread_shared && self.interrupt(now).may_go_on(&ended) {
+            // The frame is handled again from its start, with a trace of its own.
             self.trace = None;
             return HandleResult::TooLong(frame);
         }

@@ -233,6 +233,8 @@ impl Service for Fake {
             self.executed.fetch_add(1, Ordering::SeqCst);
         }
         match verb {
+            // Several words for one effect, because the first word of a statement chooses its lane, too
+            // (see `kind`).
             "panic" | "explode" | "crash" => {
                 out.extend_from_slice(b"half a body");
                 panic!("asked to");

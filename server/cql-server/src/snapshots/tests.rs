@@ -262,6 +262,7 @@ fn names(session: &Session, table: &str) -> Vec<String> {
 #[test]
 fn listed_snapshots_are_keyspaces_with_the_columns_of_their_moment() {
     let mut session = Session::with_table();
+    // More than the keyspace has at any time. By default none is listed.
     session.catalog.set_listed_snapshots(32);
     session.run("CREATE TYPE p (x int)");
     let created = session.changes("CREATE SNAPSHOT s ON KEYSPACE app");

@@ -44,6 +44,8 @@ pub(super) struct ResponseColumns {
     /// if a conditional statement changes a static column; otherwise those with a condition. Others
     /// are returned as null.
     statics: BTreeSet<usize>,
+    /// True if any of the statements, with or without IF, names rows and not only a partition.
+    /// Otherwise regular columns are returned as null. This is Cassandra's `updatesRegularRows`.
     has_regular: bool,
 }
 

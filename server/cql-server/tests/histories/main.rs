@@ -221,6 +221,7 @@ fn check_logged_batches_over_losses_of_power(seed: u64) {
         let address = server.address();
         std::thread::scope(|scope| {
             let writers = scope.spawn(move || {
+                // A life writes at most 4 * 100 numbers, so no two lives write the same one.
                 let first = 1_000 * life as i32;
                 batches::clients(address, (4, 100), first)
             });

@@ -221,6 +221,10 @@ impl Model {
         items
     }
 
+    /// Returns the rows of the response if a condition does not hold: the live ones of the rows with
+    /// conditions. Without conditions on rows this is the first live row of the partition; if no
+    /// statement names rows either, only rows with the marker of an INSERT count, as in Cassandra. If
+    /// there is no such row, returns one row of the static columns, if one in `statics` has a value.
     fn refused_rows(
         &self,
         key: &[i32],

@@ -248,6 +248,8 @@ impl Model {
                 let up_to = if self.has(Flaw::OverwriteTakesItsTimestamp) {
                     when.timestamp_us
                 } else {
+                    // As in Cassandra, so that the deletion of the old elements does not hide the new
+                    // ones.
                     when.timestamp_us - 1
                 };
                 if !(self.has(Flaw::UdtKeepsOldFields) && ty == Type::Udt) {

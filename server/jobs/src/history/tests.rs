@@ -305,6 +305,7 @@ fn attempts_are_kept_in_their_order_and_go_with_their_job() {
     let second = begin(&history, 1);
     let mut expected = Vec::new();
     let recorder = Recorder::start(&history, &first).unwrap();
+    // More attempts than one commit of the recorder has at most (256).
     for n in 0..700 {
         let outcome = match n % 3 {
             0 => AttemptOutcome::Done,
@@ -321,6 +322,7 @@ fn attempts_are_kept_in_their_order_and_go_with_their_job() {
     assert!(recorded.failure.is_none());
     let other = Recorder::start(&history, &second).unwrap();
     other.attempt_ended(JobId(1), &attempt(9, AttemptOutcome::Stopped));
+    // A recorder writes its attempts even if it is dropped without `finish`.
     drop(other);
 
     assert_eq!(history.attempts(&first.id).unwrap(), expected);
@@ -335,6 +337,7 @@ fn attempts_are_kept_in_their_order_and_go_with_their_job() {
     let (rest, end) = page(last.as_deref(), 1000);
     assert_eq!([begin, rest].concat(), expected);
     assert_eq!(page(end.as_deref(), 1000), (Vec::new(), None));
+    // Clients send the place, and may send any text. None leads to the attempts of another job.
     for no_place in ["~", "/", "0/0"] {
         let (found, _) = page(Some(no_place), 1000);
         let is_of_it = |attempt| expected.contains(attempt);

@@ -314,6 +314,7 @@ impl Output for CqlOutput {
             with_entries.write(&mut writer)?;
         }
         let sorted = writer.finish().map_err(TaskError::failed)?;
+        // A partition of the output has a temporary file even if it has no rows.
         if sorted.is_empty() {
             return Ok(());
         }

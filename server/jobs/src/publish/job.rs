@@ -208,6 +208,7 @@ impl PublicationJob {
         }
 
         let records = Records::new(keyspace, site.snapshot);
+        // The origin of the first table stands for all: by the check above, they are of the same commit.
         let of = tables.first().map(|table| &table.origin);
         // Includes the options, so that a start with other options does not continue the stored plan.
         let origin = json!({

@@ -210,6 +210,8 @@ impl OutputWriter for TaskWriter {
                 "a row of a table that the publication does not have",
             ));
         };
+        // This table is committed already. The task runs for the other Iceberg table of the same CQL table:
+        // one has the rows, one the static columns.
         if table.is_published {
             return Ok(());
         }

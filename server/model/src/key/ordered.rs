@@ -121,7 +121,8 @@ pub fn try_encode<E>(
         }
         CqlType::Tinyint => out.push(fixed::<1>(ty, value)?[0] ^ 0x80),
         CqlType::Smallint => out.extend(flip_sign(fixed::<2>(ty, value)?)),
-        // Dates are unsigned, and times of day are never negative.
+        // Dates are unsigned. Cassandra compares times by their bytes, so a negative time, which validation
+        // accepts, sorts behind those that are not negative.
         CqlType::Date => out.extend(fixed::<4>(ty, value)?),
         CqlType::Time => out.extend(fixed::<8>(ty, value)?),
         CqlType::Counter => return Err(no_order(ty).into()),
@@ -551,6 +552,8 @@ fn read<E>(
         CqlType::Uuid => decode_uuid(reader)?,
         CqlType::Varint => decode_varint(reader)?,
         CqlType::Decimal => read_decimal(reader, decimal)?,
+        // The first byte of each form below only marks the value as empty or present. The forms above have
+        // no such byte, or one with more meanings.
         _ if !reader.present()? => Vec::new(),
         CqlType::Int => flip_sign(reader.array::<4>()?).to_vec(),
         CqlType::Bigint | CqlType::Timestamp => flip_sign(reader.array::<8>()?).to_vec(),

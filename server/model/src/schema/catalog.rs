@@ -236,6 +236,7 @@ impl Schema {
                 let numbered = (1..).map(|number| format!("{base}_{number}"));
                 let mut names = std::iter::once(base.clone()).chain(numbered);
                 let free = names.find(|name| of.table_of_index(name).is_none());
+                // The numbers do not end before a name is free, so the default does not occur.
                 free.unwrap_or(base)
             }
         };
@@ -428,6 +429,7 @@ impl Schema {
         for (from, to) in renames {
             check_name_length("Field", to)?;
             let Some(place) = old.field(from) else {
+                // The misspelling is Cassandra's.
                 return invalid(format!(
                     "Unkown field {from} in user type {keyspace}.{name}"
                 ));

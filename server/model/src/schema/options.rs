@@ -267,7 +267,8 @@ fn normal(name: &str, kind: Kind, value: &OptionValue) -> Result<OptionValue, Sc
                 ));
             }
         },
-        // All options of this kind are probabilities.
+        // All options of this kind are probabilities. The CQL server checks the narrower range that Cassandra
+        // has for `bloom_filter_fp_chance`; tables of earlier versions may have values outside of that range.
         Kind::Double => match text.parse::<f64>() {
             Ok(value) if (0.0..=1.0).contains(&value) => double(value),
             Ok(_) => {

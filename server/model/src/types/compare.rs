@@ -36,8 +36,8 @@ impl CqlType {
     /// The error of `charge`.
     pub fn try_compare<E>(&self, a: &[u8], b: &[u8], charge: Charge<'_, E>) -> Result<Ordering, E> {
         Ok(match self {
-            // The days of a date are unsigned, and a time is not negative, so both have the order of their
-            // bytes.
+            // Cassandra compares these by their bytes, too. CQL has no order of durations, but sets sort
+            // elements that contain some. A time may be negative, and sorts behind those that are not.
             Self::Ascii
             | Self::Text
             | Self::Blob

@@ -294,6 +294,7 @@ fn objects_that_cannot_be_committed_any_more_are_swept_and_no_others() {
     commit(&target, &second, 2).unwrap();
     let foreign = "ks/t/data/00000-0-of-another-engine.parquet";
     target.create(foreign, Bytes::new()).unwrap();
+    // A publisher whose commit of version 2 failed left this manifest: the committed snapshots are 1 and 2.
     let manifest = "ks/t/metadata/ebb-2-77-m0.avro";
     target.create(manifest, Bytes::new()).unwrap();
     // Objects that killed processes did not complete, and such of another publisher that is at work.
@@ -315,6 +316,7 @@ fn objects_that_cannot_be_committed_any_more_are_swept_and_no_others() {
         std::fs::write(dir.path().join(name), "rows").unwrap();
     }
 
+    // The two are the data file `left` and `manifest`.
     assert_eq!(sweep(&target, "ks/t").unwrap(), 2 + killed.len());
     assert_eq!(sweep(&target, "ks/t").unwrap(), 0);
     let is_there = |name: &str| dir.path().join(name).exists();
@@ -455,6 +457,7 @@ fn a_data_file_leaves_with_its_deletes_and_other_files_keep_their_numbers() {
     let metadata = newest(&target);
     let before = manifests(&target, &metadata.snapshots[1]);
     let after = manifests(&target, &metadata.snapshots[2]);
+    // These are the manifests of A and B, of C, of the delete file D, and of E.
     assert_eq!(after.len(), 4);
     assert_eq!(after[1], before[1]);
     let statuses = |listed: &ManifestFile| {
@@ -475,6 +478,7 @@ fn a_data_file_leaves_with_its_deletes_and_other_files_keep_their_numbers() {
         (after[0].sequence_number, after[0].min_sequence_number),
         (3, 1)
     );
+    // The least number is that of the live entries; without any, that of the manifest itself.
     assert_eq!((after[2].content, after[2].min_sequence_number), (1, 3));
     let counts = [
         after[0].existing_files_count,

@@ -141,6 +141,7 @@ fn read(
             let days = array.as_primitive::<Date32Type>().value(row);
             scalar::date_of_days(days).to_be_bytes().to_vec()
         }
+        // No file gives seconds: Parquet has no such unit, and the reader ignores an Arrow schema in a file.
         (CqlType::Timestamp, DataType::Timestamp(TimeUnit::Millisecond, _)) => {
             let ms = array.as_primitive::<TimestampMillisecondType>().value(row);
             ms.to_be_bytes().to_vec()

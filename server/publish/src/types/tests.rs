@@ -305,6 +305,7 @@ fn values_of_other_engines_are_converted_exactly_or_refused() {
         (&short, CqlType::Uuid, None),
         (&short, CqlType::Blob, Some("0x070707")),
         (
+            // A view contains a text of up to twelve bytes, and refers to a buffer for a longer one.
             &StringViewArray::from(vec!["a text of more than twelve bytes"]),
             CqlType::Text,
             Some("'a text of more than twelve bytes'"),

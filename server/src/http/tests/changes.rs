@@ -353,6 +353,7 @@ fn changes_are_written_down_with_who_made_them() {
         let answer = ask(&server, "POST /v1/session", "localhost", None, &login);
         assert_eq!(answer.0, status, "{answer:?}");
     }
+    // The snapshot and the cancellation make two lines each, the refusal and both logins one each.
     // A thread writes refusals and logins.
     let text = until_some("all lines to be written", || {
         let text = fs::read_to_string(data(dir.path()).join("audit.log")).unwrap();

@@ -198,6 +198,7 @@ fn the_load_of_the_last_seconds_and_the_forecast_are_served() {
     assert_eq!(load["objective"]["ratio"], 1.1);
     let forecast = json(&get("/v1/forecast?seconds=60").1);
     assert_eq!(forecast["source"], "last-ten-minutes");
+    // A forecast of any length has 120 steps, and a point at both ends.
     assert_eq!(forecast["points"].as_array().unwrap().len(), 121);
     for wrong in [
         "/v1/load?seconds=0",

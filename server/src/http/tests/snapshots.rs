@@ -209,6 +209,7 @@ fn a_snapshot_of_one_table_expires_and_shows_the_bytes_that_it_pins() {
         let (status, problem) = renew(&wrong);
         assert_eq!(status, 422, "{wrong}: {problem}");
     }
+    // The greatest lifetime is a thousand years of 365.25 days.
     assert_eq!(renew(&json!({"expires_in_s": 31_557_600_000_u64})).0, 200);
     let (_, kept) = renew(&json!({"expires_in_s": null}));
     assert_eq!(kept["expires_unix_ms"], Value::Null);

@@ -310,6 +310,7 @@ fn a_name_that_is_also_a_key_of_another_file_is_loaded_all_the_same() {
 fn a_load_onto_a_full_disk_loads_nothing_and_leaves_no_scratch_file() {
     let fixture = Fixture::new();
     let csv: String = (0..400)
+        // Each id from 0 to 399 occurs once, out of order, because 7919 is prime.
         .map(|n| format!("{},{n:0>40}\n", n * 7919 % 400))
         .collect();
     fixture.write("a.csv", format!("id,v\n{csv}"));
@@ -326,6 +327,7 @@ fn a_load_onto_a_full_disk_loads_nothing_and_leaves_no_scratch_file() {
         key: None,
         ..sorted.clone()
     };
+    // Both files have the same 400 ids. Each has 401 lines with its header.
     for (options, rows) in [(sorted, 400), (in_order, 802)] {
         let used_bytes = {
             let disk = FullDisk::new();

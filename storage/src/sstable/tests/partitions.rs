@@ -217,6 +217,7 @@ fn a_damaged_partition_costs_its_keys_and_repair_loses_none() {
         panic!("{:?}", salvage.lost);
     };
     assert_eq!(Some(lost.offset + lost.bytes), place.data.end());
+    // The damaged block in the middle is lost from its start on, and blocks take less than 100 bytes.
     assert!(lost.bytes <= place.data.len / 2 + 100);
     assert_eq!(lost.to_key.as_deref(), Some(&*last));
     let (from, to) = (lost.from_key.clone().unwrap(), last);

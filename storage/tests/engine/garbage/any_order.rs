@@ -76,6 +76,7 @@ fn run(seed: u64, steps: u64) {
     let knowing = |knows_timestamps| {
         let operator = LastWrite { knows_timestamps };
         let mut options = options(&mem, &clock, picker.clone(), operator);
+        // Merges in one part, in parts of about one key, and in parts of a few keys.
         options.compaction.part_bytes = [u64::MAX, 1, 100][seed as usize % 3];
         open(options, merging("last write"))
     };
@@ -145,6 +146,7 @@ fn run(seed: u64, steps: u64) {
                 drop(handles);
                 handles = knowing(rng.random_bool(0.8));
             }
+            // The only key in no group: operators with groups forbid to delete a single key of a group.
             9 => {
                 table.delete(b"z1").unwrap();
                 model.writes.push(Write::Delete(b"z1".to_vec()));

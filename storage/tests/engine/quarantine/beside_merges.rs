@@ -59,7 +59,8 @@ fn each_key_that_is_not_listed_as_lost_has_the_value_of_its_last_write() {
             while rewritten < 10 {
                 let files = files(&mem, ".sst");
                 let path = files.get(rng.random_range(0..files.len().max(1)));
-                // The file may be gone by now, or not yet be so long.
+                // Byte 24 is in the first data block, behind the header of 20 bytes. The file may be gone by
+                // now, or not yet be so long.
                 if path.is_some_and(|path| mem.flip_bit(path, 24, 0).is_ok()) {
                     let report = rewrite(&db).unwrap();
                     let is_rewritten = report.files.iter().filter(|file| file.is_rewritten);

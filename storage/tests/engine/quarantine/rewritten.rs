@@ -375,6 +375,7 @@ fn a_file_that_loses_more_after_its_loss_was_accepted_is_not_rewritten() {
         let readings = Arc::new(AtomicU64::new(0));
         let (disk, damaged, counter) = (fork.clone(), path.clone(), readings.clone());
         let hook = move |call: Call, path: &Path| {
+            // Each of these reads begins with a call that drops the file from the system's cache.
             let is_it = call == Call::ForgetCached && path == damaged;
             if is_it && counter.fetch_add(1, Ordering::Relaxed) == worse_at {
                 disk.flip_bit(path, next_block, 0).unwrap();

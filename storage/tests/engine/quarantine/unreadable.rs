@@ -120,6 +120,8 @@ fn an_opening_goes_on_without_a_file_that_cannot_be_read() {
             }
 
             let db = Db::open(DIR, it.options.clone()).unwrap();
+            // A merge would replace the file, which is looked for below. In a pause, `compact` only tries
+            // to open the file again.
             let pause = db.pause_merges();
             if errno == EIO {
                 assert_eq!(db.restore("/copied").unwrap().restored.len(), 1);

@@ -298,6 +298,8 @@ fn all_jobs_end_under_a_policy_that_leaves_some_job_its_share() {
         let (mut tasks, mut starts, mut preempted) = (0, 0, 0);
         let mut cycle = 0_u32;
         while cycle < 60 || jobs.iter().any(|job| !job.is_done()) {
+            // Jobs arrive in the first 60 cycles. Then each task has ten times `CYCLES_MAX`, because
+            // tasks also wait, and start again if they are preempted.
             assert!(cycle < 60 + 60 * tasks, "{tasks} tasks do not end");
             if cycle < 60 && rng.random_bool(0.1) {
                 let id = JobId(jobs.len() as u64);

@@ -25,7 +25,8 @@ const BROKEN: [&str; 16] = [
     "true",
 ];
 
-/// Returns the lines of a valid scenario that is small enough for some thousand runs.
+/// Returns the lines of a valid scenario that is small enough for some thousand runs. Each node has
+/// room for a task, because files with tasks that fit on no node are refused.
 fn lines(rng: &mut ChaCha8Rng) -> Vec<String> {
     let policies = crate::policy::descriptors();
     let at = rng.random_range(0..policies.len() - 1);

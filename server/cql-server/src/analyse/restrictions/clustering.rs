@@ -268,6 +268,8 @@ impl ClusteringRestrictions {
             };
             size.check_product(Size { lists: 1, bytes: 0 })?;
         }
+        // An IN may have its values in any order, and a value twice. The ranges of equal prefixes are equal,
+        // and those of different prefixes are disjoint.
         ranges.sort_by(|a, b| a.from.cmp(&b.from));
         ranges.dedup();
         Ok(ranges)

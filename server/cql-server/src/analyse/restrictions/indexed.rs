@@ -120,6 +120,7 @@ impl Usable {
         for restriction in parsed.all() {
             for &place in &restriction.columns {
                 let is_new = seen.insert(place);
+                // The kinds of key columns come first in the order of kinds.
                 let is_key = columns[place].kind < ColumnKind::Static;
                 if !is_key {
                     others.insert(place);

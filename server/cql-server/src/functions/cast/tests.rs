@@ -42,6 +42,7 @@ fn numbers_are_converted_as_java_converts_them() {
         ),
         ("double", "1e300", "int", "2147483647", "Double.intValue"),
         ("double", "-2.9", "int", "-2", "Double.intValue"),
+        // Java casts to an int first, which saturates, and then drops the high bits.
         ("double", "5e9", "tinyint", "-1", "Double.byteValue"),
         ("double", "-5e9", "smallint", "0", "Double.shortValue"),
         ("double", "300", "tinyint", "44", "Double.byteValue"),
@@ -64,6 +65,8 @@ fn numbers_are_converted_as_java_converts_them() {
         ("double", "NaN", "varint", "0", "BigInteger.valueOf"),
         ("double", "1e39", "float", "Infinity", "Double.floatValue"),
         ("bigint", "4294967297", "int", "1", "Long.intValue"),
+        // 2^53 + 2^29 + 1, just above the middle of two floats. By way of a double, which drops the 1, the
+        // result would be the lower float.
         (
             "bigint",
             "9007199791611905",
@@ -111,6 +114,8 @@ fn numbers_are_converted_as_java_converts_them() {
             "BigInteger.valueOf",
         ),
         ("decimal", "-2.999", "int", "-2", "BigDecimal.intValue"),
+        // The lower 64 bits are left. This is an odd multiple of 2^63, and the lower 64 bits of larger powers
+        // of ten are 0.
         (
             "decimal",
             "1e63",
@@ -154,6 +159,7 @@ fn numbers_are_converted_as_java_converts_them() {
             "0.0",
             "BigDecimal.doubleValue",
         ),
+        // Just above the middle of two floats: a double would drop the last digit.
         (
             "decimal",
             "16777217.0000000001",

@@ -67,6 +67,8 @@ fn assert_returns_nothing(select: &str, resumes_behind: Option<i32>) {
     server.run("DELETE FROM t WHERE k = 1");
     server.run("DELETE FROM t WHERE k = 2");
     db.flush().unwrap();
+    // With a grace period of 0, a merge purges what was deleted in an earlier second than that of the
+    // earliest reader. One second would be enough.
     server.clock.advance_ms(10_000);
     let keyspace = db.existing_keyspace("ks").unwrap();
     keyspace.create_snapshot("s").unwrap();

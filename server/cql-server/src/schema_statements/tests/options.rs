@@ -199,6 +199,8 @@ fn strategies_of_compaction_have_cassandras_options_only() {
             "ALTER TABLE app.t WITH compaction = {{{entries}}}"
         ));
     }
+    // The wording is Cassandra's, even where it is inexact: an option whose values are fractions must
+    // be an `int`, and one whose least value is 1 must be greater than 1.
     for (strategy, entry, message) in [
         (
             "SizeTiered",

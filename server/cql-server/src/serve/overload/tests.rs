@@ -119,6 +119,8 @@ fn run(
                 }
             }
         }
+        // As on a server, the probe waits for one round of the connections, like a connection whose
+        // bytes arrive now. Here it does not sleep between two rounds.
         if place == 0 {
             let measured_now = measured(now);
             if let Some(steps) = &mut probe {
@@ -179,6 +181,7 @@ fn serve_one(
         let Some(sent_at) = client.read.pop_front() else {
             break;
         };
+        // As in `connection`, the wait of a request begins with its last byte.
         let unserved = client.read.len() * REQUEST_BYTES + 1;
         let waited = match target {
             Some(_) => (client.arrivals).waited_at_most(measured(*now), unserved),

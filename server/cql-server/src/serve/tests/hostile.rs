@@ -438,8 +438,8 @@ fn halves_of_large_requests_take_bounded_memory_and_delay_no_small_request() {
     let mut brief = Client::new(&server);
     brief.query(7, "which");
     assert_eq!(brief.receive().0, 7);
-    // There is memory for two. A client that waits for more is rejected, and then the others do not
-    // have to wait.
+    // There is memory for two, because there is always memory for twice the longest body (2 MiB each).
+    // A client that waits for more is rejected, and then the others do not have to wait.
     wait::until("a half to be refused", || {
         let is_answered = |client: &Client| {
             client.stream.set_nonblocking(true).unwrap();

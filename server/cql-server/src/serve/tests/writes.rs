@@ -202,6 +202,7 @@ fn serial_reads_wait_for_a_sync_of_the_writes_that_they_read() {
 /// and no write of a connection that is registered for events.
 #[test]
 fn writes_that_have_waited_for_several_groups_are_rejected() {
+    /// All clients together send 6,400 writes, more than fit into five groups.
     const CLIENTS: usize = 50;
     /// The number of batches in which each client sends its writes. After each batch a client waits
     /// until the server has queued it, so that no write is rejected for its wait before the queue.

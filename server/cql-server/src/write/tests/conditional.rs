@@ -313,7 +313,8 @@ fn protocol_batches_have_the_same_response() {
 /// send timestamps of wrong clocks, or in wrong units.
 #[test]
 fn an_applied_write_is_visible_over_any_timestamps() {
-    // In an hour, in nanoseconds, and close to the greatest timestamp.
+    // In an hour, in nanoseconds, and close to the greatest timestamp. The steps below use fewer than
+    // 100 timestamps, because each conditional write is one above the greatest before it.
     let far_us = [
         1_700_003_600_000_000,
         1_700_000_000_000_000_000,
@@ -346,7 +347,8 @@ fn an_applied_write_is_visible_over_any_timestamps() {
                 YES,
             ),
             (format!("SELECT v, version FROM t WHERE id = {id}"), "3 2"),
-            // Deleted by range and by partition, in the future, too.
+            // Deleted by range and by partition, in the future, too: each deletion has a timestamp above
+            // those of the conditional writes before it.
             (
                 format!(
                     "DELETE FROM t USING TIMESTAMP {} WHERE id = {id} AND k >= 1",

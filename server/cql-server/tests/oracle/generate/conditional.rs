@@ -47,6 +47,7 @@ impl Generator {
 
     fn conditional_write(&mut self, key: &[i32], is_bare: bool) -> Write {
         let ttl_s = self.rng.random_bool(0.2);
+        // TTL 0 means no expiry, even if the table has a default TTL.
         let ttl_s = ttl_s.then(|| self.rng.random_range(0..12));
         let (mut what, takes_ttl) = match self.rng.random_range(0..10) {
             0..3 => (self.insert(), true),

@@ -31,6 +31,8 @@ pub struct Generator {
     /// True if the drawn timestamps are close to the time of the clock, as those that the server
     /// assigns. Otherwise they are small numbers, and the server assigns none.
     near_clock: bool,
+    /// Small timestamps are drawn from the 20 below this one to two above it. It begins at 20, so that
+    /// none is negative.
     top_us: i64,
     next_column: ColumnId,
     dropped: Vec<Column>,
@@ -63,6 +65,8 @@ impl Generator {
             clustering,
             columns: Vec::new(),
             indexes: Vec::new(),
+            // The clock mostly advances by 1 to 3 s at once. So values expire within a run, and
+            // deletions are purged.
             default_ttl_s: if rng.random_bool(0.2) { 8 } else { 0 },
             gc_grace_s: rng.random_range(10..40),
         };
@@ -85,7 +89,8 @@ impl Generator {
             let column = generator.column();
             generator.schema.columns.push(column);
         }
-        // Every table has a regular int column.
+        // Every table has a regular int column, and keeps it (see `alter`): filters of SELECTs are on
+        // int columns, and an UPDATE of a row needs a regular one.
         if !generator
             .schema
             .regular()

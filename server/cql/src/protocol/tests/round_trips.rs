@@ -53,6 +53,7 @@ fn responses_come_back_with_their_heads() {
 /// registered for changes of the schema, and closed it.
 #[test]
 fn names_of_more_than_65535_bytes_are_cut_at_a_character() {
+    // The letter has two bytes, so 65,534 bytes are left: the byte 65,535 is the first half of one.
     let (long, cut) = ("ä".repeat(32_800), "ä".repeat(32_767));
     let change = |name: &str| SchemaChange {
         kind: SchemaChangeKind::Created,

@@ -178,6 +178,7 @@ fn markers_in_properties_are_refused_in_cassandras_words() {
 #[test]
 fn errors_of_roles_and_permissions_read_as_those_of_cassandra() {
     for (text, message) in [
+        // The doubled word is Cassandra's.
         (
             "CREATE USER \"Bob\"",
             "Quoted strings are are not supported for user names and USER is deprecated, \

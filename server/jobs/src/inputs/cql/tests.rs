@@ -548,9 +548,11 @@ fn a_task_is_cancelled_before_a_long_decimal_of_a_row() {
     };
     definition.columns.push(("f".to_string(), list, false));
     let schema = Arc::new(TableSchema::create(definition).unwrap());
+    // So long that the work on this one value is enough for a checkpoint (see `ValueWork::charge`).
     let decimal = [&[0; 4][..], &[7; 1000]].concat();
     let charge = &mut |_: usize| Ok::<_, Infallible>(());
     let part = keyed_part(&CqlType::Decimal, &decimal, &[], charge).unwrap();
+    // The row has the element only in its ordered form: a reader has to decode that form.
     assert_eq!(part.original, None);
     let cell = |value| Cell {
         timestamp: 5,

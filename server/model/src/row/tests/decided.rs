@@ -73,6 +73,8 @@ fn a_decided_row_is_the_same_with_all_older_operands() {
             }
         },
     );
+    // The share is arbitrary: 100 of the 6,000 cases of a debug build. A hundred cases show that the
+    // assertions above are reached.
     let enough = cases_run / 60;
     assert!(rows_decided >= enough && statics_decided >= enough);
 }

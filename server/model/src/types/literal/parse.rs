@@ -12,7 +12,8 @@ use crate::types::number::decimal;
 use crate::types::{CqlType, TypeError};
 
 /// The maximal number of digits in a `varint` or `decimal`: the time to parse them grows with the
-/// square of their number.
+/// square of their number. Numbers up to about this length are also printed in decimal: see
+/// `DIGITS_BYTES_MAX`.
 const DIGITS_MAX: usize = 100_000;
 
 impl CqlType {

@@ -185,8 +185,9 @@ impl Reader<'_> {
             written_as => written_as,
         };
         let sources = self.sources.entry(table).or_default();
-        // A whole manifest lists the runs newest first. Without it, the age of the files is the
-        // order.
+        // A whole manifest lists the runs newest first. An ingested run that only the log names comes
+        // last, which is safe: with a whole manifest no file replaces versions of another (see
+        // `extent`). Without the manifest, the age of the files is the order.
         let at = if self.exact {
             sources.len()
         } else {
