@@ -172,6 +172,8 @@ pub fn simulate_observed(
             tasks: service.waiting + service.running,
             jobs: jobs.unfinished(),
         };
+        // In the warm-up, too: a run may stop there, and its backlog is the reason.
+        sums.out.backlog_at_end = ended.tasks;
         if counted {
             sums.end_slot(ended.tasks, ended.jobs);
         }

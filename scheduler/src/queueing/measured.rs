@@ -5,7 +5,8 @@ use serde::Serialize;
 /// A run counts as stable if its backlog grows by less than this fraction of the arriving tasks.
 pub const STABLE_GROWTH_MAX: f64 = 0.001;
 
-/// The measurements of a run, over its slots after the warm-up.
+/// The measurements of a run, over its slots after the warm-up; `backlog_at_end` and `overflowed` are those
+/// of the whole run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Measured {
     /// Number of measured time slots.
@@ -33,8 +34,8 @@ pub struct Measured {
     /// Growth of the backlog per arriving task: the slope of a line through the backlog (least
     /// squares), divided by the load. `None` if nothing arrived, or with less than two slots.
     pub growth: Option<f64>,
-    /// Number of waiting and running tasks at the end of the last measured slot; 0 if no slot was
-    /// measured.
+    /// Number of waiting and running tasks at the end of the run's last slot, which is one of the warm-up
+    /// if the run stopped there; 0 for a run without slots.
     pub backlog_at_end: u64,
     /// True if the run stopped early, because more tasks waited than [`Run`](super::Run) allows.
     pub overflowed: bool,
@@ -69,7 +70,6 @@ impl Sums {
         self.moment += self.out.slots as f64 * tasks as f64;
         self.jobs += jobs;
         self.out.slots += 1;
-        self.out.backlog_at_end = tasks;
     }
 
     pub fn measured(self) -> Measured {
