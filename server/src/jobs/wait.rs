@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use ebb_colocate::{Governor, LoadSample, Quantile};
+use ebb_colocate::{CpuLimit, Governor, LoadSample, Quantile};
 use ebb_scheduler::runtime::{JobState, JobStatus};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -170,7 +170,7 @@ impl Wait {
         // Another limit leaves more than other processes do.
         let limit = cpu_limit.filter(|limit| is_throttled || limit.cores < left_by_others);
         let free = limit.map_or(left_by_others, |limit| limit.cores.min(left_by_others)) - load;
-        let free = free.max(0.0);
+        let free = free.clamp(0.0, f64::from(beside.job_cores));
         if !is_throttled {
             if free * allowed >= needed_cores {
                 return None;
@@ -240,9 +240,18 @@ impl fmt::Display for Wait {
                 };
                 format!("the guard {how} the objective")
             }
-            Self::Limit { cores, .. } => {
-                let limit = counted(*cores);
-                format!("the cgroup's limit (cpu.max) {is} used up: {limit}")
+            Self::Limit {
+                cores,
+                throttled_ratio,
+            } => {
+                let limit = CpuLimit {
+                    cores: *cores,
+                    throttled_ratio: *throttled_ratio,
+                };
+                // A limit that leaves too little for the job's tasks need not have stopped a thread.
+                let used_up = if limit.is_used_up() { " used up:" } else { "" };
+                let cores = counted(*cores);
+                format!("the cgroup's limit (cpu.max) {is}{used_up} {cores}")
             }
         };
         f.write_str(&text)
@@ -261,7 +270,6 @@ fn counted(cores: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use ebb_colocate::CpuLimit;
     use serde_json::json;
 
     use super::*;
@@ -306,8 +314,8 @@ mod tests {
         assert!(reason(1.95, 0.1, 0.0, None).starts_with("the load"));
 
         let limit = reason(0.1, 0.0, 1.0, Some((0.5, 0.0)));
+        assert_eq!(limit, "the cgroup's limit (cpu.max) is 0.5 cores");
         let used_up = "the cgroup's limit (cpu.max) is used up: ";
-        assert_eq!(limit, format!("{used_up}0.5 cores"));
         let throttled = reason(0.1, 0.0, 1.0, Some((1.0, 0.6)));
         assert_eq!(throttled, format!("{used_up}1 core"));
         let load = reason(0.9, 0.0, 1.0, Some((1.0, 0.6)));
@@ -343,6 +351,17 @@ mod tests {
         }
     }
 
+    /// The guard's fraction is one of the cores that jobs can use: 0.6 of 2 cores here, not 2.4 of 8.
+    #[test]
+    fn free_cores_beyond_those_on_which_jobs_run_do_not_hide_the_guard() {
+        let many = Beside {
+            cores: 8.0,
+            ..beside(0.0, 0.0, 0.3, None)
+        };
+        let wait = Wait::of(8, 0.5, &many).unwrap().to_string();
+        assert!(wait.starts_with("the guard leaves jobs 30%"), "{wait}");
+    }
+
     #[test]
     fn a_reason_has_two_tenses_and_a_kind_with_numbers() {
         let wait = Wait::of(8, 0.0, &beside(0.0, 1.95, 1.0, None)).unwrap();
@@ -355,5 +374,12 @@ mod tests {
             "the guard leaves jobs 10% of what is free, to keep p99 below the objective"
         );
         assert_eq!(json!(guard)["allowed_ratio"], 0.1);
+        let limit = |throttled_ratio| {
+            let beside = beside(0.1, 0.0, 1.0, Some((0.5, throttled_ratio)));
+            format!("{:#}", Wait::of(2, 0.0, &beside).unwrap())
+        };
+        let was = "the cgroup's limit (cpu.max) was";
+        assert_eq!(limit(0.0), format!("{was} 0.5 cores"));
+        assert_eq!(limit(0.6), format!("{was} used up: 0.5 cores"));
     }
 }
