@@ -30,7 +30,8 @@ pub struct ColocatedOptions {
     /// latencies from [`record`](Colocated::record) or [`watch`](Colocated::watch), analytics get everything
     /// that is left.
     pub objective: Option<Objective>,
-    /// Cores that analytics never get.
+    /// Cores that analytics never get, out of `runtime.cores`. If the limit of a cgroup (`cpu.max`) leaves
+    /// more or less than these, the reserve is in proportion.
     pub reserve_cores: f64,
     /// The least capacity that analytics get, in hundredths of a core, whatever the service and the
     /// objective need, except in pauses that measure the service alone, and on the floor (see
@@ -54,8 +55,10 @@ pub struct ColocatedOptions {
     /// The number of latest control cycles that are kept, and also the number of latest decisions of the
     /// latency guard.
     pub samples_max: usize,
-    /// The options of the runtime of the jobs. `cores` are those of the machine; `capacity` is ignored,
-    /// because the governor provides it.
+    /// The options of the runtime of the jobs. `cores` is the number of cores on which jobs can run at once.
+    /// If it is less than the process could use at the start, it also bounds the service and the jobs
+    /// together. The limit of the cgroup bounds these, too, as it is in each control cycle. `capacity` is
+    /// ignored, because the governor provides it.
     pub runtime: RuntimeOptions,
 }
 

@@ -32,7 +32,8 @@ impl CpuLimit {
     }
 }
 
-/// Reads the CPU limits of the cgroups that this process was in when the monitor was created.
+/// Reads the CPU limits of the cgroups that this process was in when the monitor was created. The limits may
+/// change at any time.
 #[derive(Debug)]
 pub(super) struct CpuLimitMonitor(Vec<Cgroup>);
 
@@ -58,7 +59,8 @@ impl CpuLimitMonitor {
         Self::below(Path::new("/"))
     }
 
-    fn below(root: &Path) -> Self {
+    /// Returns a monitor of the cgroups whose files are below `root`.
+    pub(super) fn below(root: &Path) -> Self {
         let cgroups = cgroups(root).into_iter().map(|directory| Cgroup {
             directory,
             periods: None,

@@ -56,9 +56,11 @@ pub struct LoadSample {
 /// The resources that load and analytics share.
 #[derive(Debug, Clone, Default)]
 pub struct Machine {
-    /// Cores of the machine.
+    /// The number of cores on which analytics can run at once. If it is less than the process could use at
+    /// the start, it also bounds the load and analytics together.
     pub cores: u32,
-    /// Cores that analytics never get.
+    /// Cores that analytics never get, out of `cores`. If the limit of a cgroup (`cpu.max`) leaves more or
+    /// less than `cores`, the reserve is in proportion.
     pub reserve_cores: f64,
     /// The least capacity that analytics get, in hundredths of a core, whatever the load uses and the guard
     /// of its latencies allows, except in pauses that measure the load alone, and on the floor.
@@ -82,7 +84,8 @@ pub struct Machine {
 /// Policies plan by the machine's forecast.
 ///
 /// The load and analytics together stay below the CPU limit (`cpu.max`) of the cgroups above this
-/// process. Other processes may use the cores beyond the limit.
+/// process. The limit is read in each control cycle, so the capacity follows a limit that is raised, lowered
+/// or removed. Other processes may use the cores beyond the limit.
 ///
 /// While other processes hold the CPU, analytics get a floor: [`Machine::floor_cores`].
 ///
@@ -92,7 +95,7 @@ pub struct Machine {
 #[derive(Debug)]
 pub struct Governor {
     machine: Machine,
-    reachable_cores: f64,
+    cores: Cores,
     memory: MemoryMonitor,
     /// The CPU time that threads of the service outside of the runtime, such as clients' scans, may use
     /// while other processes use all cores.
@@ -148,29 +151,16 @@ impl Machine {
         Ok(())
     }
 
-    /// Returns the cores that the load, analytics and other processes may use together. `reachable` is the
-    /// number of cores on which this process may run. `limit` is the CPU limit of its cgroup, which bounds
-    /// the load and analytics together. If `limit` is smaller than `reachable`, other processes can use the
-    /// cores beyond the limit without taking CPU time from the load and analytics. If `self.cores` is less
-    /// than the limit rounded down, it was configured, and also bounds the load and analytics.
-    fn cores_with(&self, others_cores: f64, reachable: f64, limit: Option<CpuLimit>) -> f64 {
-        let cores = f64::from(self.cores);
-        let Some(limit) = limit.filter(|limit| limit.cores < reachable) else {
-            return cores;
-        };
-        let own = if limit.cores.floor() <= cores {
-            limit.cores
-        } else {
-            cores
-        };
-        (own + others_cores).min(reachable)
+    /// Returns the reserve, in cores, while the load and analytics may use `own_cores`.
+    fn reserve_of(&self, own_cores: f64) -> f64 {
+        self.reserve_cores * (own_cores / f64::from(self.cores.max(1)))
     }
 
-    /// Returns the capacity of analytics in hundredths of a core: the fraction `allowed` of the rest of
-    /// `cores` after the load and the reserve, and at least the guaranteed minimum.
-    fn capacity_hundredths(&self, cores: f64, load_cores: f64, allowed: f64) -> u32 {
-        let left = cores - load_cores - self.reserve_cores;
-        ((left.max(0.0) * allowed * 100.0) as u32).max(self.least_hundredths)
+    /// Returns the capacity of analytics in hundredths of a core: the fraction `allowed` of those of the
+    /// `left_cores` on which analytics can run, and at least the guaranteed minimum.
+    fn capacity_hundredths(&self, left_cores: f64, allowed: f64) -> u32 {
+        let usable_cores = left_cores.clamp(0.0, f64::from(self.cores));
+        ((usable_cores * allowed * 100.0) as u32).max(self.least_hundredths)
     }
 
     /// Returns the disk throughput that analytics may use, in bytes per second: the fraction `allowed` of
@@ -181,16 +171,67 @@ impl Machine {
     }
 }
 
+/// The cores that the load and analytics can use together, whatever the limits of cgroups are.
+#[derive(Debug, Clone, Copy)]
+struct Cores {
+    /// The number of cores on which this process may run.
+    reachable: f64,
+    /// The number that the load and analytics use at most.
+    most: f64,
+}
+
+impl Cores {
+    /// Returns the cores of a process that may run on `reachable` cores, and starts under the CPU limit
+    /// `limit`. If `configured` is less than that leaves, it stays a bound. Otherwise it came from the limit,
+    /// which may be raised later.
+    fn at_start(configured: u32, reachable: f64, limit: Option<CpuLimit>) -> Self {
+        let configured = f64::from(configured);
+        let usable = limit.map_or(reachable, |limit| limit.cores.min(reachable));
+        // The configured number is whole, the limit not always.
+        let most = if configured < usable.floor() {
+            configured
+        } else {
+            reachable
+        };
+        Self { reachable, most }
+    }
+
+    /// Returns the cores that the load and analytics may use together under the CPU limit `limit`.
+    fn own(self, limit: Option<CpuLimit>) -> f64 {
+        limit.map_or(self.most, |limit| limit.cores.min(self.most))
+    }
+
+    /// Returns the cores that the load, analytics and other processes may use together under the CPU limit
+    /// `limit` of the load and analytics. While other processes use only cores beyond the limit, they take
+    /// no CPU time from the load and analytics.
+    fn with_others(self, others_cores: f64, limit: Option<CpuLimit>) -> f64 {
+        (self.own(limit) + others_cores).min(self.reachable)
+    }
+}
+
 impl Governor {
     /// Creates a governor of a machine; `guard` limits analytics so that the load meets its latency
     /// objective, if it has one.
     pub fn new(machine: Machine, monitor: LoadMonitor, guard: Option<Guard>) -> Self {
+        let bounds = (CpuLimitMonitor::start(), reachable_cores());
+        Self::within(bounds, machine, monitor, guard)
+    }
+
+    /// Creates a governor of a process that may run on `reachable_cores` cores, below the CPU limits that
+    /// `cpu_limits` reads.
+    fn within(
+        (mut cpu_limits, reachable_cores): (CpuLimitMonitor, f64),
+        machine: Machine,
+        monitor: LoadMonitor,
+        guard: Option<Guard>,
+    ) -> Self {
+        let cpu_limit = cpu_limits.sample();
         let state = State {
             monitor,
             measured_s: None,
             left_memory: SteadyMemory::default(),
-            cpu_limits: CpuLimitMonitor::start(),
-            cpu_limit: None,
+            cpu_limits,
+            cpu_limit,
             estimate: LoadEstimate::default(),
             load: MeasuredLoad::default(),
             floor: FloorDecision::default(),
@@ -202,8 +243,8 @@ impl Governor {
             guarded: Recent::new(SAMPLES_MAX_DEFAULT),
         };
         Self {
+            cores: Cores::at_start(machine.cores, reachable_cores, cpu_limit),
             machine,
-            reachable_cores: reachable_cores(),
             memory: MemoryMonitor::start(),
             floor_share: Arc::new(FloorShare::new()),
             state: Mutex::new(state),
@@ -271,7 +312,14 @@ impl Governor {
 
     /// Returns the number of cores that this process may run on, ignoring the limits of cgroups.
     pub fn reachable_cores(&self) -> f64 {
-        self.reachable_cores
+        self.cores.reachable
+    }
+
+    /// Returns the number of cores that analytics get if nothing else runs: what the CPU limit of the cgroups
+    /// leaves at the last measurement, less the reserve, but at most the cores on which analytics can run.
+    pub fn cores_for_analytics(&self) -> f64 {
+        let own = self.cores.own(self.lock().cpu_limit);
+        (own - self.machine.reserve_of(own)).clamp(0.0, f64::from(self.machine.cores))
     }
 
     /// Returns the forecast f(t) of the capacity for analytics over time, which scheduling policies use in
@@ -333,18 +381,21 @@ impl Governor {
         state.watches == 0 && state.guard.as_mut().is_some_and(Guard::release)
     }
 
-    /// Returns the cores that the load, analytics and other processes may use together, by the last
-    /// measurement.
-    fn cores_with(&self, others_cores: f64, state: &State) -> f64 {
-        (self.machine).cores_with(others_cores, self.reachable_cores, state.cpu_limit)
+    /// Returns the cores that the load and other processes leave to analytics by the last measurement, after
+    /// the reserve; negative if they leave less than the reserve.
+    fn left_cores(&self, state: &State) -> f64 {
+        let others_cores = state.estimate.others_cores();
+        let cores = self.cores.with_others(others_cores, state.cpu_limit);
+        let reserve = self.machine.reserve_of(self.cores.own(state.cpu_limit));
+        cores - state.estimate.load_cores() - reserve
     }
 
     /// Returns the cores that the transactional load and analytics use, the cores left to analytics, and
-    /// those that analytics need. `cores` is the number that load, analytics and other processes may use
-    /// together. `needed_hundredths` is the CPU that analytics need from now on to meet the goals of their
+    /// those that analytics need. `left_cores` is the number that the load, other processes and the reserve
+    /// leave. `needed_hundredths` is the CPU that analytics need from now on to meet the goals of their
     /// jobs, in hundredths of a core.
-    fn cpu_shares(&self, cores: f64, needed_hundredths: u32, state: &State) -> CpuShares {
-        let reserve = self.machine.reserve_cores;
+    fn cpu_shares(&self, left_cores: f64, needed_hundredths: u32, state: &State) -> CpuShares {
+        let own = self.cores.own(state.cpu_limit);
         let load = state.estimate.transactional_cores();
         // Other members of the cgroup are not measured separately: they use the part of the limit beyond
         // the load's.
@@ -352,12 +403,12 @@ impl Governor {
             .cpu_limit
             .is_some_and(|limit| limit.is_used_up() && load < limit.cores / 2.0);
         CpuShares {
-            own: self.cores_with(0.0, state) - reserve,
+            own: own - self.machine.reserve_of(own),
             load,
             left: if is_used_up_by_others {
                 0.0
             } else {
-                (cores - state.estimate.load_cores() - reserve).max(0.0)
+                left_cores.max(0.0)
             },
             analytics: state.estimate.analytics_cores(),
             needed: f64::from(needed_hundredths) / 100.0,
@@ -418,11 +469,10 @@ impl CapacitySource for Governor {
         state.measure(now_s);
         let memory_bytes = left_bytes.map(|bytes| state.left_memory.take(now_s, bytes));
         let allowed = state.allowed();
-        let load_cores = state.estimate.load_cores();
         let others_cores = state.estimate.others_cores();
-        let cores = self.cores_with(others_cores, &state);
+        let left_cores = self.left_cores(&state);
         let objective = state.objective(self.machine.floor_cores);
-        let shares = self.cpu_shares(cores, needed_hundredths, &state);
+        let shares = self.cpu_shares(left_cores, needed_hundredths, &state);
         let least_hundredths = self.machine.least_hundredths;
         state.floor = match (state.floor).next(self.machine.floor_cores, &shares, objective) {
             // The guaranteed minimum of analytics is granted in the idle class.
@@ -435,7 +485,7 @@ impl CapacitySource for Governor {
         let capacity_hundredths = match state.floor {
             // The load must be measured alone.
             _ if objective.is_pausing => 0,
-            FloorDecision::Idle => (self.machine).capacity_hundredths(cores, load_cores, allowed),
+            FloorDecision::Idle => self.machine.capacity_hundredths(left_cores, allowed),
             FloorDecision::Paused => 0,
             FloorDecision::Floor { hundredths } => hundredths,
         };
@@ -472,8 +522,11 @@ impl CapacitySource for Governor {
 
 #[cfg(test)]
 mod tests {
+    use tempfile::TempDir;
+
     use super::*;
     use crate::guard::LatencyWindow;
+    use crate::memory::tests::root;
 
     /// Returns the governor's grants while tasks hold this many bytes.
     fn capacity(governor: &Governor, now_s: f64, held_bytes: u64) -> Capacity {
@@ -494,20 +547,24 @@ mod tests {
     }
 
     #[test]
-    fn analytics_get_what_load_and_reserve_leave() {
-        let machine = machine(None);
-        for (load, allowed, capacity) in [
-            (0.0, 1.0, 190),
-            (0.5, 1.0, 140),
-            (0.5, 0.5, 70),
-            (0.5, 0.0, 0),
-            (1.9, 1.0, 0),
-            (3.0, 1.0, 0),
+    fn analytics_get_the_allowed_part_of_what_is_left_on_their_cores() {
+        for (left, allowed, least_hundredths, capacity) in [
+            (1.9, 1.0, 0, 190),
+            (1.5, 0.5, 0, 75),
+            (1.5, 0.0, 0, 0),
+            (-1.1, 1.0, 0, 0),
+            (-1.1, 1.0, 10, 10),
+            (7.6, 1.0, 0, 200),
+            (7.6, 0.5, 0, 100),
         ] {
+            let machine = Machine {
+                least_hundredths,
+                ..machine(None)
+            };
             assert_eq!(
-                machine.capacity_hundredths(2.0, load, allowed),
+                machine.capacity_hundredths(left, allowed),
                 capacity,
-                "at a load of {load} cores, {allowed} of the rest allowed"
+                "{allowed} of {left} cores allowed"
             );
         }
     }
@@ -515,16 +572,13 @@ mod tests {
     #[test]
     fn a_cgroups_limit_counts_once_beside_others_outside_of_it() {
         // Returns the capacity for the load and analytics.
-        let left = |cores, others_cores, reachable, limit: f64| {
-            let machine = Machine {
-                cores,
-                ..machine(None)
-            };
-            let limit = CpuLimit {
+        let left = |configured, others_cores, reachable, limit: f64| {
+            let limit = Some(CpuLimit {
                 cores: limit,
                 throttled_ratio: 0.0,
-            };
-            machine.cores_with(others_cores, reachable, Some(limit)) - others_cores
+            });
+            let cores = Cores::at_start(configured, reachable, limit);
+            cores.with_others(others_cores, limit) - others_cores
         };
         assert_eq!(left(2, 0.5, 2.0, 2.0), 1.5, "the limit binds nothing");
         // One core of two: another process uses the second one.
@@ -533,6 +587,107 @@ mod tests {
         assert_eq!(left(1, 0.0, 2.0, 0.25), 0.25);
         assert_eq!(left(2, 0.0, 8.0, 2.5), 2.5);
         assert_eq!(left(1, 0.0, 8.0, 2.5), 1.0, "set below the limit");
+    }
+
+    const CPU_MAX: &str = "sys/fs/cgroup/cpu.max";
+
+    /// Returns the limits of a cgroup with this `cpu.max`, which is in the folder.
+    fn limits(cpu_max: &str) -> (TempDir, CpuLimitMonitor) {
+        let root = root(&[("proc/self/cgroup", "0::/\n"), (CPU_MAX, cpu_max)]);
+        let limits = CpuLimitMonitor::below(root.path());
+        (root, limits)
+    }
+
+    /// Returns a governor on eight cores, below `cpu_limits`. The options have `cores` cores, and a twentieth
+    /// of them as the reserve. The load uses `load_cores`, and other processes none. The governor does not
+    /// measure the test's machine.
+    fn below(cpu_limits: CpuLimitMonitor, cores: u32, load_cores: f64) -> Governor {
+        let machine = Machine {
+            cores,
+            reserve_cores: RESERVE * f64::from(cores),
+            ..Machine::default()
+        };
+        let monitor = LoadMonitor::start().unwrap();
+        let governor = Governor::within((cpu_limits, 8.0), machine, monitor, None);
+        governor.lock().estimate.take(&MeasuredLoad {
+            length_s: 3600.0,
+            transactional_cores: load_cores,
+            ..MeasuredLoad::default()
+        });
+        governor
+    }
+
+    /// Returns the capacity of analytics under the limits as they are now.
+    fn followed(governor: &Governor) -> u32 {
+        let mut state = governor.lock();
+        state.cpu_limit = state.cpu_limits.sample();
+        let left_cores = governor.left_cores(&state);
+        governor.machine.capacity_hundredths(left_cores, 1.0)
+    }
+
+    /// Once, the number of cores at the start stayed a bound when the limit from which it came was raised or
+    /// removed, and the reserve stayed a twentieth of these cores when the limit was lowered.
+    #[test]
+    fn the_capacity_follows_a_limit_that_is_raised_lowered_or_removed() {
+        let (root, cpu_limits) = limits("400000 100000\n");
+        let governor = below(cpu_limits, 4, 0.495);
+        assert_eq!(followed(&governor), 330, "4 - 0.495 - 4 / 20");
+        for (cpu_max, capacity, most_cores) in [
+            ("200000 100000\n", 140, 1.9),
+            ("60000 100000\n", 7, 0.57),
+            ("440000 100000\n", 368, 4.0),
+            ("max 100000\n", 400, 4.0),
+            ("100000 100000\n", 45, 0.95),
+        ] {
+            std::fs::write(root.path().join(CPU_MAX), cpu_max).unwrap();
+            assert_eq!(followed(&governor), capacity, "{cpu_max}");
+            let most = governor.cores_for_analytics();
+            assert!((most - most_cores).abs() < 1e-9, "{cpu_max}: {most}");
+        }
+    }
+
+    #[test]
+    fn a_raised_limit_leaves_the_load_more_cores_than_analytics_can_use() {
+        let (root, cpu_limits) = limits("200000 100000\n");
+        let governor = below(cpu_limits, 2, 1.795);
+        assert_eq!(followed(&governor), 10);
+        std::fs::write(root.path().join(CPU_MAX), "400000 100000\n").unwrap();
+        assert_eq!(followed(&governor), 200);
+        governor.lock().estimate.take(&MeasuredLoad {
+            length_s: 3600.0,
+            transactional_cores: 2.995,
+            ..MeasuredLoad::default()
+        });
+        assert_eq!(followed(&governor), 80);
+    }
+
+    #[test]
+    fn cores_that_were_set_below_the_limit_stay_a_bound() {
+        let (root, cpu_limits) = limits("400000 100000\n");
+        let governor = below(cpu_limits, 2, 0.495);
+        for cpu_max in ["400000 100000\n", "600000 100000\n", "max 100000\n"] {
+            std::fs::write(root.path().join(CPU_MAX), cpu_max).unwrap();
+            assert_eq!(followed(&governor), 140, "{cpu_max}");
+        }
+    }
+
+    #[test]
+    fn a_control_cycle_reads_the_limit_again() {
+        let (root, cpu_limits) = limits("400000 100000\n");
+        let governor = below(cpu_limits, 4, 0.0);
+        let limit = |now_s| {
+            capacity(&governor, now_s, 0);
+            governor
+                .latest()
+                .unwrap()
+                .cpu_limit
+                .map(|limit| limit.cores)
+        };
+        assert_eq!(limit(1.0), Some(4.0));
+        std::fs::write(root.path().join(CPU_MAX), "150000 100000\n").unwrap();
+        assert_eq!(limit(2.0), Some(1.5));
+        std::fs::write(root.path().join(CPU_MAX), "max 100000\n").unwrap();
+        assert_eq!(limit(3.0), None);
     }
 
     #[test]
@@ -564,7 +719,9 @@ mod tests {
             ..machine(None)
         };
         let guard = Guard::new("p99=2ms".parse().unwrap());
-        let governor = Governor::new(machine, LoadMonitor::start().unwrap(), Some(guard));
+        let monitor = LoadMonitor::start().unwrap();
+        let (_root, cpu_limits) = limits("max 100000\n");
+        let governor = Governor::within((cpu_limits, 2.0), machine, monitor, Some(guard));
         let mut state = governor.lock();
         state.measured_s = Some(f64::INFINITY);
         state.estimate.take(&MeasuredLoad {
@@ -690,7 +847,7 @@ mod tests {
         let governor = Governor::new(
             Machine {
                 least_hundredths: 10,
-                // The reserve exceeds the capacity if the test runs under a limit of almost three cores.
+                // More than there is, under any limit.
                 reserve_cores: 3.0,
                 ..machine(None)
             },

@@ -12,8 +12,8 @@
 //! count as transactional, including flushes and compactions, and have priority. So has every other
 //! process, except over the *floor*, a small minimum of CPU that analytics get even while others use all
 //! cores. `estimate`, `floor`, `guard` and `history` decide without a clock; `monitor`, `threads`,
-//! `latencies`, `memory`, `cpu_limit` and `watch` measure and pass measurements on; `colocated` combines
-//! all of them for a service to embed.
+//! `idle_times`, `latencies`, `memory`, `cpu_limit` and `watch` measure and pass measurements on;
+//! `colocated` combines all of them for a service to embed.
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
@@ -37,6 +37,11 @@ mod floor_share;
 mod governor;
 mod guard;
 mod history;
+#[expect(
+    clippy::disallowed_methods,
+    reason = "reads what the kernel says of CPUs"
+)]
+mod idle_times;
 #[expect(
     clippy::disallowed_methods,
     reason = "measures real requests in real time"

@@ -7,10 +7,10 @@ use std::time::Instant;
 
 use ebb_scheduler::runtime::{leased_use, processes_cpu_s};
 use ebb_threads::{ThreadUse, process_cpu};
-use procfs::{CurrentSI, KernelStats};
 use rustix::thread::{CpuSet, sched_getaffinity};
 use serde::Serialize;
 
+use crate::idle_times::IdleTimes;
 use crate::threads::Threads;
 
 /// The load, and the other use of the machine, averaged between two samples.
@@ -70,7 +70,7 @@ pub struct LoadMonitor {
     /// counts as analytics, under a lease.
     leased: ThreadUse,
     machine: Machine,
-    idle_s: f64,
+    idle: IdleTimes,
     /// The source of served requests, if there is one.
     requests: Option<Box<dyn RequestSource>>,
     measured: Instant,
@@ -82,14 +82,14 @@ impl LoadMonitor {
     /// # Errors
     /// If the kernel does not report CPU times under `/proc`.
     pub fn start() -> io::Result<Self> {
-        let machine = Machine::detect();
+        let idle = IdleTimes::read()?;
         Ok(Self {
             threads: Threads::find()?,
             process_s: process_cpu().as_secs_f64(),
             tasks_s: processes_cpu_s(),
             leased: leased_use(),
-            idle_s: machine.idle_s()?,
-            machine,
+            machine: Machine::detect().in_rows(&idle),
+            idle,
             requests: None,
             measured: Instant::now(),
         })
@@ -112,14 +112,15 @@ impl LoadMonitor {
     pub fn sample(&mut self) -> io::Result<MeasuredLoad> {
         let threads = self.threads.sample()?;
         let (process_s, tasks_s) = (process_cpu().as_secs_f64(), processes_cpu_s());
-        let idle_s = self.machine.idle_s()?;
+        let idle = IdleTimes::read()?;
         let elapsed = std::mem::replace(&mut self.measured, Instant::now()).elapsed();
         let length_s = elapsed.as_secs_f64().max(1e-9);
         let used = CpuUse {
-            idle_s: idle_s - std::mem::replace(&mut self.idle_s, idle_s),
+            idle_s: self.machine.idle_s(&self.idle, &idle),
             process_s: process_s - std::mem::replace(&mut self.process_s, process_s),
             tasks_s: tasks_s - std::mem::replace(&mut self.tasks_s, tasks_s),
         };
+        self.idle = idle;
         let now = leased_use();
         let leased = now - std::mem::replace(&mut self.leased, now);
         let seconds = |ns: u64| ns as f64 / 1e9;
@@ -158,8 +159,7 @@ impl CpuUse {
 /// The cores that this process may run on.
 #[derive(Debug)]
 struct Machine {
-    /// The cores that this process may run on; `None` if the system does not report them: then all cores of
-    /// the machine.
+    /// The numbers of these cores in `/proc/stat`, which may have gaps; `None` if all rows there count.
     allowed: Option<Vec<usize>>,
     cores: f64,
 }
@@ -185,22 +185,23 @@ impl Machine {
         }
     }
 
-    /// Returns the idle time of the allowed cores since boot, in seconds.
-    fn idle_s(&self) -> io::Result<f64> {
-        let stats = KernelStats::current().map_err(io::Error::other)?;
-        Ok(self.idle_ticks(&stats) as f64 / procfs::ticks_per_second() as f64)
+    /// Returns these cores with their numbers in `idle`, the rows of `/proc/stat`. The kernel has a row for
+    /// each core that a process may run on. Where one of them is missing, something other than the kernel
+    /// wrote the rows: in a container, lxcfs numbers the rows of the container's cores from 0. Then all count.
+    fn in_rows(mut self, idle: &IdleTimes) -> Self {
+        let has_rows = |allowed: &Vec<usize>| allowed.iter().all(|core| idle.has(*core));
+        self.allowed = self.allowed.filter(has_rows);
+        self
     }
 
-    fn idle_ticks(&self, stats: &KernelStats) -> u64 {
-        let of_these = |core: &usize| match &self.allowed {
-            Some(allowed) => allowed.contains(core),
+    /// Returns the sum of the times for which the allowed cores were idle from `before` to `now`, in
+    /// seconds.
+    fn idle_s(&self, before: &IdleTimes, now: &IdleTimes) -> f64 {
+        let is_allowed = |core| match &self.allowed {
+            Some(allowed) => allowed.contains(&core),
             None => true,
         };
-        (0..)
-            .zip(&stats.cpu_time)
-            .filter(|(core, _)| of_these(core))
-            .map(|(_, time)| time.idle + time.iowait.unwrap_or(0))
-            .sum()
+        now.ticks_since(before, is_allowed) / procfs::ticks_per_second() as f64
     }
 }
 
@@ -215,7 +216,6 @@ fn charge_leases([load, mut analytics]: [ThreadUse; 2], leased: ThreadUse) -> [T
 #[cfg(test)]
 mod tests {
     use ebb_test_support::wait;
-    use procfs::FromBufReadSI;
 
     use super::*;
     use crate::busy_thread::BusyThread;
@@ -269,25 +269,47 @@ mod tests {
         assert_eq!(without_others.others_cores(4.0, 2.0), 0.0);
     }
 
+    /// Once, rows of `/proc/stat` counted by their position, so that behind an offline CPU each row was taken
+    /// for the one before: the last core of this process had no row, and counted as used by others.
     #[test]
-    fn only_the_cores_of_this_process_stand_idle() {
-        let text = "cpu  0 0 0 1110 222 0 0 0 0 0\n\
-                    cpu0 0 0 0 10 2 0 0 0 0 0\n\
-                    cpu1 0 0 0 100 20 0 0 0 0 0\n\
-                    cpu2 0 0 0 1000 200 0 0 0 0 0\n\
-                    ctxt 1\nbtime 1\nprocesses 1\n";
-        let system = procfs::current_system_info();
-        let stats = KernelStats::from_buf_read(text.as_bytes(), system).unwrap();
-        let idle_ticks = |allowed| {
+    fn only_the_cores_of_this_process_stand_idle_whatever_their_numbers() {
+        let ticks_per_second = procfs::ticks_per_second();
+        let stat = |seconds: u64| {
+            // The CPUs 1, 3 and 4 are offline.
+            let mut text = "cpu  0 0 0 1110 222 0 0 0 0 0\n".to_string();
+            for (cpu, part) in [(0, 1), (2, 10), (5, 100), (6, 1000)] {
+                let idle = part * seconds * ticks_per_second;
+                text += &format!("cpu{cpu} 7 0 0 {idle} {idle} 0 0 0 0 0\n");
+            }
+            text += "intr 5 6\nctxt 1\nbtime 1\nprocesses 1\n";
+            IdleTimes::of(text.as_bytes()).unwrap()
+        };
+        let idle_s = |allowed| {
             let machine = Machine {
                 allowed,
                 cores: 3.0,
             };
-            machine.idle_ticks(&stats)
+            machine.idle_s(&stat(3), &stat(4))
         };
-        assert_eq!(idle_ticks(None), 1332);
-        assert_eq!(idle_ticks(Some(vec![0, 2])), 1212);
-        let detected = Machine::detect();
-        assert!(detected.cores >= 1.0 && detected.idle_s().unwrap() >= 0.0);
+        assert_eq!(idle_s(None), 2222.0);
+        assert_eq!(idle_s(Some(vec![0, 2, 5])), 222.0);
+        assert_eq!(idle_s(Some(vec![2, 6])), 2020.0);
+        assert_eq!(idle_s(Some(vec![1, 6])), 2000.0, "one of them is offline");
+        assert!(Machine::detect().cores >= 1.0);
+    }
+
+    #[test]
+    fn rows_that_a_container_numbers_from_0_count_all() {
+        let idle = IdleTimes::of("cpu0 1 2 3 4\ncpu1 1 2 3 4\n".as_bytes()).unwrap();
+        let allowed = |cores: &[usize]| {
+            let machine = Machine {
+                allowed: Some(cores.to_vec()),
+                cores: 2.0,
+            };
+            machine.in_rows(&idle).allowed
+        };
+        assert_eq!(allowed(&[3, 7]), None);
+        assert_eq!(allowed(&[1, 2]), None);
+        assert_eq!(allowed(&[1]), Some(vec![1]));
     }
 }

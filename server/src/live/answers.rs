@@ -40,11 +40,11 @@ impl Live {
         let node = &self.shared.node;
         let now_unix_ms = now_unix_ms();
         let (forecast, now_s) = (node.runtime().forecast()?, node.runtime().now_s());
-        let machine = node.governor().map(|governor| governor.machine());
-        let cores = f64::from(node.runtime().cores());
-        let cores = cores - machine.map_or(0.0, |machine| machine.reserve_cores);
-        let given = node.governor().and_then(|governor| governor.forecast());
-        let source = match (given, machine) {
+        let governor = node.governor();
+        let runtime_cores = f64::from(node.runtime().cores());
+        let cores = governor.map_or(runtime_cores, |governor| governor.cores_for_analytics());
+        let given = governor.and_then(|governor| governor.forecast());
+        let source = match (given, governor) {
             (Some(_), _) => "given",
             (None, Some(_)) => "last-ten-minutes",
             (None, None) => "fixed",

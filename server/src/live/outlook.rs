@@ -52,16 +52,17 @@ pub struct ForecastPoint {
     /// The moment, in milliseconds since 1970.
     pub at_unix_ms: u64,
     /// Cores that jobs are expected not to get, because the load or other processes use them, or
-    /// because the guard limits jobs to keep the latency objective: the cores of the machine less
-    /// the reserve, which jobs never get, and less the cores that are forecast for jobs.
+    /// because the guard limits jobs to keep the latency objective: the cores that jobs can use under
+    /// the limit of the cgroup, less the reserve, which jobs never get, and less the cores that are
+    /// forecast for jobs.
     pub load_cores: f64,
     /// The lower end of the interval around `load_cores`. By the errors of past forecasts, the
     /// actual value is above it in 95 of 100 cases. 0 until five forecasts of one minute have been
     /// compared with measurements.
     pub low_cores: f64,
     /// The upper end of the interval around `load_cores`. By the errors of past forecasts, the
-    /// actual value is below it in 95 of 100 cases. All cores less the reserve until five forecasts
-    /// of one minute have been compared with measurements.
+    /// actual value is below it in 95 of 100 cases. The cores that jobs can use, less the reserve,
+    /// until five forecasts of one minute have been compared with measurements.
     pub high_cores: f64,
 }
 
@@ -202,7 +203,7 @@ impl ForecastErrors {
     }
 
     /// Returns 121 points of the forecast `planned`, at equal distances from `now_s` to `seconds` later.
-    /// `cores` are those of the machine less the reserve.
+    /// `cores` are those that jobs can use under the limit of the cgroup, less the reserve.
     pub(super) fn points(
         &self,
         planned: &Availability,

@@ -23,7 +23,7 @@ pub struct NodeOptions {
 
 impl NodeOptions {
     /// Returns the options of a node that serves a load on `cores` cores. Jobs get the cores that the load
-    /// leaves free, less a reserve.
+    /// leaves free, less a reserve, but at most `cores`, even if the limit of the cgroup is raised later.
     #[must_use]
     pub fn new(cores: u32) -> Self {
         Self {
@@ -75,7 +75,7 @@ impl Default for NodeOptions {
     }
 }
 
-/// Returns the number of cores that this process may run on.
+/// Returns the number of cores that this process may use now, by its CPUs and the limit of its cgroup.
 pub fn machine_cores() -> u32 {
     available_parallelism().map_or(1, |cores| cores.get() as u32)
 }

@@ -110,13 +110,16 @@ fn open(
     OpenJob::open(request, own, &node.site, check)
 }
 
-/// Returns the cores that are free for jobs: those that other processes leave, but at least the floor, the
-/// cores that jobs get even while others use all. The use by other processes is that of the governor's latest
-/// cycle; before the first cycle, it is measured from now on.
+/// Returns the cores that are free for jobs: those that other processes and the limit of the cgroup leave, but
+/// at least the floor, the cores that jobs get even while others use all. The use by other processes, and the
+/// limit, are those of the governor's latest cycle; before the first cycle, the use is measured from now on.
 fn free_cores(node: &Node) -> FreeCores {
     let governor = node.governor();
     let free = match governor.and_then(|governor| governor.latest()) {
-        Some(latest) => FreeCores::beside(latest.others_cores),
+        Some(latest) => {
+            let limit_cores = latest.cpu_limit.map_or(f64::INFINITY, |limit| limit.cores);
+            FreeCores::beside(latest.others_cores).with_limit(limit_cores)
+        }
         None => FreeCores::start(),
     };
     free.with_floor(governor.map_or(0.0, |governor| governor.machine().floor_cores))

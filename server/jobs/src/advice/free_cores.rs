@@ -21,6 +21,8 @@ pub struct FreeCores {
     /// The number of cores that jobs get even while other processes use all cores; 0 if nothing is
     /// guaranteed.
     floor_cores: f64,
+    /// The limit on CPU of the process's cgroup, in cores; infinite if there is none.
+    limit_cores: f64,
 }
 
 enum Others {
@@ -38,6 +40,7 @@ impl FreeCores {
         Self {
             others,
             floor_cores: 0.0,
+            limit_cores: f64::INFINITY,
         }
     }
 
@@ -66,10 +69,20 @@ impl FreeCores {
         }
     }
 
+    /// Sets the limit on CPU of the process's cgroup (`cpu.max`), in cores.
+    #[must_use]
+    pub fn with_limit(self, limit_cores: f64) -> Self {
+        Self {
+            limit_cores,
+            ..self
+        }
+    }
+
     /// Returns the number of free cores for a job that may use `cores` of the `machine_cores` cores of a
-    /// machine: at least the floor (without a floor, 0.05), but never more than `cores`. If the operating
-    /// system does not report the CPU use of processes, assumes that other processes use none. After
-    /// [`start`](Self::start), waits until the measurement has taken a fifth of a second.
+    /// machine: at most the limit of the cgroup, and at least the floor (without a floor, 0.05), but never
+    /// more than `cores`. If the operating system does not report the CPU use of processes, assumes that other
+    /// processes use none. After [`start`](Self::start), waits until the measurement has taken a fifth of a
+    /// second.
     pub fn of(self, cores: u32, machine_cores: u32) -> f64 {
         let others_cores = match self.others {
             Others::Known { cores } => cores,
@@ -81,7 +94,7 @@ impl FreeCores {
                 used.map_or(0.0, |used| used.others_cores)
             }
         };
-        let left = f64::from(machine_cores) - others_cores.max(0.0);
+        let left = (f64::from(machine_cores) - others_cores.max(0.0)).min(self.limit_cores);
         let least = if self.floor_cores > 0.0 {
             self.floor_cores
         } else {
@@ -110,5 +123,13 @@ mod tests {
             let free = FreeCores::beside(others_cores).with_floor(floor_cores);
             assert_eq!(free.of(cores, 2), expected, "{others_cores} {floor_cores}");
         }
+    }
+
+    #[test]
+    fn a_job_has_no_more_than_the_limit_of_the_cgroup() {
+        let free = |limit_cores| FreeCores::beside(1.0).with_limit(limit_cores).of(8, 8);
+        assert_eq!(free(2.5), 2.5);
+        assert_eq!(free(7.5), 7.0, "other processes leave less");
+        assert_eq!(free(0.0), FREE_CORES_MIN);
     }
 }
