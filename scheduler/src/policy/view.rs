@@ -220,8 +220,9 @@ impl ClusterView {
         order
     }
 
-    /// Returns the kind of task for which the policy decides by need how many slots `job` gets:
-    /// maps, or reduces if they start after the maps and all maps are done.
+    /// Returns the kind of those tasks of `job` that get slots by the job's utility, which measures how far
+    /// the slots of a job suffice for its goal: maps; or reduces, if all maps are done and reduces start
+    /// only after the maps.
     #[must_use]
     pub fn utility_kind(&self, job: &JobView) -> TaskKind {
         if self.reduce_start == ReduceStart::AfterMaps && job.left(TaskKind::Map) == 0 {

@@ -210,7 +210,8 @@ impl HttpServer {
             limits: limits.clone(),
         };
         // Layers run from the last one to the first. So the audit log also has the changes that `once`
-        // answers with a stored response, and `measure` times the work without both.
+        // answers with a stored response, and `measure` times the work without both. `check_body` refuses
+        // long bodies before `once`, which reads the whole body.
         let answers = Arc::new(Answers::open(node.db(), limits.clone()));
         let routes = routes
             .layer(from_fn_with_state(answers, once))

@@ -11,7 +11,7 @@ use super::prediction::Ledger;
 use crate::jobs::Prediction;
 use crate::node::{Node, RunningJob};
 
-/// The input of a look ahead: a simulation of the scheduler that predicts when jobs end.
+/// The input of a look ahead. (A look ahead is a simulation of the scheduler that predicts when jobs end.)
 pub(super) struct Ahead {
     pub situation: Situation,
     /// The capacity that jobs are expected to have over time, in hundredths of a core.
@@ -79,7 +79,8 @@ impl AheadJob {
 
 impl Ahead {
     /// Returns the input of a look ahead for the jobs that `node` runs now; `None` before the runtime's first
-    /// control cycle, and for an unmanaged runtime, which does not limit jobs and has no policy.
+    /// control cycle, after a cycle in which the policy or the capacity source panicked, and for an unmanaged
+    /// runtime, which does not limit jobs and uses no policy.
     pub(super) fn of(node: &Node) -> Option<Self> {
         let unix_ms = now_unix_ms();
         let running = node.running_jobs();

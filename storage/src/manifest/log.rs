@@ -1,8 +1,9 @@
 //! The live manifest, and the edits of it.
 //!
-//! Each edit is appended to both copies of the manifest and synced in both before anything relies
-//! on it, so damage to one copy loses nothing. After such damage, the next opening writes both
-//! copies anew.
+//! Each edit is appended to both copies of the manifest, or begins a new manifest, whose state includes
+//! the edit. Both copies are synced before anything relies on the edit, so damage to one copy loses
+//! nothing. After such damage, the next opening for writing replaces the manifest by a new one, if the
+//! disk has space for it.
 
 use std::io;
 use std::path::{Path, PathBuf};

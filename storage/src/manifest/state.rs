@@ -271,7 +271,9 @@ impl State {
         Ok(())
     }
 
-    /// Returns an error, which describes the contradiction, if the edit does not fit this state.
+    /// Returns an error, which describes the contradiction, if the edit does not fit this state. Looks
+    /// only at what the edit changes. [`check`](Self::check) finds the other contradictions: it reads
+    /// the whole state, so a replay of the manifest calls it once, after all edits.
     pub(super) fn check_edit(&self, edit: &Edit) -> Result<(), String> {
         match edit {
             // It replaces this state, so there is nothing that it must fit.

@@ -70,7 +70,8 @@ struct Evictions {
     partitions_bytes: Arc<AtomicU64>,
 }
 
-/// Evicted entries. They are dropped once the lock under which they were evicted is released.
+/// Evicted entries that are dropped only once the lock under which they were evicted is released, so that the
+/// lock is not held while their memory is freed: all evicted partitions, and the first two blocks.
 #[derive(Debug, Default)]
 struct Evicted {
     /// Up to two evicted blocks, whose memory is freed without the lock. There are rarely more; the

@@ -130,7 +130,8 @@ fn a_deleted_range_is_gone_from_all_that_is_older_and_from_nothing_else() {
     drop((db, keyspace, table));
     let (db, keyspace, table) = open(manual(&mem), merging("append"));
     check(&db, &keyspace, &table);
-    // One merge over everything, which nothing keeps from the past.
+    // Without the snapshots, no reader needs the deleted versions. The picker merges from four runs of
+    // similar size on, so that these flushes lead to a merge of all runs.
     for name in ["all", "less"] {
         keyspace.delete_snapshot(name).unwrap();
     }

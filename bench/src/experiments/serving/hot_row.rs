@@ -159,7 +159,9 @@ fn run(
                     let mut cells = rows.cells();
                     // The first cell is `[applied]`. If it is false, the value of the row follows.
                     // If it is true, `last_value` stays as it is: the next comparison of this
-                    // connection fails, and its response has the value that the row has by then.
+                    // connection fails, and its response has the value that the row has by then. The
+                    // connections whose comparisons failed after this write have read its value, so one
+                    // of them can apply the next write.
                     match cells.next().flatten() {
                         Some([1]) => applied += 1,
                         _ => {

@@ -45,7 +45,7 @@ pub struct CaseArgs {
     pub case: String,
 }
 
-/// The sizes from the command line; each has a default.
+/// The options for the scale of the experiment, such as the number of records; each has a default.
 #[derive(Debug, Clone, Args)]
 pub struct Sizes {
     /// Records of 1 KiB that each execution begins with [default: 400000;

@@ -57,7 +57,9 @@ pub(super) fn kinds(file: &File) -> FieldResult<Vec<Kind>> {
         let node = SimNode {
             capacity: Resources {
                 cpu_hundredths: group.cpu_hundredths,
-                // I/O and memory that the file leaves out limit nothing.
+                // I/O and memory that the file leaves out limit nothing. Unlike CPU, both need no
+                // bound: `Resources` adds them without overflow, and `fits` rejects tasks that no node
+                // can hold.
                 io_bytes_per_s: group.io_bytes_per_s.unwrap_or(u64::MAX),
                 memory_bytes: group.memory_bytes.unwrap_or(u64::MAX),
             },

@@ -80,7 +80,7 @@ fn a_job_is_believed_to_take_what_its_last_run_took() {
         assert!(told.contains(part), "{part} in {told}");
     }
 
-    // The run records a profile.
+    // The run adds the ratio of its time to its estimate to the profile. The first run had no estimate.
     let ran = place.ebb(&format!("{RUN} --output app.second --goal 1h --json"));
     assert!(
         ran.stderr.contains("met with probability"),

@@ -1,4 +1,4 @@
-//! Jobs over tables that CQL made, beside the server and after it.
+//! Jobs over tables that were created by CQL statements: while the server runs, and after it has stopped.
 
 use ebb_cql::client::Client;
 use ebb_cql::protocol::Response;

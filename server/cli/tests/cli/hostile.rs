@@ -61,7 +61,7 @@ fn wide_table(client: &mut Client) {
 }
 
 /// Prepares distinct statements while another client is served all the time, and checks that the
-/// server evicts the oldest statements. Returns by how many MiB the memory of the server grew.
+/// server has evicted most of these statements. Returns by how many MiB the memory of the server grew.
 fn prepare_distinct_statements() -> u64 {
     let statements = number("EBB_STATEMENTS").unwrap_or(STATEMENTS);
     let place = Place::new();

@@ -649,6 +649,7 @@ fn rows_are_read_by_key_and_by_slices() {
             "v FROM t WHERE a = 2 ORDER BY b ASC",
             "212 | 211 | 222 | 221 | 232 | 231",
         ),
+        // The last mention of b determines its order, as in Cassandra.
         (
             "v FROM t WHERE a = 2 AND b = 2 ORDER BY b DESC, c DESC, b ASC",
             "222 | 221",

@@ -204,6 +204,7 @@ impl<S: Service> Session<S> {
         self.spent = Spent::default();
         self.is_thread_shared = is_thread_shared;
         let begun_at = Instant::now();
+        // Until STARTUP each frame may have another version, and gets its response in that one.
         if !self.has_started {
             self.coding.version = frame.version;
         }

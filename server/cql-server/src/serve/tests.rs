@@ -256,7 +256,8 @@ impl Service for Fake {
                 return Err(ErrorResponse::invalid(rest));
             }
             "compute" | "compute-put" if std::thread::current().name() != Some("cql-moved") => {
-                // The statement never ends by itself.
+                // The statement never ends by itself here. Once it has computed for too long, it moves
+                // to a thread `cql-moved`, where it succeeds at once.
                 let time_out = statement.kind().time_out(Consistency::One);
                 let compute = || -> Result<Outcome, ErrorResponse> {
                     loop {

@@ -86,6 +86,7 @@ impl ResponseColumns {
                 for is_static in [false, true] {
                     let columns = plan.conditions.columns().iter();
                     for condition in columns.filter(|one| one.is_static() == is_static) {
+                        // Always found: all statements of a request were analysed on this schema.
                         if let Some(place) = schema.place(&condition.column.name) {
                             slots.of(place);
                         }

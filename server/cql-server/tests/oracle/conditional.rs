@@ -258,6 +258,7 @@ impl Model {
         let names_rows = |write: &Write| {
             self.schema.clustering.is_empty() || row_of(write, &self.schema).is_some()
         };
+        // If no statement names rows, Cassandra returns the regular columns as null.
         let has_regular = writes.iter().any(names_rows);
         let mut order: Vec<Vec<i32>> = if rows.is_empty() {
             let partition = self.partitions.get(key);

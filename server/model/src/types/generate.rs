@@ -100,7 +100,7 @@ pub fn value(ty: &CqlType, rng: &mut impl Rng) -> Vec<u8> {
             [&scale.to_be_bytes()[..], &unscaled].concat()
         }
         // Months, days and nanoseconds as zigzag integers: an even byte below 128 is not negative. Parts
-        // of different signs would be invalid.
+        // of different signs would be invalid. The tests of literals have negative and long durations.
         CqlType::Duration => vec![2 * rng.random_range(0..9), 2 * rng.random_range(0..9), 0],
         CqlType::List { element, .. } => {
             let parts: Vec<_> = (0..rng.random_range(0..4))

@@ -297,7 +297,8 @@ fn objects_that_cannot_be_committed_any_more_are_swept_and_no_others() {
     // A publisher whose commit of version 2 failed left this manifest: the committed snapshots are 1 and 2.
     let manifest = "ks/t/metadata/ebb-2-77-m0.avro";
     target.create(manifest, Bytes::new()).unwrap();
-    // Objects that killed processes did not complete, and such of another publisher that is at work.
+    // Objects that killed processes did not complete, and such of another publisher that is at work: they are
+    // for a later version, or a version hint, which belongs to no version and is never swept.
     let killed = [
         "ks/t/data/ebb-2-killed.parquet#1",
         "ks/t/metadata/ebb-2-78-m0.avro#1",

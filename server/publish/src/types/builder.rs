@@ -270,6 +270,8 @@ impl Values {
         })
     }
 
+    /// Appends a value of type `ty`; `None` is null. An error in a part of a nested value leaves arrays
+    /// of different lengths, so these builders cannot be used afterwards.
     fn append(
         &mut self,
         ty: &CqlType,

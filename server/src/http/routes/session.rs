@@ -1,4 +1,4 @@
-//! Logging in with a token, for browsers.
+//! Sessions of browsers: login with a token, logout, and the principal of a request.
 
 use std::sync::Arc;
 use std::time::Instant;

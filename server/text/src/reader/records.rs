@@ -182,7 +182,9 @@ impl<'a> Records<'a> {
         }
     }
 
-    /// Sets the number of bytes per read, at least one. Call it before the first record.
+    /// Sets the initial size of the buffer in bytes, at least one. Each read requests the free part of the
+    /// buffer, which grows for a longer record. Must be called before the first record is read, because the
+    /// buffer is allocated then.
     #[must_use]
     pub fn reading(mut self, bytes: usize) -> Self {
         self.read_bytes = bytes.max(1);

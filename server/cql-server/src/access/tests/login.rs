@@ -50,6 +50,7 @@ fn a_login_is_cached_until_the_password_changes() {
     let user = login.verify(Some(token)).unwrap();
     assert_eq!(user.name(), Some("ada"));
     assert!(login.recall(Some(token)).unwrap().is_some());
+    // The role to act as, in front of the name, is ignored.
     assert!(
         login
             .recall(Some(b"someone\0ada\0geheim"))

@@ -108,6 +108,7 @@ impl Generator {
         if self.rng.random_bool(0.3) {
             select.limit = Some(self.rng.random_range(1..12));
         }
+        // Aggregates with DISTINCT, ORDER BY or limits are drawn by `select_groups`.
         let is_plain = !select.distinct && select.order.is_none() && select.limit.is_none();
         if is_plain && select.per_partition_limit.is_none() && self.rng.random_bool(0.1) {
             select.items = vec![Item::Count];

@@ -8,8 +8,8 @@ use super::{ordered_types, parse, with_rng};
 use crate::types::CqlType;
 use crate::types::elements::{build, build_map, build_tuple, components, elements, pairs};
 
-/// Returns the value with sets and maps at every depth in a random order, and with some elements
-/// twice.
+/// Returns the value with sets and maps at every depth in a random order. At random, a set has each
+/// element twice. A map that is not empty has one key twice.
 fn disorder(ty: &CqlType, bytes: &[u8], rng: &mut impl Rng) -> Vec<u8> {
     let parts = |bytes: &[u8]| -> Option<Vec<Vec<u8>>> {
         let parts = elements(bytes).ok()?;
