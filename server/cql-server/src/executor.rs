@@ -253,11 +253,14 @@ impl Executor {
         out: &mut BytesMut,
     ) -> Result<Outcome> {
         let keyspace = statement.keyspace.as_deref();
-        // `select` checks for itself: the table of a snapshot is known only there.
-        if !matches!(statement.parsed.statement, Statement::Select(_)) {
+        let tree = &statement.parsed.statement;
+        // SELECTs and writes are checked below, with the state of the catalog that they use.
+        if !matches!(
+            tree,
+            Statement::Select(_) | Statement::Write(_) | Statement::Batch(_)
+        ) {
             self.check(statement, call.user)?;
         }
-        let tree = &statement.parsed.statement;
         match tree {
             Statement::Select(select) => self.select(statement, select, call, out),
             Statement::Describe(describe) => {

@@ -1,7 +1,10 @@
 //! The permissions that statements require, and those that the creator of an object gets.
 
+use std::sync::Arc;
+
 use ebb_cql::syntax::ast::{Parsed, Statement};
 use ebb_model::access::{Need, Permission, Resource};
+use ebb_tables::CatalogState;
 
 use super::Executor;
 use crate::access::{self, AccessContext, NeedsContext, User, needs};
@@ -33,6 +36,28 @@ impl Executor {
                 let needs = self.needs(&prepared.parsed, prepared.keyspace.as_deref())?;
                 user.check(roles, &needs)
             }
+        }
+    }
+
+    /// Checks permissions by `check`, and returns its result with the state of the catalog that was
+    /// current during the check. So the permissions are those on the tables of this state, and not on
+    /// earlier or later tables of the same names. `check` gets the state, and is called again if the
+    /// state changed meanwhile.
+    ///
+    /// # Errors
+    /// The error of `check`.
+    pub(super) fn checked<T>(
+        &self,
+        mut check: impl FnMut(&CatalogState) -> Result<T>,
+    ) -> Result<(Arc<CatalogState>, T)> {
+        let mut state = self.catalog.state();
+        loop {
+            let checked = check(&state)?;
+            let now = self.catalog.state();
+            if Arc::ptr_eq(&state, &now) {
+                return Ok((state, checked));
+            }
+            state = now;
         }
     }
 

@@ -123,19 +123,21 @@ impl Executor {
         call: &Call<'_>,
         out: &mut BytesMut,
     ) -> Result<Outcome> {
-        let state = self.catalog.state();
-        let target = self.target(&state, select, prepared.keyspace.as_deref())?;
-        let schema = schema_of(&target);
-        match &target {
-            // The name may have become that of another snapshot since PREPARE, and the table of the snapshot may
-            // have been dropped.
-            Target::Snapshot(snapshot) => {
-                let (keyspace, table) = (schema.keyspace(), schema.name());
-                let needs = || access::reads_at_snapshot(keyspace, table, &snapshot.rows);
-                call.user.check_with(self.catalog.roles(), needs)?;
+        let (state, target) = self.checked(|state| {
+            let target = self.target(state, select, prepared.keyspace.as_deref())?;
+            match &target {
+                // The name may have become that of another snapshot since PREPARE, and the table of the snapshot
+                // may have been dropped.
+                Target::Snapshot(snapshot) => {
+                    let (keyspace, table) = (snapshot.schema.keyspace(), snapshot.schema.name());
+                    let needs = || access::reads_at_snapshot(keyspace, table, &snapshot.rows);
+                    call.user.check_with(self.catalog.roles(), needs)?;
+                }
+                _ => self.check(prepared, call.user)?,
             }
-            _ => self.check(prepared, call.user)?,
-        }
+            Ok(target)
+        })?;
+        let schema = schema_of(&target);
         let meaning = self.select_meaning(prepared, select, schema)?;
         let meaning = meaning.as_select()?;
         let known = prepared.columns.as_ref();

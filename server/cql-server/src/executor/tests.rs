@@ -1269,6 +1269,28 @@ fn operators_compute_as_in_cassandra() {
     }
 }
 
+/// Regression: a SELECT or a batch that began before another user dropped its table and created a new
+/// one was checked by the permissions on the new table, and read rows of the dropped one.
+#[test]
+fn permissions_are_checked_again_if_the_table_became_another_one_meanwhile() {
+    const TABLE: &str = "CREATE TABLE t (k int PRIMARY KEY)";
+    let server = Server::with(&[TABLE]);
+    let catalog = Arc::clone(server.executor.catalog());
+    let mut other = Server::over(catalog, server.clock.clone(), Some("ks".to_owned()));
+    let mut seen = Vec::new();
+    let checked = server.executor.checked(|state| {
+        seen.push(state.table("ks", "t").unwrap().clone());
+        if seen.len() == 1 {
+            other.run("DROP TABLE t");
+            other.run(TABLE);
+        }
+        Ok(seen.len())
+    });
+    let (state, checks) = checked.unwrap();
+    assert_eq!(checks, 2);
+    assert!(state.current(&seen[0]).is_none() && state.current(&seen[1]).is_some());
+}
+
 /// In version 5 of the protocol a request may contain the present time (`now_in_seconds`), from
 /// which TTLs count.
 #[test]

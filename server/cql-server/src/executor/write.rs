@@ -86,18 +86,18 @@ impl Executor {
         Ok(meaning)
     }
 
-    /// Executes a write. The caller has begun the time limit of the statement, and has checked the
-    /// permissions of the user.
+    /// Executes a write, after checking the user's permissions. The caller has begun the time limit
+    /// of the statement.
     pub(super) fn write(
         &self,
         statement: &Prepared,
         call: &Call<'_>,
         out: &mut BytesMut,
     ) -> Result<Outcome> {
+        // The state is held until the write is done: see `Catalog::earlier_states`.
+        let (state, ()) = self.checked(|_| self.check(statement, call.user))?;
         let (level, serial) = levels(call);
         check_consistency(statement.kind.write_type, level, serial)?;
-        // The state is held until the write is done: see `Catalog::earlier_states`.
-        let state = self.catalog.state();
         let json_plans = &mut JsonPlans::default();
         let meaning = self.write_meaning(&state, statement, json_plans)?;
         let values_bytes = call.parameters.values.encoded_bytes();
@@ -124,13 +124,17 @@ impl Executor {
         out: &mut BytesMut,
     ) -> Result<Outcome> {
         // The state is held until the write is done, as for a single statement.
-        let state = self.catalog.state();
+        let (state, ()) = self.checked(|_| {
+            statements.iter().try_for_each(|(prepared, _)| {
+                interrupt::charge(1)?;
+                self.check(prepared, call.user)
+            })
+        })?;
         let mut meanings = Vec::with_capacity(statements.len());
         let json_plans = &mut JsonPlans::default();
         // All statements are checked before one of them writes.
         for (prepared, _) in statements {
             interrupt::charge(1)?;
-            self.check(prepared, call.user)?;
             meanings.push(self.write_meaning(&state, prepared, json_plans)?);
         }
         let with_values = meanings.iter().zip(statements);

@@ -27,7 +27,8 @@ pub enum Limit {
     ColumnValueSize,
     /// The number of elements of a collection in one write.
     ItemsPerCollection,
-    /// The stored bytes of the elements of a collection in one write.
+    /// The bytes of the elements, or of the map keys and map values, of a collection in one write. A
+    /// frozen collection counts with the lengths in it.
     CollectionSize,
     /// The bytes of one partition that one flush or merge writes.
     PartitionSize,

@@ -9,7 +9,7 @@ use std::sync::Arc;
 const TABLES: [&str; 2] = [
     "CREATE TABLE a (k int PRIMARY KEY, v int)",
     "CREATE TABLE c (k int, c int, t text, l list<int>, m map<int, text>, f frozen<set<int>>, \
-     g frozen<map<int, int>>, PRIMARY KEY (k, c))",
+     g frozen<map<int, int>>, s set<text>, n map<decimal, int>, PRIMARY KEY (k, c))",
 ];
 
 fn guarded(settings: &str) -> Server {
@@ -224,6 +224,23 @@ fn the_sizes_of_values_and_collections_are_limited() {
                 "Guardrail column_value_size violated: Value of column 'm' has size 6, this \
                  exceeds the failure threshold of 5.",
             ),
+            // A map key counts as the client wrote it, and not with the bytes of its stored form.
+            ("UPDATE c SET m = {1: 'a'} WHERE k = 1 AND c = 1", ""),
+            ("UPDATE c SET m[2] = 'a' WHERE k = 1 AND c = 1", ""),
+            ("UPDATE c SET s = {'four'} WHERE k = 1 AND c = 1", ""),
+            (
+                "UPDATE c SET s = s + {'fives'} WHERE k = 1 AND c = 1",
+                "Guardrail column_value_size violated: Value of column 's' has size 5, this \
+                 exceeds the warning threshold of 4.",
+            ),
+            // 4 bytes of scale, and 2 of digits: the stored form has no trailing zeros.
+            (
+                "UPDATE c SET n = {100.0: 1} WHERE k = 1 AND c = 1",
+                "Guardrail column_value_size violated: Value of column 'n' has size 6, this \
+                 exceeds the failure threshold of 5.",
+            ),
+            // The place of an element in a list is no value of the client.
+            ("UPDATE c SET l = [1, 2] WHERE k = 1 AND c = 1", ""),
             // A failed condition writes nothing, so the value is not checked. The condition below
             // holds.
             (
@@ -267,7 +284,7 @@ fn the_sizes_of_values_and_collections_are_limited() {
             ),
         ],
     );
-    // The size of 1030 is the value's 1025 bytes, and the 5 bytes of the key's stored form.
+    // The size of 1029 is the value's 1025 bytes, and the 4 bytes of the key.
     let long = "x".repeat(1025);
     check(
         "collection_size_warn_threshold=1KiB",
@@ -275,8 +292,16 @@ fn the_sizes_of_values_and_collections_are_limited() {
             ("UPDATE c SET m = {1: 'x'} WHERE k = 1 AND c = 1", ""),
             (
                 &format!("UPDATE c SET m = {{1: '{long}'}} WHERE k = 1 AND c = 1"),
-                "Guardrail collection_size violated: Detected collection m of size 1030, this \
+                "Guardrail collection_size violated: Detected collection m of size 1029, this \
                  exceeds the warning threshold of 1024.",
+            ),
+            // 256 elements of 4 bytes; their places do not count.
+            (
+                &format!(
+                    "UPDATE c SET l = [{}] WHERE k = 1 AND c = 1",
+                    ["1"; 256].join(", ")
+                ),
+                "",
             ),
         ],
     );

@@ -16,10 +16,6 @@ use super::expiry_time_s;
 use crate::error::{Result, of_key, of_store, of_table};
 use crate::pace::{StatementPace, charge_decoding};
 
-/// For this number of seconds after its expiry, a value is still treated as live here, because
-/// readers with older views may still see it.
-const MARGIN_S: i64 = 60;
-
 /// The most rows of a partition that are read to find a live one, which bounds the work for each
 /// index entry of a partition. If none of them is live and the partition has more rows, the index
 /// entry is kept.
@@ -38,7 +34,7 @@ pub fn remove_stale(catalog: &Catalog, table: &CqlTable, entries: &[Vec<u8>]) {
 fn remove(catalog: &Catalog, table: &CqlTable, entries: &[Vec<u8>]) -> Result<()> {
     let mut transaction = catalog.db().begin();
     let now_s = expiry_time_s(catalog, transaction.read_time_ms());
-    let values = LiveValues::new(table.schema(), now_s - MARGIN_S);
+    let values = LiveValues::new(table.schema(), now_s);
     let mut any = false;
     for entry in entries {
         let index = EntryKey::read(entry).map_err(of_key)?.index;

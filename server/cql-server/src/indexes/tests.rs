@@ -107,7 +107,7 @@ fn reads_remove_stale_entries_and_writes_add_them_again() {
     assert_eq!(entries(&server, "t"), 1);
     insert(&mut server, &[(1, 1, "7")]);
     assert_eq!(server.rows("SELECT k FROM t WHERE v = 7"), "1");
-    // An expired value still counts for readers of a view from a minute ago.
+    // The entry of an expired value is kept for a minute, for readers of an earlier time.
     server.run("UPDATE t USING TTL 10 SET v = 5 WHERE k = 9 AND c = 1");
     server.clock.advance_ms(30_000);
     assert_eq!(server.rows("SELECT k FROM t WHERE v = 5"), "");

@@ -338,7 +338,7 @@ fn add(
 
 /// Returns the type of a set's members or of a map's keys, which make up the paths of the elements;
 /// `None` for other types.
-fn key_type(ty: &CqlType) -> Option<&CqlType> {
+pub(super) fn key_type(ty: &CqlType) -> Option<&CqlType> {
     match ty {
         CqlType::Set { element: ty, .. } | CqlType::Map { key: ty, .. } => Some(ty),
         _ => None,

@@ -1,12 +1,14 @@
 //! Guardrails on writes and on the written values.
 
-use ebb_model::schema::{ColumnId, Indexed, TableSchema};
+use ebb_model::schema::{Column, ColumnId, Indexed, TableSchema, len_in_path};
 use ebb_model::types::elements;
 use ebb_tables::write::RowBuffer;
 
+use super::collection::key_type;
 use super::plan::WritePlan;
-use crate::error::Result;
+use crate::error::{Result, of_encoding};
 use crate::guardrails::{Feature, Guardrails, Limit};
+use crate::interrupt;
 
 pub(super) const OF_VALUES: [Limit; 3] = [
     Limit::ColumnValueSize,
@@ -48,9 +50,10 @@ pub(super) fn check_row(
                     (bytes, largest_bytes) = (value.len(), value.len());
                 }
                 Indexed::Element(path, value) => {
+                    let key_bytes = key_len(row, column, path)?;
                     items += 1;
-                    bytes += path.len() + value.len();
-                    largest_bytes = largest_bytes.max(path.len()).max(value.len());
+                    bytes += key_bytes + value.len();
+                    largest_bytes = largest_bytes.max(key_bytes).max(value.len());
                 }
             }
         }
@@ -63,4 +66,16 @@ pub(super) fn check_row(
         }
     }
     Ok(())
+}
+
+/// Returns the length of the map key or set member with this path, as the client wrote it. The path
+/// of another element, such as the place in a list, is no value of the client: its length is 0 here.
+fn key_len(row: &RowBuffer<'_>, column: &Column, path: &[u8]) -> Result<usize> {
+    let Some(ty) = key_type(&column.ty) else {
+        return Ok(0);
+    };
+    match row.original(column.id.0, path) {
+        Some(original) => Ok(original.len()),
+        None => len_in_path(ty, path, &mut interrupt::charge_bytes).map_err(of_encoding),
+    }
 }

@@ -86,8 +86,12 @@ pub enum Indexed<'v> {
 const ENTRY_FRAMING_LEN: usize = 6;
 
 /// Returns the length, in native serialization, of a map's key or a set's element of the type `ty`.
-/// `path` is that key or element in ordered form.
-fn len_in_path<E>(
+/// `path` is that key or element in ordered form. Reports the work to `charge`, as
+/// [`ordered::decode`] does.
+///
+/// # Errors
+/// If `path` is no ordered form of the type; the error of `charge`.
+pub fn len_in_path<E>(
     ty: &CqlType,
     path: &[u8],
     charge: Charge<'_, E>,

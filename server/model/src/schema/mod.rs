@@ -35,7 +35,7 @@ mod unreadable;
 use std::sync::Arc;
 
 pub use catalog::Schema;
-pub use index::{IndexSchema, IndexTarget, Indexed, IndexedColumn};
+pub use index::{IndexSchema, IndexTarget, Indexed, IndexedColumn, len_in_path};
 pub use keyspace::KeyspaceSchema;
 pub use options::{Compressor, OptionValue, TableOptions};
 pub(crate) use record::read_record;

@@ -195,6 +195,14 @@ impl<'v> RowBuffer<'v> {
         column.into_iter().flat_map(|column| column.values())
     }
 
+    /// Returns the `original` of an element that the write sets: see [`element`](Self::element).
+    pub fn original(&self, column: u32, path: &[u8]) -> Option<&[u8]> {
+        match self.columns.get(&column)? {
+            Column::Collection { elements, .. } => elements.get(path)?.original.as_deref(),
+            Column::Cell(_) => None,
+        }
+    }
+
     /// Appends the merge operand that writes the row, like [`OperandWriter::row`].
     ///
     /// # Errors

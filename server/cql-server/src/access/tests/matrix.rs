@@ -124,7 +124,7 @@ const R: &[&str] = &["roles/r", "roles"];
 const ROLES: &[&str] = &["roles"];
 
 /// The resources on which each permission is tried.
-const RESOURCES: [&str; 12] = [
+const RESOURCES: [&str; 13] = [
     "data",
     "data/ks",
     "data/ks/*",
@@ -134,6 +134,7 @@ const RESOURCES: [&str; 12] = [
     "data/other/t",
     "data/system_auth",
     "data/system_traces",
+    "data/system_views",
     "roles",
     "roles/r",
     "roles/s",
@@ -183,7 +184,10 @@ fn cases(kind: Kind) -> Vec<Case> {
             ),
             case(
                 "SELECT * FROM system_views.clients",
-                Each(&[(Select, &["data/system_views/clients", "data"])]),
+                Each(&[(
+                    Select,
+                    &["data/system_views/clients", "data/system_views", "data"],
+                )]),
             ),
             case("SELECT * FROM system_views.queries", Nothing),
         ],

@@ -210,7 +210,20 @@ fn they_read(response: &Response) -> ResponseBody {
 
 #[test]
 fn the_other_implementation_decodes_every_response() {
-    for response in responses() {
+    // For these errors, it expects the field of version 5 also in version 4.
+    let is_of_cas = |response: &Response| {
+        let Response::Error(error) = response else {
+            return false;
+        };
+        matches!(
+            error.kind,
+            ErrorKind::WriteTimeout {
+                write_type: WriteType::Cas,
+                ..
+            }
+        )
+    };
+    for response in responses().into_iter().filter(|one| !is_of_cas(one)) {
         let read = they_read(&response);
         let same = match (&response, &read) {
             (Response::Error(ours), ResponseBody::Error(theirs)) => {

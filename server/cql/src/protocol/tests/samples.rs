@@ -160,6 +160,13 @@ pub fn error_kinds() -> Vec<ErrorKind> {
             block_for: 1,
             write_type: WriteType::UnloggedBatch,
         },
+        // In version 5 it has one more field.
+        ErrorKind::WriteTimeout {
+            consistency,
+            received: 0,
+            block_for: 1,
+            write_type: WriteType::Cas,
+        },
         ErrorKind::ReadTimeout {
             consistency,
             received: 0,
