@@ -35,14 +35,17 @@ pub fn semi_online<E>(
         start_s: vec![f64::INFINITY; instance.tasks.len()],
         node: vec![NodeId(0); instance.tasks.len()],
     };
-    // A job that is submitted at the very end of an interval belongs to the next one.
-    let mut plans_s: Vec<f64> = (instance.jobs.iter())
-        .map(|job| (job.job.submitted_s / interval_s).floor() * interval_s + interval_s)
-        .collect();
-    plans_s.sort_by(f64::total_cmp);
-    plans_s.dedup();
-    for now_s in plans_s {
-        let rest = rest(instance, &whole, now_s);
+    // A job that is submitted at the very end of an interval belongs to the next one. Jobs are
+    // assigned to intervals by number, because the computed end of an interval may equal the
+    // submission of a job in it.
+    let interval_of = |job: &JobTasks| (job.job.submitted_s / interval_s).floor();
+    let mut intervals: Vec<f64> = instance.jobs.iter().map(interval_of).collect();
+    intervals.sort_by(f64::total_cmp);
+    intervals.dedup();
+    for interval in intervals {
+        let now_s = (interval + 1.0) * interval_s;
+        let is_submitted = |job: &JobTasks| interval_of(job) <= interval;
+        let rest = rest(instance, &whole, now_s, is_submitted);
         let planned = plan(&rest.instance)?;
         for (at, &task) in rest.whole.iter().enumerate() {
             whole.start_s[task] = planned.start_s[at];
@@ -52,9 +55,15 @@ pub fn semi_online<E>(
     Ok(whole)
 }
 
-/// Returns the problem that is left at `now_s`: the tasks of the jobs that were submitted before
-/// `now_s`, without the tasks that start before `now_s` in the schedule so far.
-fn rest(instance: &Instance, so_far: &Schedule, now_s: f64) -> Rest {
+/// Returns the problem that is left at `now_s`: the tasks of the submitted jobs, without the tasks
+/// that start before `now_s` in the schedule so far. No job that `is_submitted` accepts may have been
+/// submitted after `now_s`.
+fn rest(
+    instance: &Instance,
+    so_far: &Schedule,
+    now_s: f64,
+    is_submitted: impl Fn(&JobTasks) -> bool,
+) -> Rest {
     let started = |at: usize| so_far.start_s[at] < now_s;
     let mut rest = Rest {
         instance: Instance {
@@ -74,11 +83,7 @@ fn rest(instance: &Instance, so_far: &Schedule, now_s: f64) -> Rest {
         let free_s = &mut rest.instance.free_s[so_far.node[at].0 as usize];
         *free_s = free_s.max(so_far.end_s(instance, at));
     }
-    for job in instance
-        .jobs
-        .iter()
-        .filter(|job| job.job.submitted_s < now_s)
-    {
+    for job in instance.jobs.iter().filter(|job| is_submitted(job)) {
         // For reduces, the arrival of output that is under way is a release.
         let arrivals_s = (job.maps.clone())
             .filter(|&map| started(map))
@@ -112,7 +117,7 @@ fn rest(instance: &Instance, so_far: &Schedule, now_s: f64) -> Rest {
 
 #[cfg(test)]
 mod tests {
-    use super::super::example::job;
+    use super::super::example::{job, one_job};
     use super::super::rules::Rule;
     use super::super::schedule::Objective;
     use super::*;
@@ -138,5 +143,22 @@ mod tests {
         assert_eq!(schedule.start_s, [10.0, 18.0, 31.0, 26.0]);
         assert_eq!(schedule.check(&instance), Ok(()));
         assert_eq!(schedule.value(&instance, Objective::Jobs), 34.0 + 62.0);
+    }
+
+    /// Regression: a job was never planned if the computed end of its interval was equal to its
+    /// submission.
+    #[test]
+    fn a_job_is_planned_though_the_end_of_its_interval_is_rounded_to_its_submission() {
+        for (interval_s, submitted_s) in [(0.1, 0.6), (6.4, 38.4), (0.1, 4.3)] {
+            let instance = one_job(1, submitted_s, &[(1.0, 0.0)], &[]);
+            let plan = |rest: &Instance| Ok::<_, ()>(Rule::HighJobWeightFirst.planned(rest));
+            let schedule = semi_online(&instance, interval_s, plan).unwrap();
+            assert_eq!(schedule.check(&instance), Ok(()));
+            let start_s = schedule.start_s[0];
+            assert!(
+                (submitted_s..=submitted_s + interval_s).contains(&start_s),
+                "submitted at {submitted_s}, started at {start_s}"
+            );
+        }
     }
 }
