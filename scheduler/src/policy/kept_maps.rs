@@ -8,7 +8,6 @@
 
 use super::room::Room;
 use crate::model::Resources;
-use std::cmp::Reverse;
 
 /// The running maps of each node that have a slot in the placement which is being made. Where a
 /// task of another job fits on no node, some of these maps are evicted (lose their slots) to make
@@ -64,10 +63,10 @@ impl KeptMaps {
         nodes.flat_map(|(node, jobs)| jobs.iter().map(move |&job| (node, job)))
     }
 
-    /// Evicts maps of jobs other than `claimant` from one node, as few as possible (in the order of
-    /// [`fewest_to_evict`]), so that enough free capacity for `demand` is left there. Returns the node
-    /// and the jobs of these maps, once for each map. Returns `None`, and evicts nothing, if evictions
-    /// would make enough room on none of the nodes examined (see [`NODES_MAX`]).
+    /// Evicts maps of jobs other than `claimant` from one node, as few as possible (as
+    /// [`fewest_to_evict`] chooses them), so that enough free capacity for `demand` is left there.
+    /// Returns the node and the jobs of these maps, once for each map. Returns `None`, and evicts
+    /// nothing, if evictions would make enough room on none of the nodes examined (see [`NODES_MAX`]).
     pub fn take_fewest(
         &mut self,
         claimant: usize,
@@ -169,11 +168,12 @@ fn evictable(jobs: &[usize], claimant: Option<usize>, state: &PlacementState<'_>
 }
 
 /// Returns the maps to evict from `node` to make room for `demand` of the job `claimant`, as
-/// positions in `jobs`: the map with the largest demand first, and no more maps than are necessary in
-/// this order. Returns `None` if evicting all of them is not enough. `jobs` has the job of each map on
-/// the node.
+/// positions in `jobs`. Returns `None` if evicting all of them is not enough. `jobs` has the job of each
+/// map on the node.
 ///
-/// Demands are compared by CPU, then by I/O. So where I/O or memory is short, a smaller set may exist.
+/// Maps are taken in the order of how much they free of the resources that `demand` lacks, as
+/// [`share_of`] computes it. A map without which the others are enough is left out. If one resource is
+/// short, no smaller set is enough; if several are, a smaller set may exist.
 fn fewest_to_evict(
     jobs: &[usize],
     claimant: usize,
@@ -181,18 +181,43 @@ fn fewest_to_evict(
     demand: &Resources,
     state: &PlacementState<'_>,
 ) -> Option<Vec<usize>> {
-    let mut left = state.planned.left(node)?;
+    let left = state.planned.left(node)?;
+    let lacking = demand.less(&left);
     let size = |at: usize| (state.size)(jobs[at]);
     let mut maps = evictable(jobs, Some(claimant), state);
-    maps.sort_by_key(|&at| Reverse((size(at).cpu_hundredths, size(at).io_bytes_per_s)));
-    for count in 0..maps.len() {
-        left = left.plus(&size(maps[count]));
-        if left.fits(demand) {
-            maps.truncate(count + 1);
-            return Some(maps);
+    maps.sort_by(|&a, &b| {
+        let by_share = share_of(&lacking, &size(b)).total_cmp(&share_of(&lacking, &size(a)));
+        // Of maps that free the same share, the largest one: then the next task may fit, too.
+        let amounts = |at: usize| (size(at).cpu_hundredths, size(at).io_bytes_per_s);
+        by_share.then_with(|| amounts(b).cmp(&amounts(a)))
+    });
+    let mut freed = left;
+    let last = maps.iter().position(|&at| {
+        freed = freed.plus(&size(at));
+        freed.fits(demand)
+    })?;
+    maps.truncate(last + 1);
+    // The last map is necessary, because the maps before it were not enough.
+    for at in (0..last).rev() {
+        let others = maps.iter().enumerate().filter(|&(other, _)| other != at);
+        let freed = others.fold(left, |left, (_, &map)| left.plus(&size(map)));
+        if freed.fits(demand) {
+            maps.remove(at);
         }
     }
-    None
+    Some(maps)
+}
+
+/// Returns how much of the `lacking` resources a map of this `size` frees: the sum, over these
+/// resources, of the freed part of the lacking amount, at most 1 for each resource.
+fn share_of(lacking: &Resources, size: &Resources) -> f64 {
+    let part = |lacking: u64, freed: u64| match lacking {
+        0 => 0.0,
+        lacking => freed.min(lacking) as f64 / lacking as f64,
+    };
+    part(lacking.cpu_hundredths.into(), size.cpu_hundredths.into())
+        + part(lacking.io_bytes_per_s, size.io_bytes_per_s)
+        + part(lacking.memory_bytes, size.memory_bytes)
 }
 
 #[cfg(test)]
@@ -201,9 +226,8 @@ mod tests {
     use rand::{RngExt, SeedableRng};
     use rand_chacha::ChaCha8Rng;
 
-    /// Both sides of the comparison take the maps of a node in the order of [`fewest_to_evict`], so
-    /// the test checks the choice of the node only. The free resources are small and the demands
-    /// large, so that most demands fit only after evictions.
+    /// Both sides of the comparison choose the maps of a node by [`fewest_to_evict`], so the test
+    /// checks the choice of the node only. The free resources are small and the demands large, so that most demands fit only after evictions.
     #[test]
     fn a_search_evicts_no_more_maps_than_a_walk_over_all_nodes() {
         let seed = 41;
@@ -266,5 +290,65 @@ mod tests {
         }
         // Of 4,000 searches. The bound is arbitrary.
         assert!(found > 500, "the cases are no test: {found}");
+    }
+
+    /// Regression: maps were taken by their CPU and I/O alone. Where memory was short, maps were evicted
+    /// that freed hardly any.
+    #[test]
+    fn maps_that_free_what_is_short_are_evicted_and_no_unnecessary_ones() {
+        let amounts = |(cpu_hundredths, io_bytes_per_s, memory_bytes)| Resources {
+            cpu_hundredths,
+            io_bytes_per_s,
+            memory_bytes,
+        };
+        // The free resources, the demand, the evictable maps, and the positions of those to evict.
+        type Amounts = (u32, u64, u64);
+        type Case<'a> = (Amounts, Amounts, &'a [Amounts], Option<&'a [usize]>);
+        let cases: [Case<'_>; 5] = [
+            // Memory is short.
+            (
+                (5, 0, 0),
+                (1, 0, 30),
+                &[(20, 0, 1), (10, 0, 30)],
+                Some(&[1]),
+            ),
+            // I/O is short: the second map is enough, and so are the two others together.
+            (
+                (5, 0, 0),
+                (1, 9, 0),
+                &[(9, 5, 0), (1, 9, 0), (8, 5, 0)],
+                Some(&[1]),
+            ),
+            // CPU is short: the map with the most CPU goes, though each is enough.
+            ((0, 0, 0), (1, 0, 0), &[(2, 9, 9), (3, 0, 0)], Some(&[1])),
+            // CPU and memory are short. The first map frees most of both, but the others are enough.
+            (
+                (0, 0, 0),
+                (10, 0, 10),
+                &[(6, 0, 6), (10, 0, 0), (0, 0, 10)],
+                Some(&[1, 2]),
+            ),
+            ((5, 0, 0), (1, 0, 32), &[(20, 0, 1), (10, 0, 30)], None),
+        ];
+        for (left, demand, sizes, expected) in cases {
+            let planned = Room::new(vec![Some(amounts(left))], Resources::default());
+            // The claimant is a job without maps on the node.
+            let (jobs, claimant): (Vec<_>, _) = ((0..sizes.len()).collect(), sizes.len());
+            let state = PlacementState {
+                planned: &planned,
+                size: &|job| amounts(sizes[job]),
+                spare: &|_| 1,
+            };
+            let evicted = fewest_to_evict(&jobs, claimant, 0, &amounts(demand), &state);
+            let evicted = evicted.map(|mut maps| {
+                maps.sort_unstable();
+                maps
+            });
+            assert_eq!(
+                evicted.as_deref(),
+                expected,
+                "{demand:?} of {left:?} and {sizes:?}"
+            );
+        }
     }
 }
