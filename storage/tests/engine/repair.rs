@@ -98,6 +98,7 @@ fn what_a_merge_replaced_is_not_folded_in_again() {
     for (left, has_snapshot, gone) in (0..8).flat_map(|left| {
         [
             (left, false, false),
+            (left, false, true),
             (left, true, false),
             (left, true, true),
         ]

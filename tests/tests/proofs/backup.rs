@@ -434,9 +434,8 @@ fn a_backup_beside_writers_holds_whole_batches_and_all_acknowledged_before() {
                 );
                 checked += count;
             }
-            if let Some(last) = a.get(&b"last"[..]) {
-                assert!(a.contains_key(last));
-            }
+            let last = a.get(&b"last"[..]).expect("each writer has written it");
+            assert!(a.contains_key(last));
         }
         drop(stopped);
         assert!(checked > 0);
