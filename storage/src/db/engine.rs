@@ -322,6 +322,12 @@ impl Engine {
         outcome
     }
 
+    /// Returns whether an edit of the manifest failed, and may be there at the next opening all the
+    /// same.
+    pub(crate) fn has_uncertain_edit(&self) -> bool {
+        self.manifest.lock().unwrap().has_failed()
+    }
+
     /// Captures the database as it is now, with every commit that was acknowledged so far. None of
     /// its files and segments is removed until the capture is released or dropped. Writers are not
     /// held up.

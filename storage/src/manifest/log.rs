@@ -230,6 +230,12 @@ impl Manifest {
         self.current
     }
 
+    /// Returns whether an edit failed and left the content of the disk uncertain: the edit may be there
+    /// at the next opening.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.failed.is_some()
+    }
+
     /// Makes an edit durable.
     ///
     /// # Errors

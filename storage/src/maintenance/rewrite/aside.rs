@@ -20,23 +20,37 @@ pub(super) fn keep_aside(engine: &Engine, number: FileNumber) -> Result<Option<P
     let exists = |path: &Path| disk.exists(path).map_err(Error::io("look for", path));
     let keep = || -> Result<bool> {
         // An earlier attempt may have ended behind the link. No number is used twice.
-        if exists(&to)? {
-            return Ok(true);
+        if !exists(&to)? {
+            if !exists(&from)? {
+                return Ok(false);
+            }
+            let created = disk.create_dir_all(&dir);
+            created.map_err(Error::no_space_or_io("create", &dir))?;
+            if !link(disk, &from, &to)? {
+                return Ok(false);
+            }
         }
-        if !exists(&from)? {
-            return Ok(false);
-        }
-        let created = disk.create_dir_all(&dir);
-        created.map_err(Error::no_space_or_io("create", &dir))?;
-        let is_linked = link(disk, &from, &to)?;
+        // Also for the link of an earlier attempt, which may have ended before this.
         let synced = disk.sync_dir(&dir);
         synced.map_err(Error::no_space_or_io("sync", &dir))?;
-        Ok(is_linked)
+        Ok(true)
     };
     match keep() {
         Ok(is_kept) => Ok(is_kept.then_some(to)),
-        Err(Error::DiskFull { .. }) => Ok(None),
-        Err(error) if error.is_of_file() => Ok(None),
-        Err(error) => Err(error),
+        Err(error) => {
+            remove(engine, &to);
+            match error {
+                Error::DiskFull { .. } => Ok(None),
+                error if error.is_of_file() => Ok(None),
+                error => Err(error),
+            }
+        }
     }
+}
+
+/// Removes a second name that [`keep_aside`] gave to a file, because the file stays in its table: the
+/// name would hold the space of the file when a merge or a drop removes it.
+pub(super) fn remove(engine: &Engine, link: &Path) {
+    // A name that stays does no harm but to hold the space, and a later attempt finds it.
+    let _ = engine.disk().remove(link);
 }

@@ -5,7 +5,7 @@
 //!   damaged file ─► what can be read ─► list of what is lost
 //!                                         │ accepted
 //!                                         ▼
-//!                   new files ─► a name in `damaged` for the old one ─► edit of the manifest
+//!                   a name in `damaged` for the old file ─► new files ─► edit of the manifest
 //! ```
 //!
 //! Every version keeps its number, and none that can be read is left out. So for all keys that are
@@ -117,7 +117,9 @@ impl Damaged {
     }
 
     /// Rewrites the file if its loss is still the one that was accepted, and notes in `loss` whether
-    /// this was done.
+    /// this was done. The second name in the folder `damaged` goes if the file stays in its table,
+    /// because the loss changed or an error came before the edit, the table was dropped meanwhile, or the
+    /// file was restored.
     fn rewrite(&mut self, engine: &Engine) -> Result<()> {
         let (table, file) = (&self.table, &self.file);
         let (mut loss, mut kept_as) = (self.loss.clone(), None);
@@ -136,7 +138,16 @@ impl Damaged {
             };
             Ok(Some(Rest(rest)))
         };
-        let is_rewritten = engine.accept_loss(table, (self.run, file.number), write)?;
+        let replaced = engine.accept_loss(table, (self.run, file.number), write);
+        // After an edit that failed, the second name may be the only one at the next opening.
+        let may_be_replaced = match replaced {
+            Ok(is_replaced) => is_replaced,
+            Err(_) => engine.has_uncertain_edit(),
+        };
+        if !may_be_replaced && let Some(link) = kept_as.take() {
+            aside::remove(engine, &link);
+        }
+        let is_rewritten = replaced?;
         if is_rewritten {
             engine.events.tell(Event::LossAccepted {
                 keyspace: &table.keyspace,
@@ -145,9 +156,6 @@ impl Damaged {
                 entries_lost: loss.entries_lost,
                 kept_as: kept_as.as_deref(),
             });
-        } else if let Some(link) = kept_as.take() {
-            // The table was dropped meanwhile, or the file was restored.
-            let _ = engine.disk().remove(&link);
         }
         self.loss = FileLoss {
             is_rewritten,

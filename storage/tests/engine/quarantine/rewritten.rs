@@ -2,13 +2,14 @@
 //! before, and merges of the table go on.
 
 use std::collections::BTreeSet;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 
 use crate::common::hooked_disk::{Call, HookedDisk};
 use crate::common::*;
-use ebb_storage::simulation::MemDisk;
+use ebb_storage::simulation::{FaultOp, MemDisk};
 use ebb_storage::{
     Db, Error, Event, FileSystem, LossReport, Options, SortedWriter, SortedWriterOptions, Value,
 };
@@ -411,6 +412,68 @@ fn a_file_that_loses_more_after_its_loss_was_accepted_is_not_rewritten() {
         "the file is rewritten",
     ] {
         assert!(outcomes.contains(outcome), "{outcome}: {outcomes:?}");
+    }
+}
+
+/// Regression: if a call failed behind the link in the folder `damaged`, and the file stayed in its
+/// table, the link stayed, too, and held the space of the file.
+#[test]
+fn the_second_name_of_a_damaged_file_goes_unless_the_file_may_have_left_its_table() {
+    let (mem, _) = database(7);
+    let path = files_of_users(&mem.fork()).remove(0);
+    damage_file(&mem, &path, false);
+    let mut outcomes = BTreeSet::new();
+    for (op, kind) in [
+        (FaultOp::Create, ErrorKind::Other),
+        (FaultOp::Append, ErrorKind::Other),
+        (FaultOp::Append, ErrorKind::StorageFull),
+        (FaultOp::Sync, ErrorKind::Other),
+        (FaultOp::SyncDir, ErrorKind::StorageFull),
+    ] {
+        for nth in 1.. {
+            let _place = FailedAt(format!("{op:?} {nth}, {kind:?}"));
+            let fork = mem.fork();
+            let db = Db::open(DIR, options(&fork)).unwrap();
+            let accepted = db.list_lost("app", "users").unwrap().token.unwrap();
+            fork.fail_next(op, nth, kind);
+            let outcome = db.rewrite_damaged("app", "users", &accepted);
+            let has_struck = fork.armed_faults() == 0;
+            fork.clear_faults();
+            let is_linked = fork.exists(&aside(&path)).unwrap();
+            // Writes end if the failed call was one for the edit.
+            let [users, _] = tables(&db);
+            let may_be_edited = users.put(b"later", b"1").is_err();
+            drop((users, db));
+
+            let db = Db::open(DIR, options(&fork)).unwrap();
+            let is_in_table = !db.list_lost("app", "users").unwrap().files.is_empty();
+            match &outcome {
+                Ok(done) => {
+                    let [file] = &done.as_ref().unwrap().files[..] else {
+                        panic!("one file expected: {done:?}");
+                    };
+                    assert!(!is_in_table && file.is_rewritten);
+                    assert_eq!(is_linked, file.kept_as.is_some());
+                }
+                Err(_) => {
+                    assert!(may_be_edited || !is_linked);
+                    assert!(is_linked || is_in_table);
+                }
+            }
+            outcomes.insert((outcome.is_ok(), is_linked));
+            // A link that stayed is the name that the next attempt reports.
+            if is_in_table {
+                let again = rewrite(&db).unwrap();
+                assert!(again.files[0].kept_as.is_some());
+                assert!(fork.exists(&aside(&path)).unwrap());
+            }
+            if !has_struck {
+                break;
+            }
+        }
+    }
+    for outcome in [(false, false), (false, true), (true, true)] {
+        assert!(outcomes.contains(&outcome), "{outcome:?}: {outcomes:?}");
     }
 }
 
