@@ -1,7 +1,7 @@
 //! The checks of a state that was read from disk, before the engine relies on it: good checksums
 //! prove that the bytes are unchanged, not that the state makes sense.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use super::state::State;
 use crate::key::NUMBER_MAX;
@@ -11,13 +11,15 @@ use crate::snapshots::Lifetime;
 impl State {
     /// Returns an error, which describes the contradiction, for a state that the engine cannot have
     /// written. Finds only what keeps a database from opening: other contradictions, such as two
-    /// tables of one name, are found by a verification.
+    /// snapshots of one name, are found by a verification.
     pub(crate) fn check(&self) -> Result<(), String> {
         // The next table gets the id above.
         if self.last_table_id.0 == u32::MAX {
             return Err("no table id is left".into());
         }
         let (mut runs, mut files) = (HashSet::new(), HashSet::new());
+        let keyspaces: HashSet<_> = self.keyspaces.iter().collect();
+        let mut names = HashMap::new();
         for (id, table) in &self.tables {
             if table.id != *id {
                 return Err(format!(
@@ -38,6 +40,16 @@ impl State {
                     "table {} was dropped before it was created, after commit {created_after}",
                     id.0
                 ));
+            }
+            // A table that was dropped is found by its id only. Its keyspace may be dropped, too, and
+            // later tables may have its name.
+            if dropped_after.is_none() {
+                if !keyspaces.contains(&table.keyspace) {
+                    return Err(table.without_keyspace());
+                }
+                if let Some(other) = names.insert((&table.keyspace, &table.name), table) {
+                    return Err(table.of_one_name_with(other));
+                }
             }
             for run in &table.runs {
                 let name = format!("run {} of table {}", run.id.0, id.0);
@@ -118,17 +130,28 @@ mod tests {
         }
     }
 
-    fn state(runs: Vec<RunMeta>) -> State {
-        let table = TableMeta {
-            id: TableId(1),
-            keyspace: "app".into(),
+    /// Returns a table of the name "t" without runs.
+    fn namesake(id: u32, keyspace: &str) -> TableMeta {
+        TableMeta {
+            id: TableId(id),
+            keyspace: keyspace.into(),
             name: "t".into(),
             options: Default::default(),
             lifetime: Default::default(),
             flushed_seq: SeqNo(2),
+            runs: Vec::new(),
+        }
+    }
+
+    fn state(runs: Vec<RunMeta>) -> State {
+        let table = TableMeta {
             runs,
+            ..namesake(1, "app")
         };
-        let mut state = State::default();
+        let mut state = State {
+            keyspaces: vec!["app".into()],
+            ..State::default()
+        };
         state.apply(Edit::AddTable(table)).unwrap();
         let below = FileNumber(100);
         state.apply(Edit::ReserveFiles { below }).unwrap();
@@ -172,6 +195,12 @@ mod tests {
                 ..run(1, &[2])
             }]),
         ];
+        for namesake in [namesake(2, "app"), namesake(2, "gone")] {
+            let mut state = good.clone();
+            state.last_table_id = TableId(2);
+            state.tables.insert(TableId(2), namesake);
+            bad.push(state);
+        }
         let mut undone = good.clone();
         let table = undone.tables.get_mut(&TableId(1)).unwrap();
         table.lifetime.created_after = SeqNo(2);
@@ -198,6 +227,44 @@ mod tests {
             };
             let read = replay(&[copy]);
             assert!(matches!(read, Err(Error::Corruption { .. })), "{state:?}");
+        }
+    }
+
+    /// Regression: a state with two live tables of one name, or with a table in no listed keyspace, was
+    /// opened. Only one of the two tables was found, and a replay of the log skipped the writes to the
+    /// other one.
+    #[test]
+    fn a_name_belongs_to_one_live_table_in_a_listed_keyspace() {
+        let add = |id, keyspace| Edit::AddTable(namesake(id, keyspace));
+        let keep = |id, seq| Edit::DropTables {
+            kept: vec![(TableId(id), SeqNo(seq))],
+            forgotten: Vec::new(),
+            snapshots: None,
+        };
+        let mut state = state(Vec::new());
+        for (keyspace, expected) in [
+            ("app", "tables 1 and 2 both have the name app.t"),
+            ("gone", "table 2, gone.t, is in no keyspace that is listed"),
+        ] {
+            let refused = Err(expected.to_string());
+            assert_eq!(state.apply(add(2, keyspace)), refused);
+            let mut bad = state.clone();
+            bad.last_table_id = TableId(2);
+            bad.tables.insert(TableId(2), namesake(2, keyspace));
+            assert_eq!(bad.check(), refused);
+        }
+        // Names are used again after drops, also while snapshots show the dropped tables.
+        let name = || "app".to_string();
+        for edit in [
+            keep(1, 5),
+            add(2, "app"),
+            keep(2, 7),
+            Edit::DropKeyspace { name: name() },
+            Edit::AddKeyspace { name: name() },
+            add(3, "app"),
+        ] {
+            state.apply(edit).unwrap();
+            assert_eq!(state.check(), Ok(()));
         }
     }
 }

@@ -34,11 +34,14 @@ pub fn manifest(bytes: &[u8]) {
     }
 }
 
-/// Decodes an edit from JSON, and applies it to an empty state. Checks that the state survives encoding
-/// and decoding.
+/// Decodes an edit from JSON, and applies it to a state without tables. Checks that the state survives
+/// encoding and decoding.
 pub fn edit(json: &[u8]) {
     if let Ok(edit) = serde_json::from_slice::<Edit>(json) {
         let mut state = State::default();
+        if let Edit::AddTable(table) = &edit {
+            state.keyspaces.push(table.keyspace.clone());
+        }
         if state.apply(edit).is_ok() {
             comes_back(&state);
         }

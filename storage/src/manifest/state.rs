@@ -39,6 +39,21 @@ impl TableMeta {
             lifetime: self.lifetime,
         }
     }
+
+    /// Returns the description of a contradiction: the keyspace of this table is not listed.
+    pub(super) fn without_keyspace(&self) -> String {
+        let Self { keyspace, name, .. } = self;
+        let id = self.id.0;
+        format!("table {id}, {keyspace}.{name}, is in no keyspace that is listed")
+    }
+
+    /// Returns the description of a contradiction: this table and the earlier table `other` have the same
+    /// name, and neither was dropped.
+    pub(super) fn of_one_name_with(&self, other: &Self) -> String {
+        let Self { keyspace, name, .. } = self;
+        let (first, second) = (other.id.0, self.id.0);
+        format!("tables {first} and {second} both have the name {keyspace}.{name}")
+    }
 }
 
 /// The whole state of a manifest.
@@ -296,6 +311,19 @@ impl State {
                 if id <= last {
                     return Err(format!("table {} is added after table {}", id.0, last.0));
                 }
+                if !self.keyspaces.contains(&table.keyspace) {
+                    return Err(table.without_keyspace());
+                }
+                let is_namesake = |other: &&TableMeta| {
+                    let names = [
+                        (&other.keyspace, &other.name),
+                        (&table.keyspace, &table.name),
+                    ];
+                    !other.lifetime.is_dropped() && names[0] == names[1]
+                };
+                if let Some(other) = self.tables.values().find(is_namesake) {
+                    return Err(table.of_one_name_with(other));
+                }
             }
             Edit::AlterTable { table, .. } => {
                 self.table(*table)?;
@@ -455,6 +483,14 @@ mod tests {
     use super::*;
     use crate::snapshots::{SnapshotOp, SnapshotRecord};
 
+    /// Returns the state of a database without tables, with the keyspace of the tables in these tests.
+    fn with_keyspace() -> State {
+        State {
+            keyspaces: vec!["app".into()],
+            ..State::default()
+        }
+    }
+
     /// Regression: a compaction read the bookmarks (the list of snapshots) and waited for its
     /// fsync. Meanwhile a snapshot was created, and a flush recorded it, so that its WAL segment
     /// was removed. Then the compaction's edit brought the older list back, and after a restart the
@@ -514,7 +550,7 @@ mod tests {
             ingested_at: None,
             kept_for: Vec::new(),
         };
-        let mut state = State::default();
+        let mut state = with_keyspace();
         let table = TableMeta {
             id: TableId(1),
             keyspace: "app".into(),
@@ -590,7 +626,7 @@ mod tests {
             runs: Vec::new(),
             lifetime: Lifetime::default(),
         };
-        let mut state = State::default();
+        let mut state = with_keyspace();
         state.apply(Edit::AddTable(table(1))).unwrap();
         state.apply(Edit::AddTable(table(2))).unwrap();
         let before = state.clone();
@@ -658,7 +694,7 @@ mod tests {
             runs: vec![run(9, &[5]), run(8, &[2, 3, 4])],
             lifetime: Lifetime::default(),
         };
-        let mut state = State::default();
+        let mut state = with_keyspace();
         state.apply(Edit::AddTable(table)).unwrap();
         let mut accept_loss = |file, by: &[u64]| {
             let edit = Edit::AcceptLoss {
@@ -687,7 +723,7 @@ mod tests {
             runs: Vec::new(),
             lifetime: Lifetime::default(),
         };
-        let mut state = State::default();
+        let mut state = with_keyspace();
         state.apply(Edit::AddTable(table(7))).unwrap();
         let forget = Edit::DropTables {
             kept: Vec::new(),

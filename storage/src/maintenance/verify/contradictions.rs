@@ -9,7 +9,6 @@ use crate::manifest::State;
 /// opening, returns only the first, which [`State::check`] finds.
 pub(super) fn contradictions(state: &State) -> Vec<String> {
     let mut found: Vec<_> = state.check().err().into_iter().collect();
-    let mut names = HashSet::new();
     for (id, table) in &state.tables {
         let name = format!("{}.{}", table.keyspace, table.name);
         if *id > state.last_table_id {
@@ -18,13 +17,6 @@ pub(super) fn contradictions(state: &State) -> Vec<String> {
                 "table {name} has id {}, above the last one, {last}",
                 id.0
             ));
-        }
-        let is_dropped = table.lifetime.is_dropped();
-        if !is_dropped && !state.keyspaces.contains(&table.keyspace) {
-            found.push(format!("table {name} is in no keyspace that is listed"));
-        }
-        if !is_dropped && !names.insert(name.clone()) {
-            found.push(format!("table {name} is listed twice"));
         }
         for run in &table.runs {
             if run.largest_seq > table.flushed_seq {
