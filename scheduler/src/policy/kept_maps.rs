@@ -227,7 +227,8 @@ mod tests {
     use rand_chacha::ChaCha8Rng;
 
     /// Both sides of the comparison choose the maps of a node by [`fewest_to_evict`], so the test
-    /// checks the choice of the node only. The free resources are small and the demands large, so that most demands fit only after evictions.
+    /// checks the choice of the node only. The free resources are small and the demands large, so that
+    /// most demands fit only after evictions.
     #[test]
     fn a_search_evicts_no_more_maps_than_a_walk_over_all_nodes() {
         let seed = 41;

@@ -1269,8 +1269,9 @@ fn operators_compute_as_in_cassandra() {
     }
 }
 
-/// Regression: a SELECT or a batch that began before another user dropped its table and created a new
-/// one was checked by the permissions on the new table, and read rows of the dropped one.
+/// `checked` returns the state whose permissions were checked. Without it, a SELECT that began before
+/// another user dropped its table and created a new one was checked by the permissions on the new
+/// table, and read rows of the dropped one.
 #[test]
 fn permissions_are_checked_again_if_the_table_became_another_one_meanwhile() {
     const TABLE: &str = "CREATE TABLE t (k int PRIMARY KEY)";

@@ -124,19 +124,17 @@ impl Executor {
         out: &mut BytesMut,
     ) -> Result<Outcome> {
         // The state is held until the write is done, as for a single statement.
-        let (state, ()) = self.checked(|_| {
-            statements.iter().try_for_each(|(prepared, _)| {
-                interrupt::charge(1)?;
-                self.check(prepared, call.user)
-            })
-        })?;
-        let mut meanings = Vec::with_capacity(statements.len());
-        let json_plans = &mut JsonPlans::default();
         // All statements are checked before one of them writes.
-        for (prepared, _) in statements {
-            interrupt::charge(1)?;
-            meanings.push(self.write_meaning(&state, prepared, json_plans)?);
-        }
+        let (state, meanings) = self.checked(|state| {
+            let mut meanings = Vec::with_capacity(statements.len());
+            let json_plans = &mut JsonPlans::default();
+            for (prepared, _) in statements {
+                interrupt::charge(1)?;
+                self.check(prepared, call.user)?;
+                meanings.push(self.write_meaning(state, prepared, json_plans)?);
+            }
+            Ok(meanings)
+        })?;
         let with_values = meanings.iter().zip(statements);
         let with_values =
             with_values.map(|(meaning, (_, values))| Ok((meaning.as_write()?, *values)));

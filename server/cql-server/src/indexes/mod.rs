@@ -11,8 +11,8 @@
 //!
 //! The invariant of a built index: whenever a reader sees a value in a row, it also sees the entry
 //! of the value. There may be stale entries, but none are missing, and readers check the row. So
-//! timestamps, TTLs and deletions do not matter to the index. The exception are readers at an earlier
-//! time than that of the server: see [`MARGIN_S`].
+//! timestamps, TTLs and deletions do not matter to the index. The exception is a reader whose time is
+//! more than [`MARGIN_S`] before that of the server.
 
 mod build;
 mod building;
@@ -32,15 +32,14 @@ use crate::error::Result;
 /// For this number of seconds after its expiry, a value is still live for the indexes. A later
 /// reader may have an earlier time and see the value: a client may name its own time
 /// (`now_in_seconds`), and after a restart readers follow the clock, which may have been set back.
-/// A reader whose time is earlier than that may miss values by an index. A reader with an older view
+/// A reader whose time is earlier by more than the margin may miss values by an index. A reader with an older view
 /// needs no margin: it also sees the entries that were removed later.
 const MARGIN_S: i64 = 60;
 
 /// Returns the time, in seconds since 1970, that decides whether a value is expired for the
 /// indexes: an expired value needs no entry. This is [`MARGIN_S`] before the earlier of
-/// `read_time_ms`, the time of a reader, and the time of the clock. If the clock was set back, the
-/// reader's time is ahead of it; but after a restart readers follow the clock, and some expired
-/// values become visible again.
+/// `read_time_ms`, the time of a reader, and the time of the clock, which the reader's time is ahead of
+/// after the clock was set back.
 fn expiry_time_s(catalog: &Catalog, read_time_ms: u64) -> i64 {
     let read_time_s = i64::try_from(read_time_ms / 1000).unwrap_or(i64::MAX);
     let clock_s = catalog.timestamps().now_us().div_euclid(1_000_000);

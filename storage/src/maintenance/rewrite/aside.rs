@@ -38,7 +38,7 @@ pub(super) fn keep_aside(engine: &Engine, number: FileNumber) -> Result<Option<P
     match keep() {
         Ok(is_kept) => Ok(is_kept.then_some(to)),
         Err(error) => {
-            remove(engine, &to);
+            remove(engine, number);
             match error {
                 Error::DiskFull { .. } => Ok(None),
                 error if error.is_of_file() => Ok(None),
@@ -48,9 +48,16 @@ pub(super) fn keep_aside(engine: &Engine, number: FileNumber) -> Result<Option<P
     }
 }
 
-/// Removes a second name that [`keep_aside`] gave to a file, because the file stays in its table: the
-/// name would hold the space of the file when a merge or a drop removes it.
-pub(super) fn remove(engine: &Engine, link: &Path) {
-    // A name that stays does no harm but to hold the space, and a later attempt finds it.
-    let _ = engine.disk().remove(link);
+/// Removes the second name that [`keep_aside`] gave to a file, because the file stays in its table: the
+/// name would hold the space of the file when a merge or a drop removes it. Keeps the name if it may be
+/// the file's only one: if the first name is missing, or an uncertain edit of the manifest may have
+/// removed the file from its table.
+pub(super) fn remove(engine: &Engine, number: FileNumber) {
+    let disk = engine.disk();
+    let first = engine.runs.tables().local_file(number.0);
+    let is_there = first.is_some_and(|path| disk.exists(&path).unwrap_or(false));
+    if is_there && !engine.has_uncertain_edit() {
+        // A name that stays does no harm but to hold the space, and a later attempt finds it.
+        let _ = disk.remove(&files::damaged(&files::damaged_dir(engine.dir()), number));
+    }
 }

@@ -117,9 +117,8 @@ impl Damaged {
     }
 
     /// Rewrites the file if its loss is still the one that was accepted, and notes in `loss` whether
-    /// this was done. The second name in the folder `damaged` goes if the file stays in its table,
-    /// because the loss changed or an error came before the edit, the table was dropped meanwhile, or the
-    /// file was restored.
+    /// this was done. If the table was dropped or the file restored meanwhile, or an error came before the
+    /// edit of the manifest, the second name in the folder `damaged` goes again.
     fn rewrite(&mut self, engine: &Engine) -> Result<()> {
         let (table, file) = (&self.table, &self.file);
         let (mut loss, mut kept_as) = (self.loss.clone(), None);
@@ -139,13 +138,8 @@ impl Damaged {
             Ok(Some(Rest(rest)))
         };
         let replaced = engine.accept_loss(table, (self.run, file.number), write);
-        // After an edit that failed, the second name may be the only one at the next opening.
-        let may_be_replaced = match replaced {
-            Ok(is_replaced) => is_replaced,
-            Err(_) => engine.has_uncertain_edit(),
-        };
-        if !may_be_replaced && let Some(link) = kept_as.take() {
-            aside::remove(engine, &link);
+        if !matches!(replaced, Ok(true)) && kept_as.take().is_some() {
+            aside::remove(engine, file.number);
         }
         let is_rewritten = replaced?;
         if is_rewritten {
