@@ -46,7 +46,8 @@ impl Day {
     }
 }
 
-/// The CPU cost of the load on this machine.
+/// The CPU cost, measured on this machine, of the load: the requests to the store beside which the
+/// jobs run.
 #[derive(Debug, Clone, Copy, serde::Serialize)]
 pub struct LoadCost {
     /// Cores that the load uses at the peak of the day.

@@ -54,9 +54,11 @@ pub fn run(options: &DemoOptions, notify: &dyn Fn(&str)) -> Result<Vec<Outcome>>
     run_days(setup, None, options, notify)
 }
 
-/// Runs the simulated days of `options` on this setup, one after the other, and returns an outcome
-/// for each. `served` is the node of a server that has the store open, with the options of
-/// [`node_options`](super::day_run::node_options).
+/// Runs the simulated days of `options` one after the other, on the store and with the load of
+/// `setup`, and returns the outcome of each day. `served` is the node of the demo's server, which
+/// runs the jobs: it has the store open, and was started with the options that
+/// [`node_options`](super::day_run::node_options) returns for the day's policy. In a demo without a
+/// server, `served` is `None`, and each day starts a node of its own.
 pub(super) fn run_days(
     setup: Setup,
     served: Option<Arc<Node>>,
@@ -104,14 +106,15 @@ struct Preparation {
     load: LoadCost,
     /// The measurements of the load without jobs.
     alone: LoadAlone,
-    /// The snapshot, taken at midnight, of the table of text that the jobs read.
+    /// The snapshot of the table of text that the jobs read. It is taken before the measurements,
+    /// so that the measured jobs read the same text.
     text: SnapshotTable,
     /// The CPU time of a pass over the text, in seconds, for each variant of [`Application`], in
     /// their order.
     pass_cpu_s: Vec<f64>,
     /// The pinned table from which child processes read, if tasks run in child processes.
     pin: Option<PinnedTable>,
-    /// The node of a server that has the store open.
+    /// The node of the demo's server, which has the store open; `None` in a demo without a server.
     served: Option<Arc<Node>>,
 }
 

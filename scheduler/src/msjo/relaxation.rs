@@ -76,8 +76,10 @@ impl Inequality {
         }
     }
 
-    /// Returns the sort key of a task. Among all sets of tasks, those that violate the inequality
-    /// most consist of the first tasks in ascending order of this key.
+    /// Returns the sort key of a task that starts at `start_s` and takes `length_s`, both in
+    /// seconds, in a pool with `machines` machines. If any set of the pool's tasks violates this
+    /// inequality, the set that violates it most consists of the first tasks in ascending order of
+    /// their keys.
     fn key(self, machines: f64, start_s: f64, length_s: f64) -> f64 {
         match self {
             Self::StartTimes => start_s + length_s / 2.0,

@@ -21,7 +21,7 @@ pub enum Weights {
     DecreasingUnit,
 }
 
-/// A family of random jobs. [`RandomJobs::most_random`] has the defaults of the paper: 50
+/// A family of random jobs. [`RandomJobs::most_random`] has the defaults of Ling et al.: 50
 /// machines, everything random.
 ///
 /// At each full second from 0 on, a job is released with probability 1/2. Weights are normal
@@ -48,7 +48,8 @@ pub struct RandomJobs {
 }
 
 impl RandomJobs {
-    /// Returns the paper's "most randomized scenario".
+    /// Returns the "most randomized scenario" of Ling et al.: `jobs` jobs on 50 machines, with
+    /// random numbers, lengths and weights of tasks, and random weights of jobs.
     #[must_use]
     pub const fn most_random(jobs: u32) -> Self {
         Self {

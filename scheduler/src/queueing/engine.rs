@@ -17,8 +17,8 @@ pub struct Run {
     pub warmup_slots: u64,
     /// The number of time slots after the warm-up, which are measured.
     pub slots: u64,
-    /// Seed of the random numbers for arrivals, for the nodes that hold data, for lengths and for
-    /// ties.
+    /// Seed of all random numbers of the run: for the arrivals and sizes of jobs, the nodes that
+    /// hold their data, the lengths of tasks, the order in which idle nodes choose tasks, and ties.
     pub seed: u64,
     /// Number of waiting tasks above which the run stops, so that an unstable run
     /// exhausts neither memory nor patience. The result then covers the slots until the

@@ -76,7 +76,8 @@ pub(super) struct State {
 
 impl State {
     /// Returns whether tasks run on the floor: in the ordinary class with a high nice value, not in
-    /// the idle class.
+    /// the idle class. Attempts that began in the idle class remain there if the system does not
+    /// let their threads leave it.
     pub fn is_on_floor(&self) -> bool {
         self.floor_since_s.is_some()
     }

@@ -87,8 +87,8 @@ pub struct SimJob {
     pub profile: Profile,
     /// True lengths of the maps.
     pub map_length: TaskLength,
-    /// True lengths of the reduces, without the shuffle: from the start of the reduce phase, in
-    /// which all maps are done, to the end.
+    /// True lengths of the reduces, without the shuffle. A length counts from the start of the
+    /// reduce phase, which begins when all maps are done, or later if its demand does not fit.
     pub reduce_length: TaskLength,
     /// Factor by which a map takes longer if its input lies on another node; at least 1.
     pub remote_factor: f64,

@@ -40,8 +40,8 @@ impl Default for Variety {
 }
 
 impl Variety {
-    /// Returns the mean length of the maps of all jobs, in seconds, if maps take `map_s` seconds
-    /// in the jobs to which no pair of `other_map_s` applies.
+    /// Returns the mean length of maps over all jobs, in seconds. `other_map_s` gives the length of
+    /// the maps for some fractions of the jobs; `map_s` is the length for the remaining jobs.
     #[must_use]
     pub fn mean_map_s(&self, map_s: f64) -> f64 {
         let parts: f64 = self.other_map_s.iter().map(|(part, _)| part).sum();

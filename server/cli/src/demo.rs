@@ -43,8 +43,8 @@ const CLIENT_EXAMPLES: &str = "\
 Examples:
   ebb demo-client 127.0.0.1:9042        as `ebb demo` starts it, with requests on stdin";
 
-/// Run a day in a minute: a load that peaks at hour 18, and jobs with goals
-/// beside it, over snapshots of the same store.
+/// Run a compressed day, by default in a minute: a load that peaks at hour 18, and jobs with
+/// completion time goals, which read snapshots of the same store.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {

@@ -297,10 +297,12 @@ impl Access {
         self.principal_of(record.ok_or_else(invalid_token)?)
     }
 
-    /// Returns the principal of a token, with the present permissions of its role, if it has one.
+    /// Returns the principal of a token. If the token acts as a role, the principal has the present
+    /// permissions of that role, and the lower one of the token's scope and the role's scope.
     ///
     /// # Errors
-    /// 401 when the role is gone or may not log in; 500 when the role, or all roles, cannot be read.
+    /// 401 when the role is gone (another one may have its name) or may not log in; 500 when the role, or
+    /// all roles, cannot be read.
     fn principal_of(&self, record: &TokenRecord) -> Result<Principal, Problem> {
         let of_token = Principal {
             id: record.id.clone(),

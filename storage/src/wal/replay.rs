@@ -93,12 +93,12 @@ pub(crate) fn remove_segments(
 
 /// Calls `commit(first, operations, payload, offset)` for each record of a segment, in order: the
 /// number of its first operation, the number of operations, the payload, and the record's offset in
-/// the segment. With `last_segment`, a torn tail is no error; `base` is the position at which the
-/// segment before ended, if there was one.
+/// the segment. If `last_segment` is true, a torn tail is no error. `base` is the position in the
+/// log at which the segment before ended, if there was one: this segment must begin there.
 ///
 /// # Errors
-/// [`Error::Corruption`] for any damage but a torn tail, [`Error::UnsupportedFormat`],
-/// [`Error::Io`], and the errors of `commit`.
+/// [`Error::Corruption`] for any damage, except for a torn tail of the last segment;
+/// [`Error::UnsupportedFormat`], [`Error::Io`], and the errors of `commit`.
 pub(crate) fn replay_segment(
     log_store: &dyn LogStore,
     segment: &Segment,
@@ -131,8 +131,9 @@ pub(crate) struct SegmentReplay<'a> {
 }
 
 impl<'a> SegmentReplay<'a> {
-    /// Begins the replay of a segment. If it `is_last`, a torn tail is no error; `base` is the
-    /// position at which the segment before ended, if there was one.
+    /// Begins the replay of a segment. If `is_last` is true, a torn tail is no error. `base` is the
+    /// position in the log at which the segment before ended, if there was one: this segment must
+    /// begin there.
     pub(crate) fn new(segment: &'a Segment, is_last: bool, base: Option<Lsn>) -> Self {
         Self {
             segment,

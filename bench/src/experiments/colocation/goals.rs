@@ -19,7 +19,8 @@ pub struct GoalsTrial {
     pub goals_are: Goals,
     /// The jobs' goals, as hours of the day; `None` for a job without a goal.
     pub goal_hours: Vec<Option<f64>>,
-    /// The 99th percentile of the load alone, in microseconds, from a faster run of the same day.
+    /// The 99th percentile of the latency of the load alone, in microseconds, from a faster run of
+    /// the same day.
     pub alone_p99_us: f64,
     /// The results of each pair of policy and forecast, in the order of the arguments.
     pub contenders: Vec<GoalsRow>,
@@ -36,7 +37,8 @@ pub struct GoalsRow {
     /// The hours of the day at which jobs completed, in the order of submission: for each job the
     /// median over the days on which it completed; `None` if it completed on none.
     pub finished_hours: Vec<Option<f64>>,
-    /// The 99th percentile of the load, in microseconds: the median over the days.
+    /// The 99th percentile of the load's latency beside the jobs, in microseconds: the median over
+    /// the days.
     pub p99_us: f64,
     /// The error of f(t), the forecast of the capacity for jobs: the mean absolute difference
     /// between f(t) and the capacity that jobs were granted in the day, divided by the mean of the

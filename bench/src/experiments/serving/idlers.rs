@@ -111,12 +111,12 @@ impl Drop for Idlers {
 }
 
 impl Idlers {
-    /// Returns the number of threads that the process has: two for each core.
+    /// Returns the number of the process's threads in the idle class: two for each core.
     pub fn threads() -> usize {
         THREADS_PER_CORE * thread::available_parallelism().map_or(1, usize::from)
     }
 
-    /// Starts the process. All its threads are in the idle class when this returns.
+    /// Starts the process. When this returns, all its threads that do `work` are in the idle class.
     pub fn start(work: IdleWork) -> Result<Self> {
         let own = std::env::current_exe().context("cannot find this program again")?;
         let name = work.to_possible_value().context("the work has a name")?;

@@ -36,8 +36,11 @@ pub struct Comparison {
     /// The row of the thesis's table: a target in operations per second, or a workload.
     pub row: String,
     pub column: &'static str,
-    /// The ratio of the mean latencies that the thesis reports.
+    /// The mean latency of reads in `column`, divided by that in the column Original, from the
+    /// numbers of the thesis.
     pub thesis: f64,
+    /// The same ratio as measured here, and the ratios of other costs; `None` if one of the two
+    /// runs has no result.
     pub here: Option<Ratio>,
 }
 

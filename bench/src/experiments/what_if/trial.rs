@@ -59,7 +59,7 @@ pub(super) struct Host {
     pairs: u32,
 }
 
-/// How long the response to one request for a prediction took.
+/// The durations of one request for a prediction, as measured by the client and by the server.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub(super) struct Answer {
     /// The duration of a request, from the opening of its connection to the complete response, in

@@ -12,8 +12,9 @@ fn slots_factor(distance: f64, length: f64) -> f64 {
     (100.0 / length).floor() / (distance / length).floor()
 }
 
-/// Returns how long after its goal a job ends, in percent of the job's length, if the reduces were
-/// estimated to take `part` percent of that length and take `deviation` percent longer.
+/// Returns how long after its goal a job ends, in percent of the job's planned length, if it was
+/// planned to end at the goal. The reduces were estimated to take `part` percent of the planned
+/// length, and take `deviation` percent longer than estimated.
 fn deviation(part: f64, deviation: f64) -> f64 {
     part * deviation / 100.0
 }

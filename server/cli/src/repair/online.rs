@@ -99,8 +99,10 @@ fn listed(attached: &Attached, table: &TableName) -> Result<LossReport> {
     })
 }
 
-/// Rewrites the damaged files of a table, in the server if there is one. Returns `None` and changes nothing
-/// if their loss is not the one that was listed with `token`.
+/// Rewrites the damaged files of a table. `token` identifies the loss that the user has accepted.
+/// If there is a server, it rewrites the files; otherwise this process opens the database and does
+/// so. Returns `None` and changes nothing if the table has lost other data by now. Returns an empty
+/// report if no file is damaged any more.
 fn rewritten(attached: &Attached, table: &TableName, token: &str) -> Result<Option<LossReport>> {
     let Some(server) = attached.server()? else {
         let db = attached.location.open_existing()?;

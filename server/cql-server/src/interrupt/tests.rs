@@ -38,7 +38,8 @@ fn never() -> Interrupt {
     Interrupt::new(now(), DAY, Arc::default())
 }
 
-/// Charges unit by unit until the statement ends.
+/// Calls [`charge`] for one unit of work at a time, until it returns the error that ends the
+/// statement of this thread. Returns that error.
 fn charge_for_ever() -> ErrorResponse {
     loop {
         if let Err(error) = charge(1) {

@@ -30,8 +30,9 @@ use crate::history::CommitRecord;
 use crate::inputs::{Cells, CellsInput, read_time_s};
 use crate::request::PublishTarget;
 
-/// The least size of a row group, in bytes as encoded, also for tasks with little memory. Smaller groups would make
-/// long footers: the metadata of a group takes about a KiB for each column, in the file and in its readers.
+/// The least limit on the size of a row group, in encoded bytes, also for tasks with little memory. Smaller
+/// groups would make long footers: the metadata of a group takes about a KiB for each column, in the file
+/// and in its readers.
 const ROW_GROUP_BYTES_MIN: usize = 1 << 20;
 
 /// Returns the job that publishes the tables of `site`, each in at most `splits` tasks.
@@ -309,9 +310,11 @@ impl PublicationJob {
         &self.tables[numbers.start as usize..numbers.end as usize]
     }
 
-    /// Prepares the target before the first task; later calls do nothing. Checks that the target lets only
-    /// one of two publishers commit, and removes the files of publishers that can no longer commit. If the
-    /// plan is new, also pins its snapshot, and then stores the plan.
+    /// Prepares the target before the first task; after a success, later calls do nothing. Checks that the
+    /// target lets only one of two publishers commit, and removes the files of publishers that can no longer
+    /// commit. If an earlier start has stored the plan, removes the record of the row for which that start
+    /// failed. If the plan is new, stores it, and before that pins the snapshot for each table of the store
+    /// that no earlier start has published, not even in part.
     pub(super) fn begin(&self) -> Result<(), TaskError> {
         let target = &self.target;
         let mut has_begun = lock(&self.has_begun);

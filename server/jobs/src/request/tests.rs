@@ -179,10 +179,11 @@ fn a_request_of_every_application_reads_as_it_was_written() {
     assert_eq!(names.next(), None);
 }
 
-/// Stored jobs describe CSV files by this JSON, which has only the options that were chosen. Ebb
-/// must be able to read it, because it starts jobs again that an earlier build has stored.
+/// Stored jobs describe CSV files by this JSON, which has `delimiter`, `lenient_quotes` and
+/// `skip_bad` only if they are set. Ebb must be able to read JSON without them, because it starts
+/// jobs again that an earlier build has stored.
 #[test]
-fn the_form_of_csv_files_has_only_what_was_chosen() {
+fn options_of_csv_files_that_are_not_set_are_left_out_of_the_json() {
     let kept = json!({"csv": {"paths": ["a.csv"], "header": true, "multiline": true, "names": []}});
     let read: InputRequest = serde_json::from_value(kept.clone()).unwrap();
     assert_eq!(json!(read), kept);

@@ -59,13 +59,13 @@ pub struct TableMetadata {
     /// Settings of the table, and ebb's own properties of it.
     #[serde(default)]
     pub properties: BTreeMap<String, String>,
-    /// The id of the snapshot that `main` names; `None` if there is none.
+    /// The id of the snapshot that the branch `main` names; `None` if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub current_snapshot_id: Option<i64>,
     /// All snapshots that the table still has.
     #[serde(default)]
     pub snapshots: Vec<Snapshot>,
-    /// The history of `main`: the snapshots that it has named, oldest first.
+    /// The history of the branch `main`: the snapshots that it has named, oldest first.
     #[serde(default)]
     pub snapshot_log: Vec<SnapshotLogEntry>,
     /// Branches and tags.
@@ -97,11 +97,11 @@ pub struct Snapshot {
     pub schema_id: i32,
 }
 
-/// An entry of the history of `main`.
+/// An entry of the history of the branch `main`: a snapshot, and the time at which the branch was set to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct SnapshotLogEntry {
-    /// The time at which `main` was set to the snapshot, in milliseconds since 1970.
+    /// The time at which the branch was set to the snapshot, in milliseconds since 1970.
     pub timestamp_ms: i64,
     pub snapshot_id: i64,
 }
@@ -199,7 +199,7 @@ impl TableMetadata {
         snapshots.any(|snapshot| snapshot.snapshot_id == id)
     }
 
-    /// Returns the snapshot that `main` names; `None` if there is none.
+    /// Returns the snapshot that the branch `main` names; `None` if there is none.
     pub fn newest(&self) -> Option<&Snapshot> {
         let id = self.current_snapshot_id?;
         let mut snapshots = self.snapshots.iter();
@@ -217,8 +217,8 @@ impl TableMetadata {
         }
     }
 
-    /// Adds a snapshot, and makes `main` and the tag `tag` name it. If the tag exists already, it moves to
-    /// the new snapshot.
+    /// Adds a snapshot, and makes the branch `main` and the tag `tag` name it. If the tag exists already, it
+    /// moves to the new snapshot.
     pub fn add_snapshot(&mut self, snapshot: Snapshot, tag: &str) {
         let id = snapshot.snapshot_id;
         self.last_sequence_number = snapshot.sequence_number;

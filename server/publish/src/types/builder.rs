@@ -49,11 +49,13 @@ impl ColumnBuilder {
         self.append_with(value, &mut |_| Ok(()))
     }
 
-    /// Appends a value as [`append`](Self::append) does. Reports the work to `charge` before it computes the
-    /// digits of a number, because a collection may have thousands of long ones.
+    /// Appends a value as [`append`](Self::append) does. Before it computes the decimal digits of a
+    /// number, it calls `charge` with the cost of this work, in the unit of [`Charge`]; an error of
+    /// `charge` ends the work. Long numbers take long, and a collection may have thousands of them.
     ///
     /// # Errors
-    /// Returns the errors of [`append`](Self::append), and that of `charge`.
+    /// The errors of [`append`](Self::append), and that of `charge`. The builder cannot be used
+    /// afterwards.
     pub fn append_with(
         &mut self,
         value: Option<&[u8]>,

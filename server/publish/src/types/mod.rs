@@ -105,9 +105,9 @@ pub enum OnEmpty {
 }
 
 impl OnEmpty {
-    /// Returns whether the rule applies to the empty value of `ty`: whether `ty` is a native type for which
-    /// Iceberg has no empty value. Collections and tuples are not native: their decoding decides about empty
-    /// bytes.
+    /// Returns whether an empty value of `ty` gets this treatment (an error or null): whether `ty`
+    /// is a native type for which Iceberg has no empty value. Collections and tuples are not
+    /// native: their decoding decides about empty bytes.
     fn applies_to(ty: &CqlType) -> bool {
         ty.is_native() && !matches!(ty, CqlType::Ascii | CqlType::Text | CqlType::Blob)
     }

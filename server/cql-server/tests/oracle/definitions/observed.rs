@@ -129,8 +129,9 @@ pub fn observe(machine: &mut dyn Machine) -> Result<Model, String> {
 #[derive(Default)]
 struct Observed {
     model: Model,
-    /// The tables of the snapshots that are keyspaces of `system_schema`, by the names of these
-    /// keyspaces. A snapshot that `system_views.snapshots` lists is moved to the model.
+    /// The tables of each snapshot that `system_schema` shows as a keyspace, by the name of that
+    /// keyspace (`KEYSPACE@SNAPSHOT`). They are moved to `model` when the snapshot's row in
+    /// `system_views.snapshots` is read, so any that remain belong to a snapshot without a row.
     at_snapshots: BTreeMap<String, Tables>,
 }
 

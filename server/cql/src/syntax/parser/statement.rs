@@ -142,7 +142,8 @@ impl Parser<'_> {
         })
     }
 
-    /// Parses `KEYSPACE ks`, `TABLE t` or just `t`.
+    /// Parses the scope of a snapshot: `KEYSPACE ks`, `TABLE t` or just `t`. `SCHEMA` stands for
+    /// `KEYSPACE`, and `COLUMNFAMILY` for `TABLE`, as in other statements.
     fn snapshot_scope(&mut self) -> Result<SnapshotScope> {
         if self.eat_keyspace_word() {
             return Ok(SnapshotScope::Keyspace(self.keyspace()?));

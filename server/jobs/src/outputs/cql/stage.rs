@@ -18,8 +18,9 @@ use crate::records::InvalidInput;
 /// A writer of encoded rows into the temporary file of a partition of the output.
 pub(super) struct WaitingWriter {
     rows: PartitionWriter,
-    /// The static columns that were written last. Rows of a partition mostly follow each
-    /// other, so this avoids most repeated writes.
+    /// The static columns that were written last: the key of their partition's header, and their
+    /// encoded values. Rows of a partition mostly follow each other, so most rows have the same
+    /// static columns as the row before, and these are not written again.
     last_statics: Option<(Vec<u8>, Vec<u8>)>,
 }
 
