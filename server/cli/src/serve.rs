@@ -120,7 +120,9 @@ pub(super) fn run(args: Args) -> Result<()> {
     let log = log::begin(&settings.log, settings.log_format);
     warn_of_misspelt_variables();
     let slow = SlowLog::new(Duration::from_millis(settings.slow_request_ms.into()));
-    // From here on, a signal that comes during the start stops the server once it has started.
+    // Before the database opens: once it is open, a failed write may end the wait of `stop`. From
+    // here on, a signal that comes during the start stops the server once it has started, because
+    // the opening has no point at which it could be interrupted.
     let stop = StopSignal::listen()?;
     let tls = settings.tls_options()?.map(tls::start).transpose()?;
     // Clients choose the paths below these roots, and must not reach the database's own files.

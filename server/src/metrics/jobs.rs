@@ -24,6 +24,7 @@ pub(super) fn write(sheet: &mut Sheet<'_>, node: &Node) -> fmt::Result {
         ([("state", name)], count as f64)
     });
     sheet.gauges("jobs", "Jobs of the runtime that have not ended", states)?;
+    // A dropped lease is not kept among the ended jobs, so all of these are open.
     let leases = status.jobs.iter().filter(|job| job.is_lease).count();
     let sum = |of: fn(&JobStatus) -> u32| {
         let sum: u64 = live.iter().map(|job| u64::from(of(job))).sum();

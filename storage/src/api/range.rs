@@ -73,7 +73,8 @@ pub struct Range {
     /// The measurement of the range as a request; `None` while no meter measures requests.
     scan: Option<Scan>,
     /// Counts the dead keys that searches upwards pass, and requests a flush of the table's memtable
-    /// after many; `None` if the range requests no flush.
+    /// after many; `None` if the range requests no flush. Searches downwards do not count them, as
+    /// in RocksDB: the usual cause of dead keys is a queue, whose consumers read upwards.
     dead_keys: Option<DeadKeys>,
     // The last field: the files are released before the database. `None` for a detached table,
     // whose database another process may have open.
@@ -373,7 +374,9 @@ impl Range {
     /// gathered, and each put or delete drops the gathered older ones. If the gathered versions exceed
     /// [`UNFOLDED_BYTES_MAX`], they are dropped, and a range upwards over this key reads them again,
     /// newest first. (Versions that come newest first can be folded one by one, but versions that come
-    /// oldest first cannot, because a newer one may delete them.) Stops after `keys_max` keys.
+    /// oldest first cannot, because a newer one may delete them.) Stops after `keys_max` keys, but
+    /// never within a key, because the next call would need the gathered versions. So a key with
+    /// very many versions makes one call long, even if they are too new for this reader.
     fn step_back(
         &mut self,
         merge: &mut Merge<Source, true>,

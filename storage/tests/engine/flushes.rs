@@ -52,6 +52,11 @@ fn many_tiny_tables_share_their_syncs() {
 
 /// Several threads write memtables to files. Memtables of one table are written one after the
 /// other. A thread installs the runs of all threads at once when there are enough of them.
+///
+/// No commit waits for the disk (`Durability::Os`), so only the flush makes sure that the power
+/// loss takes nothing. The numbers are arbitrary, and others of about this size would do: there are
+/// more tables than threads that flush, the writes of a table fill about eight memtables, and their
+/// keys repeat, so that a run in the wrong place would show an old value.
 #[test]
 fn flushes_beside_each_other_lose_nothing() {
     const TABLES: usize = 12;

@@ -420,8 +420,12 @@ mod tests {
             let order = |path: &Path, work| Order::new((None, false), path, 1 << 20, 0, work);
             let order = ToChild::Order(Box::new(order(spills.path(), map)));
             push(Kind::Order, &encode(&order).unwrap());
+            // The answer to the settlement at the start of the task. There is no second one, also
+            // on a slow machine: an account reads the clock after more steps than this task has.
             let go_on = ToChild::GoOn { lowers: false };
             push(Kind::Order, &encode(&go_on).unwrap());
+            // The first round sends all messages as they are. The number of the others is
+            // arbitrary: more rounds change more of the bytes.
             for round in 0..200 {
                 let mut sent = good.clone();
                 if round > 0 {

@@ -63,7 +63,9 @@ fn of(
     let work_of =
         |phase: PhaseProfile, length_s: f64| length_s * f64::from(phase.demand.cpu_hundredths);
     // The mean CPU work of a job: the load of the cluster over this work is the rate of jobs. The work
-    // is that of maps beside their input: stragglers and remote maps take longer.
+    // is that of maps beside their input: stragglers and remote maps take longer. It also
+    // leaves out that a draw has at least one map, and that reduces are rounded up: with many small
+    // jobs, the load is higher than in the file.
     let job_work = workload.maps_mean
         * (work_of(profile.map, variety.mean_map_s(profile.map.task_s))
             + workload.reduces_per_map * work_of(profile.reduce, profile.reduce.task_s));

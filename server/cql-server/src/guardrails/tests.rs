@@ -351,6 +351,7 @@ fn forbidden_features_are_rejected() {
             "ALTER TABLE a DROP v",
             "Guardrail alter_table violated: ALTER TABLE changing columns is not allowed",
         ),
+        // As in Cassandra, the messages of these two guardrails have the name of the setting.
         (
             "drop_truncate_table",
             "TRUNCATE a",

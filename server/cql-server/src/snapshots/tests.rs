@@ -194,6 +194,8 @@ fn snapshots_are_created_listed_and_dropped() {
             "CREATE SNAPSHOT s ON KEYSPACE system",
             "keyspace system cannot have snapshots",
         ),
+        // `system` exists in CQL, with virtual tables. `ebb_system`, with ebb's own records, does
+        // not.
         (
             "CREATE SNAPSHOT s ON KEYSPACE ebb_system",
             "keyspace ebb_system does not exist",

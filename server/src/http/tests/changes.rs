@@ -181,6 +181,8 @@ fn jobs_are_listed_by_pages_the_newest_first() {
     assert_eq!((page, next.as_ref()), (newest(3..5), Some(&ids[3])));
     let (page, next) = list(&format!("limit=3&after={}", next.unwrap()));
     assert_eq!((page, next), (newest(0..3), None));
+    // A cursor of this list is the id of a job, which has digits only. Ids are compared as texts,
+    // so without a check most other texts would return the whole list or nothing.
     for after in ["", "x", "app/lines"] {
         let request = format!("GET /v1/jobs?after={after}");
         let (status, answer) = ask(&server, &request, "localhost", Some(&token), "");

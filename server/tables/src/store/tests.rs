@@ -329,6 +329,10 @@ fn a_table_without_a_record_is_dropped_only_if_its_creation_was_noted_and_it_is_
 
 /// `ebb repair` once restored the record of an interrupted drop, and the next start dropped a later
 /// keyspace of the same name.
+///
+/// A table with a listed record proves that the keyspace is not a later one, because the record
+/// contains the table's id. Then its snapshots are dropped with it. Without tables there is no such
+/// proof, and a snapshot may be of a later keyspace.
 #[test]
 fn a_drop_is_completed_only_if_its_record_lists_everything_that_is_there() {
     type Change = fn(&Fixture);
@@ -338,6 +342,7 @@ fn a_drop_is_completed_only_if_its_record_lists_everything_that_is_there() {
     };
     let with_a_row: Change = |fixture| {
         let table = fixture.table("a", "t").unwrap();
+        // Any key other than that of the record.
         table.put(&[0xff; 9], b"row").unwrap();
     };
     let lose_record: Change = |fixture| {

@@ -214,6 +214,8 @@ fn json_with_invalid_parts_gets_cassandras_error() {
     ] {
         assert_eq!(refusal(ty, json), message);
     }
+    // The rest of both messages is that of the JSON parser, and differs from Cassandra's. In the
+    // first case the argument is JSON, a string, but the text in this string is not.
     let undecodable = refusal(&ints, "\"[1\"");
     assert!(
         undecodable.starts_with("Error decoding JSON string: "),

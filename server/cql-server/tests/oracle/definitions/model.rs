@@ -197,6 +197,7 @@ impl Model {
                 add_field(self.fields(name)?, field, ty)
             }
             Statement::RenameFields { name, fields } => {
+                // All at once, so that two fields may swap their names, as in the server.
                 let there = self.fields(name)?;
                 let mut renamed = there.clone();
                 for (from, to) in fields {
@@ -254,7 +255,8 @@ impl Model {
             }
             Statement::RenameColumns { name, columns } => {
                 let table = self.keyspace(&name.keyspace)?.table(&name.name)?;
-                // Of two new names for one column the later counts.
+                // Of two new names for one column the later counts. The order of the renames does
+                // not matter: the server rejects a new name that a column has before the statement.
                 let renames = columns
                     .iter()
                     .map(|(from, to)| (from.as_str(), to.as_str()));

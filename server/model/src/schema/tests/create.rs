@@ -35,6 +35,7 @@ fn describe_prints_as_cassandra_does() {
         types[1],
         "CREATE TYPE ks.address (\n    street text,\n    phones set<frozen<phone>>\n);"
     );
+    // The defaults of Cassandra 4.1, except for gc_grace_seconds: see `OPTIONS`.
     let options = "additional_write_policy = '99p'
     AND bloom_filter_fp_chance = 0.01
     AND caching = {'keys': 'ALL', 'rows_per_partition': 'NONE'}
