@@ -98,7 +98,7 @@ impl Source {
             reading: reading.clone(),
             progress,
         };
-        reader.take_manifest(manifest, files);
+        reader.take_manifest(manifest);
         if reader.exact {
             reader.files_of_runs()?;
         } else {
@@ -179,7 +179,7 @@ impl Reader<'_> {
         });
     }
 
-    fn take_manifest(&mut self, manifest: SalvagedManifest, files: &DbFiles) {
+    fn take_manifest(&mut self, manifest: SalvagedManifest) {
         let had_state = manifest.state.is_some();
         self.state = manifest.state.unwrap_or_default();
         self.last_seq = self.state.last_seq();
@@ -193,10 +193,6 @@ impl Reader<'_> {
                  is taken for one of the database: rows deleted before may be back"
             };
             self.lose(damage, None, what);
-        } else if !had_state && !files.sstables.is_empty() {
-            let missing = Error::corruption(&files::current(self.dir), 0, "it is missing");
-            let what = "; the names of tables are lost that no SSTable has";
-            self.lose(missing, None, what);
         }
     }
 
