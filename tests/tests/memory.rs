@@ -17,6 +17,7 @@ fn key(i: u32) -> [u8; 8] {
 
 #[test]
 fn a_database_with_more_index_than_memory_keeps_to_its_budget() {
+    // Memtables get 1 MiB of the budget, the least that they may have, and the cache gets the rest.
     let budget_bytes = 3 * MIB;
     let dir = tempfile::tempdir().unwrap();
     let options = Options {
@@ -24,7 +25,8 @@ fn a_database_with_more_index_than_memory_keeps_to_its_budget() {
         maintenance: Maintenance::Manual,
         ..Options::default()
     };
-    // Small blocks need a large index.
+    // Small blocks need a large index: one key fills such a block, so the index has a million
+    // blocks. With the filter it is cut into about 1,200 partitions, which take 17 MiB.
     let sstable = SsTableOptions {
         block_bytes: 64,
         ..SsTableOptions::default()
@@ -37,6 +39,7 @@ fn a_database_with_more_index_than_memory_keeps_to_its_budget() {
         sstable,
         ..TableOptions::default()
     };
+    // Ingested, because puts would go through the small memtables to many files.
     let mut sorted = SortedWriter::create(dir.path().join("sorted"), "part", sorted).unwrap();
     for i in 0..KEYS {
         sorted.put(&key(i), b"v").unwrap();
@@ -64,10 +67,13 @@ fn a_database_with_more_index_than_memory_keeps_to_its_budget() {
         }
     }
     let stats = db.stats();
-    // Each partition was read about ten times, because only a few fit into the memory at once.
+    // Only a tenth of the partitions fits into the cache, so about nine in ten of the gets have to
+    // read one. The bound, eight reads of each partition, is far below that, and far above the one
+    // read of each that a large cache would need.
     assert!(stats.index_reads > 10_000, "{}", stats.index_reads);
     let counted = stats.memtable_bytes + stats.cache_bytes + stats.open_table_bytes;
     assert!(counted <= budget_bytes as u64, "{counted} bytes");
+    // Half, because nothing is written after the opening: the memtables' third is empty.
     assert!(
         counted >= budget_bytes as u64 / 2,
         "the budget is not used: {counted} bytes"

@@ -803,10 +803,13 @@ fn a_damaged_file_that_only_the_log_names_is_in_quarantine_too() {
         writer.put(&key(number), b"ingested").unwrap();
     }
     let written = writer.finish().unwrap();
+    // The manifest names an ingested run once the run and all older memtables are flushed. Under
+    // `Maintenance::Manual` nothing is flushed here, so until then only the log names the run.
     users.put(&key(0), b"newer").unwrap();
     users.ingest(&written).unwrap();
     users.put(&key(25), b"newest").unwrap();
     db.backup("/linked").unwrap();
+    // A backup consists of links to the files, which share the damage.
     copy_dir(&mem, "/linked", "/copied");
     drop((users, db));
     let path = files(&mem, ".sst").pop().unwrap();
@@ -820,6 +823,8 @@ fn a_damaged_file_that_only_the_log_names_is_in_quarantine_too() {
     assert_eq!(value.unwrap(), "ingested");
     drop(db);
 
+    // The first opening finds the run in the log, and the flush below records it in the manifest.
+    // The later ones find it there, the last one after a call of `compact` in between.
     for opening in 0..3 {
         let db = Db::open(DIR, options(&mem)).unwrap();
         let [users, _] = tables(&db);

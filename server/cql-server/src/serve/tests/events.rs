@@ -203,6 +203,7 @@ fn writes_to_audited_tables_are_noted_with_their_results() {
             "INSERT INTO ks.t (k) VALUES (1)",
             vec!["root: INSERT ks.t 1 done"],
         ),
+        // A condition that does not hold is no failure.
         (
             "UPDATE ks.u SET v = 2 WHERE k = 1 IF v = 1",
             vec!["root: UPDATE ks.u 1 done"],
