@@ -59,7 +59,8 @@ pub enum JobError {
     /// work such as "a backup".
     #[error("this node has no database, which {0} needs")]
     NoDatabase(String),
-    /// The client may not read a table that its job reads. The text names the missing permission.
+    /// The client lacks a permission, such as that to read a table that its job reads, or its role
+    /// is gone. The text names the permission or the role.
     #[error("{0}")]
     Forbidden(String),
     #[error("the backup was cancelled, and everything that it had made is removed")]

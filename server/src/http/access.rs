@@ -23,7 +23,7 @@ use axum::response::{IntoResponse, Response};
 use ebb_jobs::Failure;
 
 use super::audit::entry_of;
-use super::permits::check_scope;
+use super::permits::{check_scope, role_is_gone};
 use super::port::host_of;
 use super::problem::{Problem, broken};
 use super::session::{SESSION, Sessions, cookie_of, is_other_page, is_own_page};
@@ -329,8 +329,7 @@ impl Access {
                 let status = StatusCode::INTERNAL_SERVER_ERROR;
                 return Err(Problem::new(status, Failure::Corrupt, text));
             }
-            let text = format!("role {name} of this token is gone, or may not log in any more");
-            return Err(refused(&text));
+            return Err(refused(&role_is_gone(name)));
         };
         let name = role.name.clone();
         let of_role = Principal::of_role(ActingRole { name, granted });

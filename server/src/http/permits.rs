@@ -19,16 +19,17 @@
 use ebb_jobs::JobError;
 use ebb_jobs::request::{JobRequest, OutputPlace};
 use ebb_model::access::{Need, Permission, Resource};
-use ebb_storage::{Keyspace, SnapshotTable};
-use ebb_tables::covered_resource;
+use ebb_storage::{Db, Keyspace, SnapshotTable, Table};
 use ebb_tables::names::{SYSTEM_KEYSPACE, TableName};
+use ebb_tables::{covered_resource, lookup};
 
 use super::problem::Problem;
+use crate::node::Node;
 use crate::tokens::{Principal, Scope};
 
-/// Checks that the principal may read the inputs and write the output of a job. If these are files of the
-/// server's machine, the principal needs scope `admin`. [`check_input_at`] checks the tables again once they
-/// are open.
+/// Checks that the principal may read the inputs and write the output of a job. If these are files
+/// of the server's machine, the principal needs scope `admin`. [`check_input_at`] checks the inputs
+/// again once they are open, because other tables may have their names by then.
 ///
 /// # Errors
 /// 403; the text names the scope or the permission that is missing.
@@ -63,17 +64,112 @@ pub(super) fn check_input(principal: &Principal, table: &TableName) -> Result<()
     check(principal, Permission::Select, on)
 }
 
-/// Checks that the principal's role, if it has one, may read the table `rows` at the snapshot at which it was
-/// opened. The scope is checked elsewhere, by the name of the table.
+/// Checks that the principal's role, if it has one, may now read the table `rows` at the snapshot
+/// at which it was opened. The scope is checked elsewhere, by the name of the table.
 ///
 /// # Errors
-/// [`JobError::Forbidden`]; the text names the permission that is missing.
+/// [`JobError::Forbidden`]; the text names the permission that is missing. [`JobError::State`] for
+/// a dropped table if the snapshot is gone; errors of the catalog.
 pub(super) fn check_input_at(
+    node: &Node,
     principal: &Principal,
     table: &TableName,
     rows: &SnapshotTable,
 ) -> Result<(), JobError> {
-    let on = Resource::table_at_snapshot(&table.keyspace, &table.table, !rows.is_dropped());
+    let principal = present(node, principal)?;
+    // `is_live` is computed after `present`. So a table that is live here was live when the
+    // permissions were read, and a permission on its name is one on this table: permissions on
+    // earlier tables of the name were removed before this table was created.
+    let is_live = !rows.is_dropped();
+    let on = Resource::table_at_snapshot(&table.keyspace, &table.table, is_live);
+    check_input_permission(&principal, on)?;
+    // The snapshots of a keyspace are deleted with it. So if the snapshot still exists, the
+    // permission on all tables of the keyspace is one on the snapshot's own keyspace, and not on a
+    // later keyspace of the same name.
+    if is_live || principal.role.is_none() || has_snapshot_of(node, table, rows) {
+        return Ok(());
+    }
+    Err(JobError::State(format!(
+        "the snapshot with the dropped table {table} was deleted or has expired"
+    )))
+}
+
+/// Returns whether the keyspace of this name has the snapshot at which `rows` was opened.
+fn has_snapshot_of(node: &Node, table: &TableName, rows: &SnapshotTable) -> bool {
+    let keyspace = node.db().map(|db| db.existing_keyspace(&table.keyspace));
+    let Some(Ok(keyspace)) = keyspace else {
+        return false;
+    };
+    let mut names = keyspace.snapshot_names().into_iter();
+    names.any(|name| {
+        let seq = keyspace.snapshot_seq(&name);
+        seq.is_ok_and(|seq| seq == rows.seq())
+    })
+}
+
+/// Returns the current table `name`, which the principal's role, if it has one, may now read. The
+/// scope is checked elsewhere, by the name of the table.
+///
+/// # Errors
+/// [`JobError::Forbidden`]; the text names the permission that is missing. [`JobError::Lookup`] if
+/// there is no such table; errors of the catalog.
+pub(super) fn readable_table(
+    node: &Node,
+    db: &Db,
+    principal: &Principal,
+    name: &TableName,
+) -> Result<Table, JobError> {
+    checked_table(db, name, || {
+        let on = Resource::table(&name.keyspace, &name.table);
+        check_input_permission(&present(node, principal)?, on)
+    })
+}
+
+/// Returns the current table `name` after `check`, which checks the present permissions on this
+/// name. The table has the name before and after the check, so the permissions are those on this
+/// table, and not on an earlier or later table of the name. If another table has the name after the
+/// check, this calls `check` again for that table.
+///
+/// # Errors
+/// If there is no such table; the error of `check`.
+pub(super) fn checked_table(
+    db: &Db,
+    name: &TableName,
+    mut check: impl FnMut() -> Result<(), JobError>,
+) -> Result<Table, JobError> {
+    let mut table = lookup::table(db, name)?;
+    loop {
+        check()?;
+        let now = lookup::table(db, name)?;
+        if now.is_same_table(&table) {
+            return Ok(table);
+        }
+        table = now;
+    }
+}
+
+/// Returns the principal with the permissions that its role has now. `principal` has those of the
+/// time at which the headers of the request came: until the client has sent the body, tables may be
+/// dropped, and others created under their names.
+///
+/// # Errors
+/// [`JobError::Forbidden`] if the role is gone or may not log in any more; errors of the catalog.
+pub(super) fn present(node: &Node, principal: &Principal) -> Result<Principal, JobError> {
+    let mut principal = principal.clone();
+    if let Some(role) = &mut principal.role {
+        let granted = node.catalog()?.roles().state().granted(&role.name);
+        let granted = granted.filter(|now| now.id == role.granted.id && now.can_login);
+        role.granted = granted.ok_or_else(|| JobError::Forbidden(role_is_gone(&role.name)))?;
+    }
+    Ok(principal)
+}
+
+/// Returns the error text for a token whose role does not exist any more, or may not log in.
+pub(super) fn role_is_gone(name: &str) -> String {
+    format!("role {name} of this token is gone, or may not log in any more")
+}
+
+fn check_input_permission(principal: &Principal, on: Resource) -> Result<(), JobError> {
     let checked = check(principal, Permission::Select, on);
     checked.map_err(|refused| JobError::Forbidden(refused.detail))
 }
@@ -105,8 +201,10 @@ pub(super) fn lists_all_roles(principal: &Principal) -> bool {
     check(principal, Permission::Describe, Resource::AllRoles).is_ok()
 }
 
-/// Checks that the principal's role, if it has one, may create a snapshot of a table, or of the whole keyspace
-/// for `None`.
+/// Checks that the principal's role, if it has one, may create a snapshot of a table, or of the
+/// whole keyspace for `None`. Another table may have the name when the snapshot is created. So the
+/// caller repeats the check with the [`present`] permissions under [`Node::exclusively`], where no
+/// statement drops or creates a table.
 ///
 /// # Errors
 /// 403; the text names the permission that is missing.
@@ -122,24 +220,29 @@ pub(super) fn check_new_snapshot(
     check(principal, Permission::Snapshot, on)
 }
 
-/// Checks that the principal's role, if it has one, may renew or delete a snapshot. The inner result is the
-/// decision, with the response (403) for a client that may not.
+/// Checks that the principal's role, if it has one, may now renew or delete a snapshot. Call this
+/// under [`Node::exclusively`]: otherwise another snapshot may get the name before the change. The
+/// inner result is the decision, with the response (403) for a client that may not.
 ///
 /// # Errors
-/// When the snapshot cannot be looked up.
+/// When the snapshot cannot be looked up; [`JobError::Forbidden`] if the role is gone or may not
+/// log in any more; errors of the catalog.
 pub(super) fn check_snapshot(
+    node: &Node,
     principal: &Principal,
     keyspace: &Keyspace,
     name: &str,
 ) -> Result<Result<(), Problem>, JobError> {
+    let principal = present(node, principal)?;
     let on = covered_resource(keyspace, name)?;
-    Ok(check(principal, Permission::Snapshot, on))
+    Ok(check(&principal, Permission::Snapshot, on))
 }
 
 /// Checks that the principal may read the rows of a table. A token without a role needs scope
 /// `admin`: with scope `jobs` it may start jobs that read tables, but no job returns rows to its client.
 /// The keyspace of the system needs scope `admin`, because it has the hashes of passwords and the
-/// responses to requests of other clients.
+/// responses to requests of other clients. Another table may have the name when the rows are read:
+/// [`readable_table`] and [`check_input_at`] check the permission on the table that is read.
 ///
 /// # Errors
 /// 403; the text names the scope or the permission that is missing.

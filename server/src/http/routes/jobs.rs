@@ -107,10 +107,11 @@ fn check_inputs(principal: &Principal, peer: Peer, request: &JobRequest) -> Resu
 }
 
 /// Returns the check that the principal may read the tables that its job has opened.
-pub(super) fn input_check(
-    principal: &Principal,
-) -> impl Fn(&TableName, &SnapshotTable) -> Result<(), JobError> + '_ {
-    move |table: &TableName, rows: &SnapshotTable| check_input_at(principal, table, rows)
+pub(super) fn input_check<'c>(
+    node: &'c Node,
+    principal: &'c Principal,
+) -> impl Fn(&TableName, &SnapshotTable) -> Result<(), JobError> + 'c {
+    move |table: &TableName, rows: &SnapshotTable| check_input_at(node, principal, table, rows)
 }
 
 /// Checks that the principal may create the table that a job writes, if the node does not have it yet.
@@ -227,7 +228,7 @@ async fn submit(
         if let Err(refused) = check_creation(node, &principal, &request) {
             return Ok(Err(refused));
         }
-        let job = node.submit_as(request, submission, &input_check(&principal))?;
+        let job = node.submit_as(request, submission, &input_check(node, &principal))?;
         Ok(Ok(job.view()))
     });
     Ok(created(submitted.await??))
@@ -248,7 +249,7 @@ async fn estimate(
 ) -> Answer<Estimate> {
     let request = request_of(&principal, peer, &served.roots, body)?;
     let estimate = served.work(WorkKind::Plans, move |node| {
-        node.estimate_as(&request, &input_check(&principal))
+        node.estimate_as(&request, &input_check(node, &principal))
     });
     estimate.await.map(Json)
 }
@@ -525,7 +526,7 @@ async fn restart(
 ) -> Answer<RestartView> {
     let reader = principal.clone();
     let restarted = change_job(&served, principal, id, check_restart, move |node, id| {
-        let restarted = node.restart_as(id, &input_check(&reader))?;
+        let restarted = node.restart_as(id, &input_check(node, &reader))?;
         Ok(restarted.map(|job| job.view()))
     });
     restarted.await.map(Json)
@@ -565,7 +566,7 @@ async fn retry(
             return Ok(Err(refused));
         }
         check_place(&request)?;
-        let job = node.submit_as(request, submission, &input_check(&principal))?;
+        let job = node.submit_as(request, submission, &input_check(node, &principal))?;
         Ok(Ok(job.view()))
     });
     Ok(created(retried.await??))

@@ -109,14 +109,14 @@ enum WhatIfRequest {
     responses((status = 200, description = "The predicted effect", body = WhatIfAnswer)),
 )]
 async fn what_if(
-    State(Served { live, limits, .. }): At,
+    State(Served { node, live, limits, .. }): At,
     Extension(principal): Extension<Principal>,
     Extension(peer): Extension<Peer>,
     body: Body,
 ) -> Answer<WhatIfAnswer> {
     let what_if = what_if_of(&principal, peer, json_of(body)?)?;
     let answer = limits.run(WorkKind::Plans, move || {
-        live.what_if(&what_if, &input_check(&principal))
+        live.what_if(&what_if, &input_check(&node, &principal))
     });
     Ok(Json(answer.await??))
 }

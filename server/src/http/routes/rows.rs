@@ -14,10 +14,11 @@ use utoipa_axum::routes;
 use super::answer::{Answer, Body, Json, Named, database, json_of};
 use super::paging::limit_of;
 use super::{At, Served};
-use crate::http::permits::{check_input_at, check_rows};
+use crate::http::permits::{check_input_at, check_rows, readable_table};
 use crate::http::problem::Problem;
 use crate::http::wire::{GetRequest, Octets, RowPage, RowView, ScanRequest};
 use crate::http::work_limits::WorkKind;
+use crate::node::Node;
 use crate::tokens::Principal;
 
 /// The bytes of keys and values after which a page ends.
@@ -58,8 +59,8 @@ async fn get(
     let row = served.work(WorkKind::Rows, move |node| {
         let db = database(node, "a row")?;
         let value = match &snapshot {
-            Some(snapshot) => table_at(db, &principal, &name, snapshot)?.get(&key)?,
-            None => lookup::table(db, &name)?.get(&key)?,
+            Some(snapshot) => table_at(node, db, &principal, &name, snapshot)?.get(&key)?,
+            None => readable_table(node, db, &principal, &name)?.get(&key)?,
         };
         Ok(match value {
             Some(value) => row_of(&key, Some(&value)),
@@ -71,13 +72,14 @@ async fn get(
 
 /// Opens a table at a snapshot, and checks that the principal may read it there.
 fn table_at(
+    node: &Node,
     db: &Db,
     principal: &Principal,
     name: &TableName,
     snapshot: &str,
 ) -> Result<SnapshotTable, JobError> {
     let rows = lookup::snapshot_table(db, name, snapshot)?;
-    check_input_at(principal, name, &rows)?;
+    check_input_at(node, principal, name, &rows)?;
     Ok(rows)
 }
 
@@ -115,8 +117,8 @@ async fn scan(
     let page = served.work(WorkKind::Rows, move |node| {
         let db = database(node, "a scan")?;
         let rows = match &request.snapshot {
-            Some(snapshot) => table_at(db, &principal, &name, snapshot)?.scan(range),
-            None => lookup::table(db, &name)?.range(range),
+            Some(snapshot) => table_at(node, db, &principal, &name, snapshot)?.scan(range),
+            None => readable_table(node, db, &principal, &name)?.range(range),
         };
         if request.reverse {
             page_of(rows.rev(), limit, request.keys_only)

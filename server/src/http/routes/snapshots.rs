@@ -23,7 +23,7 @@ use super::answer::{self, Answer, Body, Json, Named, json_of, query_of};
 use super::paging::{limit_of, page};
 use super::{At, Served};
 use crate::http::paths;
-use crate::http::permits::{check_new_snapshot, check_snapshot};
+use crate::http::permits::{check_new_snapshot, check_snapshot, present};
 use crate::http::problem::Problem;
 use crate::http::wire::{
     SnapshotList, SnapshotRenewal, SnapshotRequest, SnapshotView, time_to_come,
@@ -255,7 +255,18 @@ async fn create(
         let db = database(node)?;
         let keyspace = db.existing_keyspace(&request.keyspace)?;
         // As CREATE SNAPSHOT: not between the steps of a change of the schema, nor of a DROP SNAPSHOT.
-        node.exclusively(|| keyspace.create_snapshot_with(&request.name, options))?;
+        let created = node.exclusively(|| {
+            // Another table or keyspace may have got the name since the check above.
+            let (now, table) = (present(node, &principal)?, options.table.as_deref());
+            if let Err(refused) = check_new_snapshot(&now, keyspace.name(), table) {
+                return Ok(Err(refused));
+            }
+            keyspace.create_snapshot_with(&request.name, options)?;
+            Ok::<_, JobError>(Ok(()))
+        })?;
+        if let Err(refused) = created {
+            return Ok(Err(refused));
+        }
         // The snapshot must survive a power loss after the response.
         db.sync()?;
         if let Some(room) = room {
@@ -291,7 +302,7 @@ async fn delete(
         // No statement and no other request replaces the snapshot between the check and the deletion, and a
         // DROP SNAPSHOT deletes the snapshot whose events it sends.
         let deleted = node.exclusively(|| {
-            if let Err(refused) = check_snapshot(&principal, &keyspace, &name)? {
+            if let Err(refused) = check_snapshot(node, &principal, &keyspace, &name)? {
                 return Ok(Err(refused));
             }
             // The snapshot counts for the quota of a role by this number, which is gone after the deletion.
@@ -336,7 +347,7 @@ async fn renew(
         let keyspace = db.existing_keyspace(&keyspace)?;
         // No other snapshot takes the place of the one that the principal may renew.
         let renewed = node.exclusively(|| {
-            if let Err(refused) = check_snapshot(&principal, &keyspace, &name)? {
+            if let Err(refused) = check_snapshot(node, &principal, &keyspace, &name)? {
                 return Ok(Err(refused));
             }
             let expires_in = time_to_come(renewal.expires_in_s).map_err(JobError::senseless)?;

@@ -1,13 +1,17 @@
 //! Tokens that belong to roles of CQL.
 
+use ebb_jobs::JobError;
 use ebb_jobs::history::{History, JobRecord, OwnSnapshot, Submission};
 use ebb_model::access::{Permission, PermissionSet, Resource, Role, RoleError, Roles};
+use ebb_storage::Keyspace;
+use ebb_tables::names::TableName;
 use serde_json::json;
 
 use super::session::pipelined;
 use super::*;
 use crate::http::outline::{Reads, outline};
-use crate::tokens::TokenRole;
+use crate::http::permits::{check_input_at, checked_table};
+use crate::tokens::{ActingRole, Principal, TokenRole};
 
 const ADA: u64 = 0xada;
 
@@ -399,6 +403,192 @@ fn permissions_on_a_table_do_not_reach_snapshots_of_a_dropped_table_of_its_name(
         let end = wait_for_end(&own, &job.id);
         assert_eq!(end.report.outcome, Outcome::Succeeded);
     }
+}
+
+/// Drops the table `t`, and creates another one of this name with the value `new` of key `k`.
+fn replace_t(app: &Keyspace) {
+    app.drop_table("t").unwrap();
+    let options = ebb_storage::TableOptions::default();
+    let t = app.table("t", options).unwrap();
+    t.put(b"k", b"new").unwrap();
+}
+
+/// Removes all permissions on `on`, as happens before another table gets the name of a dropped one.
+fn revoke_all(node: &Node, on: &Resource) {
+    change(node, |roles| {
+        let next = roles.retained(|other| other != on);
+        Ok(next.expect("ada has a permission on it"))
+    });
+}
+
+/// Sends the headers of a request over TCP, and returns the connection once the server waits for
+/// the body. The server has checked the token by then.
+fn send_headers(server: &HttpServer, request: &str, token: &Token, body: &str) -> TcpStream {
+    let mut stream = connect(server);
+    let (token, length) = (token.reveal(), body.len());
+    let headers = format!(
+        "{request} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\
+         Authorization: Bearer {token}\r\nContent-Length: {length}\r\n\
+         Expect: 100-continue\r\n\r\n"
+    );
+    stream.write_all(headers.as_bytes()).unwrap();
+    let expected = "HTTP/1.1 100 Continue\r\n\r\n";
+    let mut interim = vec![0; expected.len()];
+    stream.read_exact(&mut interim).unwrap();
+    assert_eq!(String::from_utf8_lossy(&interim), expected);
+    stream
+}
+
+/// Regression: a client that sent the body of its request only after a table was dropped, and
+/// another one created under its name, read the rows of the new table with the permission on the
+/// dropped one.
+#[test]
+fn a_permission_on_a_dropped_table_does_not_reach_a_new_table_of_its_name() {
+    let dir = tempfile::tempdir().unwrap();
+    let (node, server) = served(dir.path());
+    let app = node.db().unwrap().existing_keyspace("app").unwrap();
+    for permission in [Permission::Modify, Permission::Create] {
+        grant(&node, permission, &Resource::keyspace("app"));
+    }
+    let ada = token_of(dir.path(), ADA, Scope::Jobs);
+    let words = json!({
+        "application": {"wordcount": {"reduces": 1}},
+        "inputs": [{"table": {"table": "app.t"}}],
+        "output": {"to": {"table": "app.out"}},
+        "directory": "/",
+    });
+    let on_t = Resource::table("app", "t");
+    for (request, body) in [
+        ("POST /v1/tables/app/t/get", json!({"key": "k"})),
+        ("POST /v1/tables/app/t/scan", json!({})),
+        ("POST /v1/jobs/estimate", words.clone()),
+        ("POST /v1/jobs", words),
+    ] {
+        grant(&node, Permission::Select, &on_t);
+        let body = body.to_string();
+        let mut stream = send_headers(&server, request, &ada, &body);
+        revoke_all(&node, &on_t);
+        replace_t(&app);
+        stream.write_all(body.as_bytes()).unwrap();
+        let (status, answer) = answer_on(stream);
+        assert_eq!(status, 403, "{request}: {answer}");
+        let text = "role ada has no SELECT permission on <table app.t>";
+        assert!(answer.contains(text), "{request}: {answer}");
+    }
+    let history = History::open(node.db().unwrap()).unwrap();
+    assert_eq!(history.jobs().unwrap(), [], "no refused job stays");
+    assert!(app.snapshot_names().is_empty(), "nor does its snapshot");
+}
+
+/// Regression: a client that sent the body of its request only after a table was dropped, and
+/// another one created under its name, created and renewed snapshots of the new table with the
+/// permission on the dropped one.
+#[test]
+fn a_permission_on_a_dropped_table_does_not_reach_snapshots_of_a_new_table_of_its_name() {
+    let dir = tempfile::tempdir().unwrap();
+    let (node, server) = served(dir.path());
+    let app = node.db().unwrap().existing_keyspace("app").unwrap();
+    let snapshot_t = || {
+        let options = ebb_storage::SnapshotOptions {
+            table: Some("t".to_string()),
+            expires_in: None,
+        };
+        app.create_snapshot_with("of_t", options).unwrap();
+    };
+    snapshot_t();
+    let ada = token_of(dir.path(), ADA, Scope::Jobs);
+    let on_t = Resource::table("app", "t");
+    for (request, body) in [
+        (
+            "POST /v1/snapshots",
+            json!({"keyspace": "app", "table": "t", "name": "other"}),
+        ),
+        (
+            "POST /v1/snapshots/app/of_t/renew",
+            json!({"expires_in_s": 3600}),
+        ),
+    ] {
+        grant(&node, Permission::Snapshot, &on_t);
+        let body = body.to_string();
+        let mut stream = send_headers(&server, request, &ada, &body);
+        revoke_all(&node, &on_t);
+        app.delete_snapshot("of_t").unwrap();
+        replace_t(&app);
+        snapshot_t();
+        stream.write_all(body.as_bytes()).unwrap();
+        let (status, answer) = answer_on(stream);
+        assert_eq!(status, 403, "{request}: {answer}");
+        let text = "role ada has no SNAPSHOT permission on <table app.t>";
+        assert!(answer.contains(text), "{request}: {answer}");
+    }
+    assert_eq!(app.snapshot_names(), ["of_t"]);
+    assert_eq!(app.snapshot_info("of_t").unwrap().expires, None);
+}
+
+#[test]
+fn a_table_that_is_replaced_during_its_check_is_checked_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let (node, _server) = served(dir.path());
+    let db = node.db().unwrap();
+    let app = db.existing_keyspace("app").unwrap();
+    let t: TableName = "app.t".parse().unwrap();
+    let mut checks = 0;
+    let checked = checked_table(db, &t, || {
+        checks += 1;
+        if checks == 1 {
+            replace_t(&app);
+        }
+        Ok(())
+    });
+    let value = checked.unwrap().get(b"k").unwrap();
+    assert_eq!(value.as_deref(), Some(&b"new"[..]));
+    assert_eq!(checks, 2);
+    let mut is_permitted = true;
+    let denied = checked_table(db, &t, || {
+        if !is_permitted {
+            return Err(JobError::Forbidden("no".to_string()));
+        }
+        replace_t(&app);
+        is_permitted = false;
+        Ok(())
+    });
+    assert!(matches!(denied, Err(JobError::Forbidden(_))), "{denied:?}");
+    let gone = checked_table(db, &t, || Ok(app.drop_table("t")?));
+    assert!(matches!(gone, Err(JobError::Lookup(_))), "{gone:?}");
+}
+
+#[test]
+fn a_dropped_table_in_a_snapshot_is_read_by_permissions_on_its_own_keyspace() {
+    let dir = tempfile::tempdir().unwrap();
+    let (node, _server) = served(dir.path());
+    let db = node.db().unwrap();
+    let app = db.existing_keyspace("app").unwrap();
+    let roles = node.catalog().unwrap().roles().state();
+    let ada = Principal::of_role(ActingRole {
+        name: "ada".to_string(),
+        granted: roles.granted("ada").unwrap(),
+    });
+    app.create_snapshot("s").unwrap();
+    let rows = app.snapshot("s").unwrap().table("t").unwrap();
+    let t: TableName = "app.t".parse().unwrap();
+    let check = || check_input_at(&node, &ada, &t, &rows);
+    let forbidden = || matches!(check(), Err(JobError::Forbidden(_)));
+    grant(&node, Permission::Select, &Resource::table("app", "t"));
+    check().unwrap();
+    // From here on, SELECT on app.t is a permission on the new table.
+    replace_t(&app);
+    assert!(forbidden());
+    let all = Resource::AllTables("app".into());
+    grant(&node, Permission::Select, &all);
+    check().unwrap();
+    // From here on, SELECT on all tables of app is a permission on the new keyspace.
+    db.drop_keyspace("app").unwrap();
+    let app = db.keyspace("app").unwrap();
+    app.create_snapshot("s").unwrap();
+    let gone = check();
+    assert!(matches!(gone, Err(JobError::State(_))), "{gone:?}");
+    change(&node, |roles| roles.without("ada"));
+    assert!(forbidden());
 }
 
 #[test]
