@@ -37,6 +37,8 @@ use ebb_cql::protocol::{
 };
 use ebb_cql::syntax;
 use ebb_cql::syntax::ast::{Statement, Unsupported};
+use ebb_model::access::Resource;
+use ebb_model::schema::Schema;
 use ebb_tables::{Announcement, Catalog, CatalogState};
 use xxhash_rust::xxh3::Xxh3;
 
@@ -45,8 +47,7 @@ use super::access::{
     self, Login, User, all_queries_need, execute_permission, execute_role, trace_need,
 };
 use super::activity::Activity;
-use super::call::{Call, Lane, Outcome, RequestAnalysis, SchemaChanges, Service, StatementKind};
-use super::context::SchemaContext;
+use super::call::{Call, Lane, Outcome, RequestAnalysis, Service, StatementKind};
 use super::describe;
 use super::error::{Result, invalid, of_parse};
 use super::guardrails::Guardrails;
@@ -204,19 +205,6 @@ impl Executor {
             jobs: self.jobs.clone(),
         })
     }
-
-    fn schema_context<'c>(
-        &'c self,
-        keyspace: Option<&'c str>,
-        changes: &'c SchemaChanges,
-    ) -> SchemaContext<'c> {
-        SchemaContext {
-            catalog: &self.catalog,
-            system: &self.system,
-            keyspace,
-            changes,
-        }
-    }
 }
 
 impl Executor {
@@ -252,15 +240,35 @@ impl Executor {
         call: &Call<'_>,
         out: &mut BytesMut,
     ) -> Result<Outcome> {
-        let keyspace = statement.keyspace.as_deref();
-        let tree = &statement.parsed.statement;
         // SELECTs and writes are checked below, with the state of the catalog that they use.
         if !matches!(
-            tree,
+            statement.parsed.statement,
             Statement::Select(_) | Statement::Write(_) | Statement::Batch(_)
         ) {
             self.check(statement, call.user)?;
         }
+        self.execute_checked(statement, call, out)
+    }
+
+    /// Executes a statement after a first check of its permissions. Because of this check, users
+    /// without the permissions get no other error of the statement. Since the check, another user
+    /// may have dropped the object that the statement names, and created one of the same name. So
+    /// each statement checks permissions again where its object can no longer be replaced: by
+    /// [`SchemaContext::check`], by [`checked`](Self::checked), or under the lock of the roles.
+    ///
+    /// [`SchemaContext::check`]: super::context::SchemaContext::check
+    pub(crate) fn execute_checked(
+        &self,
+        statement: &Prepared,
+        call: &Call<'_>,
+        out: &mut BytesMut,
+    ) -> Result<Outcome> {
+        let keyspace = statement.keyspace.as_deref();
+        let tree = &statement.parsed.statement;
+        let check = |schema: &Schema| self.check_under(schema, statement, call.user);
+        let roles = self.catalog.roles();
+        let grant = |created: &Resource| access::grant_to_creator(roles, call.user, created);
+        let context = self.access_context(keyspace, call.user, call.changes, &check, &grant);
         match tree {
             Statement::Select(select) => self.select(statement, select, call, out),
             Statement::Describe(describe) => {
@@ -271,7 +279,6 @@ impl Executor {
             }
             Statement::Write(_) | Statement::Batch(_) => self.write(statement, call, out),
             Statement::CreateSnapshot(create) => {
-                let context = self.access_context(keyspace, call.user, call.changes);
                 // Held until the snapshot is noted, so that concurrent statements cannot exceed the
                 // quota. With IF NOT EXISTS there may be nothing to note.
                 let room = access::room_for_snapshot(&context)?;
@@ -285,36 +292,26 @@ impl Executor {
             }
             Statement::DropSnapshot(_) | Statement::ListSnapshots(_) => {
                 let check_drop = |on| self.check_drop_of_snapshot(call.user, on);
-                let context = self.schema_context(keyspace, call.changes);
-                snapshots::execute(&context, tree, check_drop, out)
+                snapshots::execute(&context.schema, tree, check_drop, out)
             }
             Statement::KillQuery(id) => {
                 self.kill_query(*id, call.user)?;
                 Response::Void.encode_body(out);
                 Ok(Outcome::default())
             }
-            Statement::Role(role) => {
-                let context = self.access_context(keyspace, call.user, call.changes);
-                execute_role(&context, role, out)
-            }
-            Statement::Permission(permission) => {
-                let context = self.access_context(keyspace, call.user, call.changes);
-                execute_permission(&context, permission, out)
-            }
+            Statement::Role(role) => execute_role(&context, role, out),
+            Statement::Permission(permission) => execute_permission(&context, permission, out),
             Statement::Unsupported(unsupported) => not_supported(unsupported),
             // The other statements change the schema, truncate a table or select a keyspace.
             _ => {
                 let guardrails = self.guardrails(call)?;
                 let warnings = guardrails.check_schema(tree, &self.catalog.state(), keyspace)?;
-                let context = self.schema_context(keyspace, call.changes);
-                let mut done = schema_statements::execute(&context, tree, out)?;
+                let mut done = schema_statements::execute(&context.schema, tree, out)?;
                 done.warnings.extend(warnings);
                 // The index of a small table is ready at the response; others are built afterwards.
                 if matches!(tree, Statement::CreateIndex(_)) {
                     self.builds.start_and_wait_briefly();
                 }
-                // If this fails, what was created stays, and a superuser has to grant the permissions.
-                self.own(tree, keyspace, call)?;
                 Ok(done)
             }
         }
@@ -371,7 +368,7 @@ impl Service for Executor {
                     _ if plan.restrictions.partition.is_by_key() => Lane::Scan,
                     _ => Lane::Range,
                 };
-                prepared.needs = Some(self.needs(parsed, keyspace)?);
+                prepared.needs = Some(Self::needs(state.schema(), parsed, keyspace)?);
                 prepared.columns = Some(plan.columns.clone());
                 prepared.markers = meaning.markers.clone();
                 prepared.partition_key = partition_key;
@@ -392,7 +389,7 @@ impl Service for Executor {
                     // The texts of a batch share this limit, and a batch contains only writes, so a SELECT
                     // above does not count.
                     analysis.take(write.memory_bytes())?;
-                    prepared.needs = Some(self.needs(parsed, keyspace)?);
+                    prepared.needs = Some(Self::needs(state.schema(), parsed, keyspace)?);
                     prepared.needs_keyspace = write.needs_keyspace();
                     prepared.kind = StatementKind {
                         lane: Lane::Write,

@@ -35,10 +35,6 @@ impl SchemaChanges {
         self.0.borrow_mut().extend(changes);
     }
 
-    pub fn is_empty(&self) -> bool {
-        self.0.borrow().is_empty()
-    }
-
     /// Removes and returns all changes.
     pub fn take(&self) -> Vec<SchemaChange> {
         self.0.take()

@@ -180,8 +180,7 @@ pub(super) fn keyspace_at(
 }
 
 /// Executes a statement about snapshots, and appends the body of the RESULT. Before a snapshot is dropped, calls
-/// `check_drop` with the resource on which the user must have the permission SNAPSHOT. The caller has checked
-/// the permissions that other statements require.
+/// `check_drop` with the resource on which the user must have the permission SNAPSHOT.
 ///
 /// # Panics
 /// If the statement is of another kind.
@@ -303,8 +302,9 @@ fn create(
     let expires_in = expiry(&create.properties)?;
     let db = context.catalog.db();
     // Not between the steps of a schema change, so that the snapshot contains no half-created
-    // tables.
+    // tables. And no other table gets the name between the check and the creation.
     context.catalog.exclusively(|state| {
+        (context.check)(state.schema())?;
         let (keyspace, table) = scope(context, state, &create.on)?;
         let options = SnapshotOptions {
             table: table.map(str::to_string),

@@ -339,7 +339,22 @@ impl Catalog {
         &self,
         decide: impl FnOnce(&Schema) -> Result<Option<Schema>, E>,
     ) -> Result<Result<bool, E>> {
-        self.change_state(|state| decide(&state.schema))
+        self.change_state(|state| decide(&state.schema), || {})
+    }
+
+    /// Changes the schema as [`change`](Self::change) does, and then calls `then`, if the schema
+    /// has changed and no step failed. No other change of the schema begins before `then` returns,
+    /// so an object that this change created is not replaced by another one of its name. `then` may
+    /// change the roles, but not the schema.
+    ///
+    /// # Errors
+    /// See [`change`](Self::change).
+    pub fn change_then<E>(
+        &self,
+        decide: impl FnOnce(&Schema) -> Result<Option<Schema>, E>,
+        then: impl FnOnce(),
+    ) -> Result<Result<bool, E>> {
+        self.change_state(|state| decide(&state.schema), then)
     }
 
     /// Changes the schema as [`change`](Self::change) does, unless `table` was dropped: then `decide` is
@@ -352,15 +367,17 @@ impl Catalog {
         table: &CqlTable,
         decide: impl FnOnce(&Schema) -> Result<Option<Schema>, E>,
     ) -> Result<Result<bool, E>> {
-        self.change_state(|state| match state.current(table) {
+        let decide = |state: &CatalogState| match state.current(table) {
             Some(_) => decide(&state.schema),
             None => Ok(None),
-        })
+        };
+        self.change_state(decide, || {})
     }
 
     fn change_state<E>(
         &self,
         decide: impl FnOnce(&CatalogState) -> Result<Option<Schema>, E>,
+        then: impl FnOnce(),
     ) -> Result<Result<bool, E>> {
         self.exclusively(|state| {
             let next = match decide(state) {
@@ -377,7 +394,11 @@ impl Catalog {
             let done = done.and_then(|()| self.roles.retain(self.state().schema()));
             match done {
                 Err(error) if is_published => Err(CatalogError::Unfinished(error.into())),
-                done => done.map(|()| Ok(true)),
+                Err(error) => Err(error),
+                Ok(()) => {
+                    then();
+                    Ok(Ok(true))
+                }
             }
         })
     }

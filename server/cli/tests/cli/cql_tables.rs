@@ -28,6 +28,8 @@ pub fn with_cql_table() -> Place {
             system: &SystemTables::default(),
             keyspace: Some("app"),
             changes: &SchemaChanges::default(),
+            check: &|_| Ok(()),
+            grant: &|_| Ok(()),
         };
         for text in [
             "CREATE KEYSPACE app WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",

@@ -26,6 +26,7 @@ pub(super) fn add(context: &AccessContext<'_>, add: &AddIdentity) -> Result<()> 
     may(context, Permission::Alter, Resource::role(role))?;
     let is_super = context.user.is_superuser(store)?;
     change(context, |roles| {
+        may(context, Permission::Alter, Resource::role(role))?;
         if roles.is_superuser(role) && !is_super {
             return unauthorized(
                 "Only superusers can add an identity to a role with superuser status",
@@ -51,9 +52,10 @@ pub(super) fn drop(context: &AccessContext<'_>, drop: &DropIdentity) -> Result<(
         Some(role) => Resource::role(role),
         None => Resource::AllRoles,
     };
-    may(context, Permission::Drop, on)?;
+    may(context, Permission::Drop, on.clone())?;
     let is_super = context.user.is_superuser(store)?;
     change(context, |roles| {
+        may(context, Permission::Drop, on)?;
         let now = roles.of_identity(identity).map(|(name, _)| name.clone());
         match &now {
             // Another session may have dropped the identity after the permissions were checked.

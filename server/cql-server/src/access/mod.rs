@@ -37,6 +37,7 @@ pub use user::User;
 
 use ebb_cql::protocol::ErrorResponse;
 use ebb_model::access::Resource;
+use ebb_tables::RoleStore;
 
 use self::passwords::Passwords;
 #[cfg(test)]
@@ -45,7 +46,7 @@ use super::context::SchemaContext;
 use super::error::{Result, of_catalog};
 
 /// The context in which a statement about roles or permissions is executed.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub struct AccessContext<'a> {
     /// The catalog, which contains the roles, and the keyspace in use.
     pub schema: SchemaContext<'a>,
@@ -53,17 +54,19 @@ pub struct AccessContext<'a> {
     pub user: &'a User,
 }
 
-/// Grants the user all permissions on a resource that their statement created.
-pub fn grant_to_creator(context: &AccessContext<'_>, created: &Resource) -> Result<()> {
-    let Some(user) = context.user.name() else {
+/// Grants the user all permissions on a keyspace or table that their statement created. The caller
+/// holds the lock of schema changes.
+pub fn grant_to_creator(store: &RoleStore, user: &User, created: &Resource) -> Result<()> {
+    let Some(name) = user.name() else {
         return Ok(());
     };
-    let roles = context.schema.catalog.roles();
-    let granted = roles.change(|roles| {
-        let granted = roles.with_permissions(user, created, created.applicable())?;
-        Ok(Some(granted.0))
+    let granted = store.change(|roles| {
+        // Fails if the user's role was dropped meanwhile: another role may have its name by now.
+        user.check(store, &[])?;
+        let granted = roles.with_permissions(name, created, created.applicable());
+        Ok::<_, ErrorResponse>(Some(granted.map_err(of_role)?.0))
     });
-    granted.map_err(of_catalog)?.map(drop).map_err(of_role)
+    granted.map_err(of_catalog)?.map(drop)
 }
 
 fn of_role(error: ebb_model::access::RoleError) -> ErrorResponse {

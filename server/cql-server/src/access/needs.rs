@@ -2,8 +2,8 @@
 
 use ebb_cql::syntax::ast::{Condition, QualifiedName, SnapshotScope as Scope, Statement, Write};
 use ebb_model::access::{Need, Permission, Resource};
+use ebb_model::schema::Schema;
 use ebb_storage::SnapshotTable;
-use ebb_tables::CatalogState;
 
 use crate::context::in_keyspace;
 use crate::error::Result;
@@ -12,7 +12,7 @@ use crate::error::Result;
 #[derive(Debug, Clone, Copy)]
 pub struct NeedsContext<'a> {
     pub keyspace: Option<&'a str>,
-    pub state: &'a CatalogState,
+    pub schema: &'a Schema,
 }
 
 /// Keyspaces that every logged-in user may read: drivers and cqlsh need them.
@@ -67,7 +67,7 @@ pub fn needs(context: &NeedsContext<'_>, statement: &Statement) -> Result<Vec<Ne
         }
         Statement::DropIndex(drop) => {
             let keyspace = in_keyspace(&drop.name, context.keyspace)?;
-            let of = context.state.schema().keyspace(keyspace);
+            let of = context.schema.keyspace(keyspace);
             match of.and_then(|of| of.table_of_index(drop.name.name.as_str())) {
                 Some(of) => one(Permission::Alter, Resource::table(keyspace, of.name())),
                 // Without a permission the statement reveals only that there is no such index.

@@ -45,16 +45,20 @@ fn grant(
     let on = resource(context, &grant.on)?;
     let asked = permissions(&grant.permissions, &on)?;
     let needs = std::iter::once(Permission::Authorize).chain(asked.iter());
-    let needs = needs.map(|permission| Need {
+    let need = |permission| Need {
         permission,
         on: on.clone(),
-    });
-    let roles = context.schema.catalog.roles();
-    (context.user).check(roles, &needs.collect::<Vec<_>>())?;
+    };
+    let needs: Vec<Need> = needs.map(need).collect();
+    let store = context.schema.catalog.roles();
     let role = grant.role.as_str();
-    check_readable(context, role)?;
     let mut done = PermissionSet::NONE;
-    let changed = roles.change(|roles| {
+    let changed = store.change(|roles| {
+        // Checked under the lock of the roles. The permissions on a dropped object are removed
+        // under this lock before another object gets its name, so they do not count for the other
+        // object.
+        context.user.check(store, &needs)?;
+        check_readable(context, role)?;
         if roles.get(role).is_none() {
             return invalid(format!("Role {role} doesn't exist"));
         }

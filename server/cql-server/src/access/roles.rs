@@ -13,7 +13,7 @@ use ebb_model::schema::check_name_length;
 use ebb_model::types::CqlType;
 
 use super::passwords;
-use super::{AccessContext, grant_to_creator, identities, of_role};
+use super::{AccessContext, identities, of_role};
 use crate::error::{Result, invalid, of_catalog, of_schema};
 use crate::interrupt;
 use crate::listing::Listing;
@@ -35,10 +35,10 @@ pub(crate) fn execute(
         RoleStatement::Alter(alter) => self::alter(context, alter)?,
         RoleStatement::Drop(drop) => self::drop(context, drop)?,
         RoleStatement::Grant(grant) => {
-            may_pass_on(context, grant)?;
             let store = context.schema.catalog.roles();
-            let is_super = context.user.is_superuser(store)?;
             change(context, |roles| {
+                may_pass_on(context, grant)?;
+                let is_super = context.user.is_superuser(store)?;
                 let (role, member) = (grant.role.as_str(), grant.member.as_str());
                 if store.state().may_be_superuser(role) && !is_super {
                     return unauthorized("Only superusers can grant a role with superuser status");
@@ -47,8 +47,8 @@ pub(crate) fn execute(
             })?;
         }
         RoleStatement::Revoke(revoke) => {
-            may_pass_on(context, revoke)?;
             change(context, |roles| {
+                may_pass_on(context, revoke)?;
                 let (role, member) = (revoke.role.as_str(), revoke.member.as_str());
                 Ok(Some(roles.without_member(role, member).map_err(of_role)?))
             })?;
@@ -62,7 +62,9 @@ pub(crate) fn execute(
     Ok(Outcome::default())
 }
 
-/// Changes the roles. `next` returns the new roles, or `None` if nothing changes.
+/// Changes the roles. `next` returns the new roles, or `None` if nothing changes. It is called
+/// under the lock of the roles, and has to check the permissions on the roles that the statement
+/// names: after an earlier check, such a role may have been replaced by another one of its name.
 pub(super) fn change(
     context: &AccessContext<'_>,
     next: impl FnOnce(&Roles) -> Result<Option<Roles>>,
@@ -128,9 +130,20 @@ fn create(context: &AccessContext<'_>, create: &CreateRole) -> Result<()> {
     };
     apply(&create.options)?(&mut role);
     change(context, |roles| {
-        Ok(Some(roles.with_new(name, role).map_err(of_role)?))
-    })?;
-    grant_to_creator(context, &Resource::role(name))
+        may(context, Permission::Create, Resource::AllRoles)?;
+        if is_superuser {
+            is_still_superuser(context, roles)?;
+        }
+        let created = roles.with_new(name, role).map_err(of_role)?;
+        let Some(creator) = context.user.name() else {
+            return Ok(Some(created));
+        };
+        // The creator gets all permissions on the new role by the same change. Before a later
+        // change, another user could drop the role and create one of the same name.
+        let on = Resource::role(name);
+        let granted = created.with_permissions(creator, &on, on.applicable());
+        Ok(Some(granted.map_err(of_role)?.0))
+    })
 }
 
 /// Changes the options of a role. Permissions are checked first, as in Cassandra, so that a user
@@ -154,22 +167,7 @@ fn alter(context: &AccessContext<'_>, alter: &AlterRole) -> Result<()> {
     if options.superuser.is_some() && !is_super {
         return unauthorized("Only superusers are allowed to alter superuser status");
     }
-    if !is_super {
-        if context.user.name() == Some(name) {
-            // As in Cassandra, users may change of their own role only the password, even with ALTER
-            // on it. SUPERUSER was rejected above.
-            let others = [
-                ("LOGIN", options.login.is_some()),
-                ("OPTIONS", options.custom.is_some()),
-                ("ACCESS TO DATACENTERS", options.access.is_some()),
-            ];
-            if let Some((option, _)) = others.into_iter().find(|(_, is_said)| *is_said) {
-                return unauthorized(format!("You aren't allowed to alter {option}"));
-            }
-        } else {
-            may(context, Permission::Alter, Resource::role(name))?
-        }
-    }
+    may_alter(context, name, options)?;
     if options.is_empty() {
         return invalid("ALTER [ROLE|USER] can't be empty");
     }
@@ -194,12 +192,33 @@ fn alter(context: &AccessContext<'_>, alter: &AlterRole) -> Result<()> {
         if is_super {
             is_still_superuser(context, roles)?;
         }
+        may_alter(context, name, options)?;
         // The role may have become a superuser, or a possible one, meanwhile.
         if is_refused(store.state().may_be_superuser(name)) {
             return unauthorized(refused);
         }
         Ok(Some(roles.with_changed(name, apply).map_err(of_role)?))
     })
+}
+
+/// Checks that the user may change these options of a role, apart from SUPERUSER.
+fn may_alter(context: &AccessContext<'_>, name: &str, options: &RoleOptions) -> Result<()> {
+    if context.user.is_superuser(context.schema.catalog.roles())? {
+        return Ok(());
+    }
+    if context.user.name() != Some(name) {
+        return may(context, Permission::Alter, Resource::role(name));
+    }
+    // As in Cassandra, users may change of their own role only the password, even with ALTER on it.
+    let others = [
+        ("LOGIN", options.login.is_some()),
+        ("OPTIONS", options.custom.is_some()),
+        ("ACCESS TO DATACENTERS", options.access.is_some()),
+    ];
+    match others.into_iter().find(|(_, is_said)| *is_said) {
+        Some((option, _)) => unauthorized(format!("You aren't allowed to alter {option}")),
+        None => Ok(()),
+    }
 }
 
 /// Checks that the user is still a superuser and may log in. Called while the roles are locked for
@@ -234,6 +253,7 @@ fn drop(context: &AccessContext<'_>, drop: &DropRole) -> Result<()> {
         if is_super {
             is_still_superuser(context, roles)?;
         }
+        may(context, Permission::Drop, Resource::role(name))?;
         if store.state().may_be_superuser(name) && !is_super {
             return unauthorized("Only superusers can drop a role with superuser status");
         }

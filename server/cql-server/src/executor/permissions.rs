@@ -1,26 +1,27 @@
-//! The permissions that statements require, and those that the creator of an object gets.
+//! The permissions that statements require.
 
 use std::sync::Arc;
 
-use ebb_cql::syntax::ast::{Parsed, Statement};
+use ebb_cql::syntax::ast::Parsed;
 use ebb_model::access::{Need, Permission, Resource};
+use ebb_model::schema::Schema;
 use ebb_tables::CatalogState;
 
 use super::Executor;
-use crate::access::{self, AccessContext, NeedsContext, User, needs};
-use crate::call::{Call, SchemaChanges};
-use crate::context::in_keyspace;
+use crate::access::{AccessContext, NeedsContext, User, needs};
+use crate::call::SchemaChanges;
+use crate::context::{Check, Grant, SchemaContext};
 use crate::error::Result;
 use crate::prepared::Prepared;
 
 impl Executor {
-    /// Returns the permissions that a statement requires under the current schema.
-    pub(super) fn needs(&self, parsed: &Parsed, keyspace: Option<&str>) -> Result<Box<[Need]>> {
-        let state = self.catalog.state();
-        let context = NeedsContext {
-            keyspace,
-            state: &state,
-        };
+    /// Returns the permissions that a statement requires under a schema.
+    pub(super) fn needs(
+        schema: &Schema,
+        parsed: &Parsed,
+        keyspace: Option<&str>,
+    ) -> Result<Box<[Need]>> {
+        let context = NeedsContext { keyspace, schema };
         Ok(needs(&context, &parsed.statement)?.into())
     }
 
@@ -29,14 +30,24 @@ impl Executor {
         if user.is_anyone() {
             return Ok(());
         }
-        let roles = self.catalog.roles();
         match &prepared.needs {
-            Some(needs) => user.check_statement(roles, prepared.number, needs),
-            None => {
-                let needs = self.needs(&prepared.parsed, prepared.keyspace.as_deref())?;
-                user.check(roles, &needs)
-            }
+            Some(needs) => user.check_statement(self.catalog.roles(), prepared.number, needs),
+            None => self.check_under(self.catalog.state().schema(), prepared, user),
         }
+    }
+
+    /// Checks that the user may execute a statement under a schema.
+    pub(super) fn check_under(
+        &self,
+        schema: &Schema,
+        prepared: &Prepared,
+        user: &User,
+    ) -> Result<()> {
+        if user.is_anyone() {
+            return Ok(());
+        }
+        let needs = Self::needs(schema, &prepared.parsed, prepared.keyspace.as_deref())?;
+        user.check(self.catalog.roles(), &needs)
     }
 
     /// Checks permissions by `check`, and returns its result with the state of the catalog that was
@@ -75,34 +86,19 @@ impl Executor {
         keyspace: Option<&'c str>,
         user: &'c User,
         changes: &'c SchemaChanges,
+        check: Check<'c>,
+        grant: Grant<'c>,
     ) -> AccessContext<'c> {
         AccessContext {
-            schema: self.schema_context(keyspace, changes),
+            schema: SchemaContext {
+                catalog: &self.catalog,
+                system: &self.system,
+                keyspace,
+                changes,
+                check,
+                grant,
+            },
             user,
         }
-    }
-
-    /// After a statement that has created a keyspace or table, grants the user of the call all
-    /// permissions on the new object. Does nothing after other statements.
-    pub(super) fn own(
-        &self,
-        statement: &Statement,
-        keyspace: Option<&str>,
-        call: &Call<'_>,
-    ) -> Result<()> {
-        let created = match statement {
-            Statement::CreateKeyspace(create) => Resource::keyspace(create.name.as_str()),
-            Statement::CreateTable(create) => {
-                let keyspace = in_keyspace(&create.table, keyspace)?;
-                Resource::table(keyspace, create.table.name.as_str())
-            }
-            _ => return Ok(()),
-        };
-        // With IF NOT EXISTS the statement may have created nothing.
-        if call.changes.is_empty() {
-            return Ok(());
-        }
-        let context = self.access_context(keyspace, call.user, call.changes);
-        access::grant_to_creator(&context, &created)
     }
 }

@@ -1,14 +1,19 @@
 //! Statements through the executor, on a database in memory.
 
+use std::cell::RefCell;
 use std::io;
 use std::sync::{Arc, mpsc};
+use std::thread;
 use std::time::Duration;
 
 use bytes::BytesMut;
 use ebb_cql::protocol::{
-    BatchKind, Consistency, ErrorKind, QueryParameters, Response, SchemaChange, SchemaChangeKind,
-    SchemaTarget, Value, ValuesBuf, Version, prepared_id,
+    BatchKind, Consistency, ErrorKind, ErrorResponse, QueryParameters, Response, SchemaChange,
+    SchemaChangeKind, SchemaTarget, Value, ValuesBuf, Version, prepared_id,
 };
+use ebb_cql::syntax;
+use ebb_model::access::Resource;
+use ebb_model::schema::Schema;
 use ebb_storage::simulation::{FaultOp, MemDisk};
 use ebb_storage::{ManualClock, SnapshotOptions};
 use memchr::memmem;
@@ -16,6 +21,7 @@ use memchr::memmem;
 use super::harness::Server;
 use crate::access::User;
 use crate::call::{Call, SchemaChanges, Service, Statement};
+use crate::schema_statements;
 use crate::testing::{BEGIN_MS, never, open};
 
 #[test]
@@ -1290,6 +1296,66 @@ fn permissions_are_checked_again_if_the_table_became_another_one_meanwhile() {
     let (state, checks) = checked.unwrap();
     assert_eq!(checks, 2);
     assert!(state.current(&seen[0]).is_none() && state.current(&seen[1]).is_some());
+}
+
+/// Regression: TRUNCATE looked up its table after the check of the permissions. If another user
+/// dropped the table and created a new one meanwhile, TRUNCATE emptied the new one by the
+/// permissions on the dropped one.
+#[test]
+fn truncate_empties_no_table_that_was_created_during_the_check() {
+    const TABLE: &str = "CREATE TABLE t (k int PRIMARY KEY)";
+    let server = Server::with(&[TABLE]);
+    let catalog = Arc::clone(server.executor.catalog());
+    let other = Server::over(catalog, server.clock.clone(), Some("ks".to_owned()));
+    let other = RefCell::new(other);
+    let check = |_: &Schema| {
+        for text in ["DROP TABLE t", TABLE, "INSERT INTO t (k) VALUES (1)"] {
+            other.borrow_mut().run(text);
+        }
+        Ok::<_, ErrorResponse>(())
+    };
+    let changes = SchemaChanges::default();
+    let executor = &server.executor;
+    let user = &server.user;
+    let context = executor.access_context(Some("ks"), user, &changes, &check, &|_| Ok(()));
+    let truncate = syntax::parse("TRUNCATE t").unwrap().statement;
+    let done = schema_statements::execute(&context.schema, &truncate, &mut BytesMut::new());
+    assert!(done.is_err());
+    assert_eq!(other.borrow_mut().rows("SELECT k FROM t"), "1");
+}
+
+/// Regression: the creator of a table got the permissions on it after the lock of schema changes
+/// was released. If another user dropped the table and created a new one before that, the creator
+/// got the permissions on the new one.
+#[test]
+fn no_table_is_dropped_before_its_creator_has_the_permissions() {
+    let server = Server::with(&[]);
+    let catalog = server.executor.catalog();
+    let keyspace = Some("ks".to_owned());
+    let mut other = Server::over(Arc::clone(catalog), server.clock.clone(), keyspace);
+    let is_there = || catalog.state().table("ks", "t").is_some();
+    let (begin, begun) = mpsc::channel();
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            begun.recv().unwrap();
+            other.run("DROP TABLE t");
+        });
+        let grant = move |created: &Resource| {
+            assert_eq!(*created, Resource::table("ks", "t"));
+            begin.send(()).unwrap();
+            // Without the lock, the table is dropped within this time. With the lock it never is.
+            thread::sleep(Duration::from_millis(50)); // clock: the other user waits for the lock
+            assert!(is_there());
+            Ok::<_, ErrorResponse>(())
+        };
+        let (executor, user) = (&server.executor, &server.user);
+        let changes = SchemaChanges::default();
+        let context = executor.access_context(Some("ks"), user, &changes, &|_| Ok(()), &grant);
+        let create = syntax::parse("CREATE TABLE t (k int PRIMARY KEY)").unwrap();
+        let mut out = BytesMut::new();
+        schema_statements::execute(&context.schema, &create.statement, &mut out).unwrap();
+    });
+    assert!(!is_there());
 }
 
 /// In version 5 of the protocol a request may contain the present time (`now_in_seconds`), from

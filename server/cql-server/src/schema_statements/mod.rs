@@ -21,9 +21,12 @@ mod tests;
 mod type_names;
 mod types;
 
+use std::cell::RefCell;
+
 use bytes::BytesMut;
 use ebb_cql::protocol::{ErrorResponse, Response, SchemaChange, SchemaChangeKind, SchemaTarget};
 use ebb_cql::syntax::ast::{QualifiedName, Statement};
+use ebb_model::access::Resource;
 use ebb_model::schema::Schema;
 use ebb_tables::CatalogError;
 use ebb_tables::names::is_reserved;
@@ -152,27 +155,50 @@ impl SchemaContext<'_> {
         self.change_by(|schema| Ok(next(schema)?.map(|next| (next, change))))
     }
 
-    /// Replaces the schema by the one that `decide` returns. Returns the [`SchemaChange`] that `decide`
-    /// returned with it, and adds it to [`changes`](Self::changes). If the schema has changed and a later
-    /// step fails, returns the error, but the change is in `changes`. Returns `None` if `decide` left the
-    /// schema unchanged.
+    /// Checks the permissions of the statement under the lock of schema changes, and then replaces
+    /// the schema by the one that `decide` returns, and grants the permissions on a new keyspace or
+    /// table to its creator. Returns the [`SchemaChange`] that `decide` returned, and adds it to
+    /// [`changes`](Self::changes). If the schema has changed and a later step fails, returns the
+    /// error, but the change is in `changes`: if the grant failed, a superuser has to grant the
+    /// permissions. Returns `None` if `decide` left the schema unchanged.
     fn change_by(
         &self,
         decide: impl FnOnce(&Schema) -> Result<Option<(Schema, SchemaChange)>, ErrorResponse>,
     ) -> Result<Option<SchemaChange>, ErrorResponse> {
-        let mut change = None;
-        let changed = self.catalog.change(|schema| {
+        let change = RefCell::new(None);
+        let decide = |schema: &Schema| {
+            (self.check)(schema)?;
             let Some((next, decided)) = decide(schema)? else {
                 return Ok(None);
             };
-            change = Some(decided);
+            *change.borrow_mut() = Some(decided);
             Ok::<_, ErrorResponse>(Some(next))
-        });
+        };
+        let mut granted = Ok(());
+        let grant = || granted = self.grant_created(change.borrow().as_ref());
+        let changed = self.catalog.change_then(decide, grant);
+        let change = change.into_inner();
         if matches!(changed, Ok(Ok(true)) | Err(CatalogError::Unfinished(_))) {
             self.changes.add(change.clone());
         }
         changed.map_err(of_catalog)??;
+        granted?;
         Ok(change)
+    }
+
+    /// Grants the user all permissions on the keyspace or table that a change has created. Does
+    /// nothing after other changes: types have no permissions of their own.
+    fn grant_created(&self, change: Option<&SchemaChange>) -> Result<(), ErrorResponse> {
+        let created = change.filter(|change| change.kind == SchemaChangeKind::Created);
+        let Some(change) = created else {
+            return Ok(());
+        };
+        let keyspace = &change.keyspace;
+        match &change.target {
+            SchemaTarget::Keyspace => (self.grant)(&Resource::keyspace(keyspace)),
+            SchemaTarget::Table(table) => (self.grant)(&Resource::table(keyspace, table)),
+            SchemaTarget::Type(_) => Ok(()),
+        }
     }
 }
 

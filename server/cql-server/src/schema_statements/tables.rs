@@ -251,5 +251,8 @@ pub(super) fn truncate(
             "table {name} does not exist"
         )));
     };
+    // The truncation fails if the table was dropped after the lookup. So a check after the lookup
+    // counts no permissions on an earlier table of the same name.
+    (context.check)(state.schema())?;
     context.catalog.truncate(table).map_err(of_catalog)
 }

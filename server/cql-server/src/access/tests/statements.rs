@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Barrier};
 use std::thread;
+use std::time::Duration;
 
 use ebb_cql::protocol::QueryParameters;
 use ebb_model::access::{ActingRole, Permission, PermissionSet, Resource};
@@ -179,6 +180,48 @@ fn two_superusers_cannot_remove_each_other() {
     }
 }
 
+/// Regression: these statements checked permissions before they waited for the lock of the roles.
+/// If the table or role was then dropped and created again, they changed the new role, or
+/// permissions on the new table or role.
+#[test]
+fn permissions_are_checked_under_the_lock_of_the_roles() {
+    for text in [
+        "GRANT SELECT ON t TO r",
+        "REVOKE SELECT ON t FROM r",
+        "GRANT r TO s",
+        "REVOKE r FROM s",
+        "CREATE ROLE made",
+        "ALTER ROLE r WITH LOGIN = true",
+        "DROP ROLE r",
+        "ADD IDENTITY 'spiffe://x/new' TO ROLE r",
+        "DROP IDENTITY 'spiffe://x/r'",
+    ] {
+        let mut server = server(&[T]);
+        for text in [
+            "CREATE ROLE r",
+            "CREATE ROLE s",
+            "ADD IDENTITY 'spiffe://x/r' TO ROLE r",
+        ] {
+            server.run(text);
+        }
+        let all = [Resource::AllKeyspaces, Resource::AllRoles];
+        server.only(U, &all.map(|on| (on.clone(), on.applicable())));
+        let catalog = Arc::clone(server.executor.catalog());
+        server.log_in(U);
+        thread::scope(|scope| {
+            let revoked = catalog.roles().change(|roles| {
+                scope.spawn(move || server.unauthorized(text));
+                // Without the check under the lock, the statement is executed, unless it begins
+                // after this time. With the check it is always rejected.
+                thread::sleep(Duration::from_millis(50)); // clock: the statement reaches the lock
+                let changed = roles.with_changed(U, |role| role.permissions = Default::default());
+                changed.map(Some)
+            });
+            assert!(revoked.unwrap().unwrap());
+        });
+    }
+}
+
 #[test]
 fn only_superusers_create_superusers_and_users_cannot_lock_themselves_out() {
     let mut server = server(&[T]);
@@ -249,7 +292,12 @@ fn creators_get_all_permissions_until_the_resource_is_dropped() {
         "CREATE KEYSPACE own WITH replication = {replication}"
     ));
     server.run("CREATE TABLE own.t (k int PRIMARY KEY)");
+    let generation = server.executor.catalog().roles().generation();
     server.run("CREATE ROLE made");
+    // Regression: the permissions were granted by a second change. If the role was dropped and
+    // created again before it, they were permissions on the new one.
+    let after = server.executor.catalog().roles().generation();
+    assert_eq!(after, generation + 1);
     assert!(server.rows("LIST AUTHORIZE OF u").contains("<role made>"));
     for text in [
         "INSERT INTO own.t (k) VALUES (1)",
@@ -453,7 +501,8 @@ fn a_role_holds_at_most_its_quota_of_snapshots() {
     server.unauthorized("CREATE SNAPSHOT d ON KEYSPACE ks");
     let executor = &server.executor;
     let (none, changes) = (User::anyone(), SchemaChanges::default());
-    let room = room_for_snapshot(&executor.access_context(None, &none, &changes));
+    let context = executor.access_context(None, &none, &changes, &|_| Ok(()), &|_| Ok(()));
+    let room = room_for_snapshot(&context);
     assert!(room.unwrap().is_none());
 }
 
