@@ -182,6 +182,7 @@ pub fn ended(record: &JobRecord, change: &'static str) -> JobError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::history::JobTables;
     use crate::request::{ApplicationRequest, WordcountRequest};
 
     fn record(to: OutputPlace, starts: u32, commits: bool) -> JobRecord {
@@ -192,6 +193,7 @@ mod tests {
             application: "wordcount".to_string(),
             request: request.to_json(),
             own_snapshots: Vec::new(),
+            tables: JobTables::default(),
             state: RecordState::Started,
             started_unix_ms: 0,
             restarted_unix_ms: None,

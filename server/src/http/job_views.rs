@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ebb_jobs::JobError;
 use ebb_jobs::history::{JobRow, RecordState};
+use ebb_storage::Db;
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 
@@ -51,8 +52,8 @@ impl ListedJob {
     }
 
     /// Returns the JSON of the job that the principal may see.
-    fn json_for(&self, principal: &Principal) -> &RawValue {
-        if self.reads.are_open_to(principal) {
+    fn json_for(&self, principal: &Principal, db: Option<&Db>) -> &RawValue {
+        if self.reads.are_open_to(principal, db) {
             &self.view
         } else {
             &self.outline
@@ -73,12 +74,14 @@ struct JobPage<'j> {
 /// When the page cannot be JSON, which does not happen.
 pub(super) fn page_json(
     principal: &Principal,
+    db: Option<&Db>,
     jobs: &[Arc<ListedJob>],
     next: Option<&str>,
 ) -> Result<Vec<u8>, Problem> {
     /// The bytes of JSON around the jobs of a page: the names of the members, and an id.
     const AROUND_BYTES: usize = 64;
-    let jobs: Vec<&RawValue> = jobs.iter().map(|job| job.json_for(principal)).collect();
+    let jobs = jobs.iter().map(|job| job.json_for(principal, db));
+    let jobs: Vec<&RawValue> = jobs.collect();
     let bytes: usize = jobs.iter().map(|view| view.get().len() + 1).sum();
     let mut json = Vec::with_capacity(bytes + AROUND_BYTES);
     serde_json::to_writer(&mut json, &JobPage { jobs, next }).map_err(broken)?;
@@ -203,7 +206,7 @@ mod tests {
                 jobs: records.clone().map(JobView::remembered).into(),
                 next: next.map(str::to_owned),
             };
-            let page = page_json(&Principal::owner(), &jobs, next).unwrap();
+            let page = page_json(&Principal::owner(), None, &jobs, next).unwrap();
             assert_eq!(page, serde_json::to_vec(&expected).unwrap());
         }
     }

@@ -2,7 +2,8 @@
 //!
 //! | request | required |
 //! | --- | --- |
-//! | a job: start, estimate, cancel, restart, retry, discard it | SELECT on the tables that it reads, MODIFY on the one that it writes |
+//! | a job: start, estimate, cancel, restart, discard it | SELECT on the tables that it reads, MODIFY on the one that it writes |
+//! | retry a job | the same as to start it and to see its options |
 //! | to start, restart or retry a job whose output table is missing | also CREATE on all tables of its keyspace |
 //! | a job that reads the keyspace of the system, or names files | scope `admin`, also without a role |
 //! | see the options and errors of a job | SELECT on the tables that it reads: see [`Reads`](super::outline::Reads) |
@@ -10,19 +11,23 @@
 //! | list roles that are not granted to it | DESCRIBE on all roles |
 //! | create, renew or delete a snapshot | SNAPSHOT on its keyspace, or its table |
 //! | rows of a table, as the store has them | SELECT on the table, and scope `jobs` |
-//! | read a dropped table at a snapshot, by a request for rows or by a job: start, estimate, restart, retry it | SELECT on all tables of its keyspace |
+//! | read a dropped table at a snapshot, by a request for rows or by a new job | SELECT on all tables of its keyspace |
+//! | a recorded job whose table was dropped, even if another table has the name now | the permission on all keyspaces |
 //! | renew or delete a snapshot of a dropped table alone | SNAPSHOT on all tables of its keyspace |
 //! | a request that needs scope `admin` | a superuser role: see [`Access`](super::access::Access) |
 //!
 //! Scope `read` alone is enough for names, sizes and metrics, as every role may `DESCRIBE`.
 
 use ebb_jobs::JobError;
+use ebb_jobs::history::JobRecord;
 use ebb_jobs::request::{JobRequest, OutputPlace};
 use ebb_model::access::{Need, Permission, Resource};
 use ebb_storage::{Db, Keyspace, SnapshotTable, Table};
+use ebb_tables::lookup::table_number;
 use ebb_tables::names::{SYSTEM_KEYSPACE, TableName};
 use ebb_tables::{covered_resource, lookup};
 
+use super::outline::Reads;
 use super::problem::Problem;
 use crate::node::Node;
 use crate::tokens::{Principal, Scope};
@@ -34,34 +39,99 @@ use crate::tokens::{Principal, Scope};
 /// # Errors
 /// 403; the text names the scope or the permission that is missing.
 pub(super) fn check_job(principal: &Principal, request: &JobRequest) -> Result<(), Problem> {
+    check_files(principal, request)?;
+    for table in request.tables_read() {
+        check_input(principal, table, true)?;
+    }
+    check_output(principal, request, |_| true)
+}
+
+/// Checks that the principal may change a job of the history: that it may read the inputs and write
+/// the output of the job. A permission on a table counts only if the job's table has the name now.
+///
+/// # Errors
+/// 403; the text names the scope or the permission that is missing.
+pub(super) fn check_recorded_job(
+    principal: &Principal,
+    record: &JobRecord,
+    request: &JobRequest,
+    db: Option<&Db>,
+) -> Result<(), Problem> {
+    check_files(principal, request)?;
+    Reads::of(record).check(principal, db)?;
+    check_output(principal, request, |name| {
+        // Both are `None` if the table was missing when the job started, and still is. If the
+        // commit of the job has created it, the record has its number.
+        live_number(db, name) == record.tables.output
+    })
+}
+
+/// Checks that the principal may read a table that a job of the history reads. `number` is the
+/// number of the table in the record, `None` if it is unknown. A permission on the table counts
+/// only if the table with this number has the name now.
+///
+/// # Errors
+/// 403; the text names the scope or the permission that is missing.
+pub(super) fn check_recorded_input(
+    principal: &Principal,
+    table: &TableName,
+    number: Option<u32>,
+    db: Option<&Db>,
+) -> Result<(), Problem> {
+    let is_live = number.is_some() && live_number(db, table) == number;
+    check_input(principal, table, is_live)
+}
+
+/// Returns the number of the table that has this name now; `None` if there is none.
+fn live_number(db: Option<&Db>, name: &TableName) -> Option<u32> {
+    table_number(db?, name)
+}
+
+/// Checks that the principal has scope `admin`, if a job reads or writes files of the server's
+/// machine.
+fn check_files(principal: &Principal, request: &JobRequest) -> Result<(), Problem> {
     if principal.scope < Scope::Admin && request.names_files() {
         let text = "the job reads or writes files of the server's machine, which needs a token of \
                     scope admin: use tables, or such a token";
         return Err(Problem::forbidden(text));
     }
-    for table in request.tables_read() {
-        check_input(principal, table)?;
-    }
-    match &request.output.to {
-        OutputPlace::Table(name) => {
-            let on = Resource::table(&name.keyspace, &name.table);
-            check(principal, Permission::Modify, on)
-        }
-        _ => Ok(()),
-    }
+    Ok(())
 }
 
-/// Checks that a job of the principal may read a table. A table of the system's keyspace requires scope
-/// `admin`, as in [`check_rows`], because the job could copy the rows into a table that others may read.
-///
-/// # Errors
-/// 403; the text names the scope or the permission that is missing.
-pub(super) fn check_input(principal: &Principal, table: &TableName) -> Result<(), Problem> {
+/// Checks that a job of the principal may read a table; `is_live` is whether the table has its name
+/// now. A table of the system's keyspace requires scope `admin`, as in [`check_rows`], because the
+/// job could copy the rows into a table that others may read.
+fn check_input(principal: &Principal, table: &TableName, is_live: bool) -> Result<(), Problem> {
     if table.keyspace == SYSTEM_KEYSPACE {
         check_admin(principal)?;
     }
-    let on = Resource::table(&table.keyspace, &table.table);
-    check(principal, Permission::Select, on)
+    check(principal, Permission::Select, job_table(table, is_live))
+}
+
+/// Checks that the principal may write the output of a job. If this is a table, `is_live` returns
+/// whether the table that has its name now is the one that the job writes.
+fn check_output(
+    principal: &Principal,
+    request: &JobRequest,
+    is_live: impl FnOnce(&TableName) -> bool,
+) -> Result<(), Problem> {
+    let OutputPlace::Table(name) = &request.output.to else {
+        return Ok(());
+    };
+    let on = job_table(name, is_live(name));
+    check(principal, Permission::Modify, on)
+}
+
+/// Returns the resource on which a permission counts for a table of a job. `is_live` is whether the
+/// table has its name now. For any other table this is all keyspaces, and not all tables of its
+/// keyspace as in a snapshot: a snapshot goes with its keyspace, but a record stays, and another
+/// user may have created a keyspace of this name since then.
+fn job_table(name: &TableName, is_live: bool) -> Resource {
+    if is_live {
+        Resource::table(&name.keyspace, &name.table)
+    } else {
+        Resource::AllKeyspaces
+    }
 }
 
 /// Checks that the principal's role, if it has one, may now read the table `rows` at the snapshot

@@ -217,9 +217,12 @@ impl Recording {
         report: &JobReport,
         (waited, notes): (Option<&Wait>, &[String]),
         job: &RunningJob,
-        input: &str,
+        open_job: &OpenJob,
     ) -> Result<(), HistoryError> {
         let recorded = self.finish_attempts();
+        let tables = open_job.tables();
+        // The commit may have created this table.
+        self.record.tables.output = tables.output;
         let state = RecordState::of(&report.outcome);
         let mut kept = json!(report);
         if let Some(waited) = waited {
@@ -236,9 +239,10 @@ impl Recording {
             let estimate = job.estimate().filter(|_| job.ran_alone());
             let advice = estimate.and_then(|estimate| estimate.advice.as_ref());
             let off = advice.map(|known| known.advice.took_over_estimate(took_s));
-            let work = job.request().work_of(&report.name);
+            let work = job.request().work_of(&report.name, &tables.inputs);
+            let (record, input) = (&self.record, open_job.input_label());
             let measured = recorded.measured;
-            let profiled = (self.history).record_profile(&self.record, &work, input, measured, off);
+            let profiled = (self.history).record_profile(record, &work, &input, measured, off);
             if let Err(error) = profiled {
                 let id = &self.record.id;
                 warn!(target: "jobs", "the profile of job {id} is not in the history: {error}");
@@ -377,7 +381,7 @@ fn drive(
         Some(mut recording) if parked => recording.park(),
         Some(mut recording) => {
             let beside = (waited.as_ref(), &notes[..]);
-            recording.end(&report, beside, job, &open_job.input_label())
+            recording.end(&report, beside, job, &open_job)
         }
         None => Ok(()),
     };

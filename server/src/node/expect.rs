@@ -49,8 +49,9 @@ fn known(
         Some(Work::Job(spec)) => &spec.name[..],
         Some(Work::Chain(_)) | None => application,
     };
+    let work = request.work_of(name, &open_job.tables().inputs);
     Ok(match node.existing_history()? {
-        Some(history) => history.known_profile(application, name, &request.work_of(name))?,
+        Some(history) => history.known_profile(application, name, &work)?,
         None => None,
     })
 }

@@ -42,8 +42,8 @@ pub(super) fn submit(
     let (record, claim) = match history {
         // Claimed before other requests can read the record, so no restart or discard comes in between.
         Some(history) => {
-            let own = open_job.own_snapshots();
-            history.begin_claimed(&request, own, submission, claim)?
+            let (own, tables) = (open_job.own_snapshots(), open_job.tables());
+            history.begin_claimed(&request, own, tables, submission, claim)?
         }
         None => {
             let record = node.unrecorded(&request);
@@ -182,7 +182,8 @@ pub(super) fn restart(
     let mut has_begun = false;
     let opened = open(node, &request, &record.own_snapshots, check);
     let started = opened.and_then(|mut open_job| {
-        let again = history.begin_again(&record, open_job.own_snapshots())?;
+        let (own, tables) = (open_job.own_snapshots(), open_job.tables());
+        let again = history.begin_again(&record, own, tables)?;
         has_begun = true;
         // The record names all its snapshots: if the job does not start, they stay until the record has its end.
         open_job.keep();

@@ -220,6 +220,40 @@ fn only_a_job_that_ran_alone_shows_how_wrong_its_estimate_was() {
 }
 
 #[test]
+fn the_record_of_a_job_has_the_numbers_of_its_tables_also_of_the_one_that_it_creates() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = with_words(dir.path());
+    let words = app(&node).existing_table("words").unwrap().number();
+    let job = node.submit(wordcount(table("app.out"))).unwrap();
+    let at_start = job.record().tables.clone();
+    assert_eq!((at_start.inputs, at_start.output), (vec![words], None));
+    assert_eq!(job.wait().report.outcome, Outcome::Succeeded);
+    let out = app(&node).existing_table("out").unwrap().number();
+    let at_end = node.job(job.id()).unwrap().tables;
+    assert_eq!((at_end.inputs, at_end.output), (vec![words], Some(out)));
+}
+
+/// Regression: the profile of a job over a table replaced that of a job over a dropped table of its
+/// name, and took over the errors of its estimates.
+#[test]
+fn a_table_with_the_name_of_a_dropped_one_has_profiles_of_its_own() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = with_words(dir.path());
+    let profiles_after = |output: &str| {
+        let end = node.submit(wordcount(table(output))).unwrap().wait();
+        assert_eq!(end.report.outcome, Outcome::Succeeded);
+        node.profiles().unwrap().len()
+    };
+    assert_eq!(profiles_after("app.first"), 1);
+    assert_eq!(profiles_after("app.second"), 1, "the same work");
+    let app = node.db().unwrap().existing_keyspace("app").unwrap();
+    app.drop_table("words").unwrap();
+    let words = app.table("words", TableOptions::default()).unwrap();
+    words.put(b"k", b"ebb").unwrap();
+    assert_eq!(profiles_after("app.third"), 2);
+}
+
+#[test]
 fn a_what_if_does_not_look_at_the_output_which_a_submission_refuses() {
     let dir = tempfile::tempdir().unwrap();
     let node = with_words(&dir.path().join("data"));

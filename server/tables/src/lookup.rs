@@ -68,6 +68,13 @@ pub fn table(db: &Db, name: &TableName) -> Result<Table, LookupError> {
     })
 }
 
+/// Returns the number of the table that has this name now; `None` if there is none.
+pub fn table_number(db: &Db, name: &TableName) -> Option<u32> {
+    let keyspace = db.existing_keyspace(&name.keyspace).ok()?;
+    let table = keyspace.existing_table(&name.table).ok()?;
+    Some(table.number())
+}
+
 /// Returns the table of this name as of a snapshot.
 ///
 /// # Errors

@@ -55,6 +55,12 @@ impl Table {
         self.core.database == other.core.database && self.core.id == other.core.id
     }
 
+    /// Returns the number of the table. No other table of the database has or had it, whatever its
+    /// name. In snapshots the table has the same number.
+    pub fn number(&self) -> u32 {
+        self.core.id.0
+    }
+
     /// Returns the options with which the table was created, or altered last.
     pub fn options(&self) -> Arc<TableOptions> {
         self.core.options()

@@ -253,6 +253,7 @@ fn failed(attempts: &[JobAttempt]) -> Vec<String> {
 mod tests {
     use super::super::timeline::testing::attempt;
     use super::*;
+    use ebb_jobs::history::JobTables;
     use ebb_scheduler::model::TaskKind;
 
     fn record(report: Value) -> JobRecord {
@@ -261,6 +262,7 @@ mod tests {
             application: "sort".into(),
             request: json!({"directory": "/d"}),
             own_snapshots: Vec::new(),
+            tables: JobTables::default(),
             state: RecordState::Failed,
             started_unix_ms: 1_795_293_012_345,
             restarted_unix_ms: None,

@@ -201,7 +201,7 @@ fn cut(text: &str, chars_max: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use ebb_jobs::history::RecordState;
+    use ebb_jobs::history::{JobTables, RecordState};
     use serde_json::{Value, json};
 
     use super::*;
@@ -212,6 +212,7 @@ mod tests {
             application: "wordcount".into(),
             request,
             own_snapshots: Vec::new(),
+            tables: JobTables::default(),
             state: RecordState::Succeeded,
             started_unix_ms: 1_795_293_012_345,
             restarted_unix_ms: None,

@@ -18,15 +18,15 @@ impl JobList for RecordedJobs {
         let history = History::existing(&self.0).map_err(|error| error.to_string())?;
         let jobs = history.map(|history| history.jobs()).transpose();
         let jobs = jobs.map_err(|error| error.to_string())?;
-        let row = |job| row_for(&reader, job);
+        let row = |job| row_for(&reader, job, Some(&self.0));
         Ok(jobs.unwrap_or_default().into_iter().map(row).collect())
     }
 }
 
 /// Returns the row of a job, with the options only if the reader may see them.
-fn row_for(reader: &Principal, job: JobRecord) -> JobRow {
+fn row_for(reader: &Principal, job: JobRecord, db: Option<&Db>) -> JobRow {
     JobRow {
-        request: request_shown_to(reader, &job).to_string(),
+        request: request_shown_to(reader, &job, db).to_string(),
         id: job.id,
         application: job.application,
         started_unix_ms: job.started_unix_ms,
@@ -63,7 +63,7 @@ mod tests {
         });
         let request = JobRequest::from_json(request).unwrap();
         let record = JobRecord::new("1".to_owned(), &request, Vec::new(), 1);
-        let shown = |reader: &Principal| row_for(reader, record.clone()).request;
+        let shown = |reader: &Principal| row_for(reader, record.clone(), None).request;
         let role = |is_superuser| {
             let mut granted = Granted::default();
             granted.is_superuser = is_superuser;

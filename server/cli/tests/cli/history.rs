@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::process::{Command, Stdio};
 
-use ebb_jobs::history::{History, OwnSnapshot, RecordState};
+use ebb_jobs::history::{History, JobRecord, JobTables, OwnSnapshot, RecordState};
 use ebb_jobs::request::OutputPlace;
 use ebb_storage::{Db, Options};
 use ebb_test_support::wait::until;
@@ -360,8 +360,8 @@ fn a_job_that_ended_its_process_three_times_is_not_started_again() {
         let history = History::open(&db).unwrap();
         let request = history.jobs().unwrap().pop().unwrap().request().unwrap();
         let deadly = history.begin(&request, Vec::new(), None).unwrap();
-        let deadly = history.begin_again(&deadly, Vec::new()).unwrap();
-        history.begin_again(&deadly, Vec::new()).unwrap();
+        let again = |job: &JobRecord| history.begin_again(job, Vec::new(), JobTables::default());
+        again(&again(&deadly).unwrap()).unwrap();
     }
     place.until_unlocked();
     let said = place.ebb("jobs restart").fails(2);

@@ -3,7 +3,7 @@
 use std::process::Stdio;
 use std::time::Duration;
 
-use ebb_jobs::history::{History, JobRecord, OwnSnapshot};
+use ebb_jobs::history::{History, JobRecord, JobTables, OwnSnapshot};
 use ebb_jobs::request::{JobRequest, OutputPlace};
 use ebb_storage::{Db, Options};
 use ebb_test_support::wait::until;
@@ -111,8 +111,8 @@ fn rows_in_a_table_are_those_of_the_job_that_came_to_put_them_there() {
     // The number of starts does not matter: the last one has committed.
     let recorded = left(&place, false, |_| {});
     with_history(&place, |history| {
-        let recorded = history.begin_again(&recorded, own()).unwrap();
-        let recorded = history.begin_again(&recorded, own()).unwrap();
+        let again = |job: &JobRecord| history.begin_again(job, own(), JobTables::default());
+        let recorded = again(&again(&recorded).unwrap()).unwrap();
         history.begin_commit(&recorded, None).unwrap();
     });
     let restarted = place.ebb("jobs restart --json").json();
@@ -160,8 +160,8 @@ fn an_output_of_another_process_is_kept_and_fails_the_job() {
     // A job that is given up leaves no snapshot, either.
     let recorded = left(&place, false, |_| {});
     with_history(&place, |history| {
-        let recorded = history.begin_again(&recorded, own()).unwrap();
-        history.begin_again(&recorded, own()).unwrap();
+        let again = |job: &JobRecord| history.begin_again(job, own(), JobTables::default());
+        again(&again(&recorded).unwrap()).unwrap();
     });
     place.ebb("jobs restart").fails(2);
     assert_eq!(snapshots(&place), ["s"]);

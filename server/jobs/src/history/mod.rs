@@ -39,7 +39,9 @@ pub use self::backup::{BackupReport, BackupRequest};
 pub use self::maintenance::{BACKUP, MaintenanceOptions, VERIFY};
 use self::profiles::ProfileTable;
 pub use self::profiles::{KnownProfile, ProfileRecord};
-pub use self::record::{JobRecord, OutputMark, OwnSnapshot, RecordState, Submission, WrittenFile};
+pub use self::record::{
+    JobRecord, JobTables, OutputMark, OwnSnapshot, RecordState, Submission, WrittenFile,
+};
 pub use self::recorded_output::{CommitRecord, RecordedOutput};
 pub use self::recorder::{Recorded, Recorder};
 pub use self::retention::{KEY_LIFETIME, KEYS_MAX};
@@ -121,7 +123,8 @@ impl History {
     }
 
     /// Records a job that is about to start, with the snapshots that were made for it and the request that
-    /// submitted it. Deletes the records of the oldest ended jobs, beyond the number that the history keeps.
+    /// submitted it, but without the numbers of its tables. Deletes the records of the oldest ended
+    /// jobs, beyond the number that the history keeps.
     ///
     /// # Errors
     /// When the store fails, or a row is not a job.
@@ -131,13 +134,14 @@ impl History {
         own: Vec<OwnSnapshot>,
         submission: Option<Submission>,
     ) -> Result<JobRecord> {
-        let begun = self.begin_claimed(request, own, submission, |_| Some(()));
+        let tables = JobTables::default();
+        let begun = self.begin_claimed(request, own, tables, submission, |_| Some(()));
         begun.map(|(record, ())| record)
     }
 
-    /// Records a job like [`begin`](Self::begin), and claims it before others can read the record, so that no other
-    /// request starts or discards the job first. Calls `claim` with one free id after the other until it returns a
-    /// claim, and returns that claim, too.
+    /// Records a job over `tables` like [`begin`](Self::begin), and claims it before others can
+    /// read the record, so that no other request starts or discards the job first. Calls `claim`
+    /// with one free id after the other until it returns a claim, and returns that claim, too.
     ///
     /// # Errors
     /// When the store fails, or a row is not a job.
@@ -145,10 +149,12 @@ impl History {
         &self,
         request: &JobRequest,
         own: Vec<OwnSnapshot>,
+        tables: JobTables,
         submission: Option<Submission>,
         claim: impl FnMut(&str) -> Option<C>,
     ) -> Result<(JobRecord, C)> {
         self.add(claim, |id, now_ms| JobRecord {
+            tables,
             submission,
             ..JobRecord::new(id, request, own, now_ms)
         })
@@ -188,14 +194,26 @@ impl History {
     }
 
     /// Records that an unfinished job is about to start again, over the snapshots `own`, which were made for
-    /// it, and returns the new record. Deletes the attempts of the last start, because their results are
-    /// lost.
+    /// it, and over `tables`, and returns the new record. Deletes the attempts of the last start,
+    /// because their results are lost.
     ///
     /// # Errors
     /// When the store fails.
-    pub fn begin_again(&self, job: &JobRecord, own: Vec<OwnSnapshot>) -> Result<JobRecord> {
+    pub fn begin_again(
+        &self,
+        job: &JobRecord,
+        own: Vec<OwnSnapshot>,
+        mut tables: JobTables,
+    ) -> Result<JobRecord> {
+        // Another snapshot, with another table, may have the name in the request by now. The
+        // options of the job are about the first table, and its errors about the new one: a
+        // permission on one of them must not be enough to see both.
+        if tables.inputs != job.tables.inputs {
+            tables.inputs.clear();
+        }
         let again = JobRecord {
             own_snapshots: own,
+            tables,
             restarted_unix_ms: Some(now_unix_ms()),
             starts: job.starts.saturating_add(1),
             commits: false,

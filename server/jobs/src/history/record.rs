@@ -54,6 +54,30 @@ pub struct OwnSnapshot {
     pub seq: Option<u64>,
 }
 
+/// The numbers of the tables that a job reads and writes. The names in its request do not identify
+/// them: another table may have the name of a dropped one, and a permission on the later table must
+/// not count for the job.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct JobTables {
+    /// The number of the table of each input that is a table, in the order of the inputs. Empty if
+    /// the numbers are unknown: an earlier build wrote the record, or a later start read other
+    /// tables than the first one.
+    pub inputs: Vec<u32>,
+    /// The number of the table that the latest start writes; `None` if that table was missing at
+    /// the start and the commit has not created it, for any other output, and if an earlier build
+    /// wrote the record.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output: Option<u32>,
+}
+
+impl JobTables {
+    fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
 /// The identity of a file that a job has written and is about to rename to its output. The rename does not change
 /// the identity. A file that is written later has another identity: even if it gets the number of a file that was
 /// deleted, it was modified later. A file system that does not keep the numbers of files over a mount changes the
@@ -135,6 +159,9 @@ pub struct JobRecord {
     pub request: Value,
     /// The snapshots that were made for the job.
     pub own_snapshots: Vec<OwnSnapshot>,
+    /// The tables that the job reads and writes.
+    #[serde(default, skip_serializing_if = "JobTables::is_empty")]
+    pub tables: JobTables,
     /// The state of the job.
     pub state: RecordState,
     /// The time of the first start, in milliseconds since 1970.
@@ -201,6 +228,7 @@ impl JobRecord {
             application: application.to_string(),
             request,
             own_snapshots: Vec::new(),
+            tables: JobTables::default(),
             state: RecordState::Started,
             started_unix_ms,
             restarted_unix_ms: None,

@@ -26,6 +26,8 @@ use super::{History, JobRecord, OutputMark};
 #[derive(Debug, Clone, Default)]
 pub struct CommitRecord {
     record: Arc<OnceLock<(History, JobRecord)>>,
+    /// The number of the table that the output writes; empty until the output has set it.
+    table: Arc<OnceLock<u32>>,
     notes: Arc<Mutex<Vec<String>>>,
 }
 
@@ -33,6 +35,18 @@ impl CommitRecord {
     /// Sets the job whose record is updated. Only the first call has an effect.
     pub fn set(&self, history: &History, job: &JobRecord) {
         let _ = self.record.set((history.clone(), job.clone()));
+    }
+
+    /// Sets the number of the table that the output writes. The next [`begin`](Self::begin) records
+    /// it: if the commit has just created the table, the record does not have it yet. Only the
+    /// first call has an effect.
+    pub fn set_table(&self, number: u32) {
+        let _ = self.table.set(number);
+    }
+
+    /// Returns the number of the table that the output writes, if the output has set it.
+    pub fn table(&self) -> Option<u32> {
+        self.table.get().copied()
     }
 
     /// Adds lines to the job's report, for example one for each table that the commit has published.
@@ -46,7 +60,8 @@ impl CommitRecord {
         notes.clone()
     }
 
-    /// Records that the output is about to be put in place, with its mark: see [`History::begin_commit`].
+    /// Records that the output is about to be put in place, with its mark and the number of its
+    /// table: see [`History::begin_commit`].
     ///
     /// # Errors
     /// When the commit cannot be recorded. Then the caller must not commit either: the job
@@ -55,7 +70,9 @@ impl CommitRecord {
         let Some((history, job)) = self.record.get() else {
             return Ok(());
         };
-        let begun = history.begin_commit(job, mark);
+        let mut job = job.clone();
+        job.tables.output = self.table().or(job.tables.output);
+        let begun = history.begin_commit(&job, mark);
         begun.map_err(|error| {
             TaskError::failed(format!("recording it in the history of jobs: {error}"))
         })

@@ -73,7 +73,7 @@ fn a_job_is_claimed_before_its_record_can_be_read_under_an_id_whose_claim_is_fre
         }
         Some(id.to_string())
     };
-    let begun = history.begin_claimed(&pi(1), Vec::new(), None, claim);
+    let begun = history.begin_claimed(&pi(1), Vec::new(), JobTables::default(), None, claim);
     let (job, claimed) = begun.unwrap();
     assert_eq!(job.id, claimed);
     assert!(refused[0] < refused[1] && refused[1] < job.id);
@@ -87,7 +87,8 @@ fn a_job_that_starts_again_keeps_its_first_start_beside_its_latest() {
     let history = History::open(&db).unwrap();
     let first = begin(&history, 1);
     assert_eq!(first.begun_unix_ms(), first.started_unix_ms);
-    let again = history.begin_again(&first, Vec::new()).unwrap();
+    let begun = history.begin_again(&first, Vec::new(), JobTables::default());
+    let again = begun.unwrap();
     assert_eq!(again.started_unix_ms, first.started_unix_ms);
     assert_eq!(again.restarted_unix_ms, Some(again.begun_unix_ms()));
     history.end(&again, RecordState::Failed, None).unwrap();
@@ -101,6 +102,30 @@ fn a_job_that_starts_again_keeps_its_first_start_beside_its_latest() {
         (earlier.starts, earlier.begun_unix_ms()),
         (2, first.started_unix_ms)
     );
+}
+
+#[test]
+fn a_job_that_starts_again_over_another_table_has_no_numbers_of_its_inputs() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Db::open(dir.path(), Options::default()).unwrap();
+    let history = History::open(&db).unwrap();
+    let tables = |inputs: &[u32], output| JobTables {
+        inputs: inputs.to_vec(),
+        output: Some(output),
+    };
+    let begun = history.begin_claimed(&pi(1), Vec::new(), tables(&[7], 1), None, |_| Some(()));
+    let (job, ()) = begun.unwrap();
+    let again = |job: &JobRecord, tables| history.begin_again(job, Vec::new(), tables).unwrap();
+    let same = again(&job, tables(&[7], 2));
+    assert_eq!(same.tables, tables(&[7], 2));
+    let other = again(&same, tables(&[8], 2));
+    assert_eq!(other.tables, tables(&[], 2));
+    assert_eq!(again(&other, tables(&[8], 2)).tables, tables(&[], 2));
+    // Records of earlier builds have no numbers of tables.
+    let mut earlier = serde_json::to_value(&job).unwrap();
+    earlier.as_object_mut().unwrap().remove("tables");
+    let earlier: JobRecord = serde_json::from_value(earlier).unwrap();
+    assert_eq!(earlier.tables, JobTables::default());
 }
 
 #[test]
@@ -347,7 +372,8 @@ fn attempts_are_kept_in_their_order_and_go_with_their_job() {
     assert_eq!(history.attempts(&first.id).unwrap(), []);
     assert_eq!(history.attempts(&second.id).unwrap().len(), 1);
     // The attempts of the first start are not mixed with those of the second one.
-    let again = history.begin_again(&second, Vec::new()).unwrap();
+    let begun = history.begin_again(&second, Vec::new(), JobTables::default());
+    let again = begun.unwrap();
     assert_eq!(again.starts, 2);
     assert_eq!(history.attempts(&second.id).unwrap(), []);
     assert_eq!(history.jobs().unwrap(), [again]);
@@ -557,7 +583,9 @@ fn that_an_output_is_put_in_place_is_on_the_disk_before_it_is() {
     note.set(&history, &job);
     output.commit().unwrap();
     // The record of a new start has no commit of the last one.
-    let again = (history.begin_again(&history.jobs().unwrap()[0], Vec::new())).unwrap();
+    let noted = history.jobs().unwrap().remove(0);
+    let begun = history.begin_again(&noted, Vec::new(), JobTables::default());
+    let again = begun.unwrap();
     assert!(!again.commits);
     assert_eq!(history.jobs().unwrap(), [again]);
 }

@@ -61,6 +61,16 @@ impl OpenInput {
         (Arc::clone(&self.input), self.format.clone())
     }
 
+    /// Returns the table that the input reads; `None` for another input.
+    pub(super) fn table(&self) -> Option<&SnapshotTable> {
+        match &self.place {
+            OpenPlace::Table(table) | OpenPlace::LenientCsv(table) | OpenPlace::Cql(table, _) => {
+                Some(table)
+            }
+            OpenPlace::Files(_) | OpenPlace::Generator(_) => None,
+        }
+    }
+
     fn of_files(
         (files, skipped): (FilesInput, Vec<TaskError>),
         names: &[String],

@@ -25,6 +25,7 @@ use std::path::Path;
 
 use ebb_scheduler::runtime::TaskError;
 use ebb_storage::{PinnedTable, SnapshotTable};
+use ebb_tables::lookup::table_number;
 use ebb_tables::names::TableName;
 
 pub use self::description::{InputDescription, JobDescription};
@@ -38,8 +39,8 @@ pub use self::snapshot::{delete_left_snapshots, delete_own_snapshots};
 use super::application::Materials;
 use super::chain::Work;
 use super::error::JobError;
-use super::history::{CommitRecord, OwnSnapshot};
-use super::request::{Isolation, JobRequest};
+use super::history::{CommitRecord, JobTables, OwnSnapshot};
+use super::request::{Isolation, JobRequest, OutputPlace};
 
 /// Checks that the files of `request` exist and that its output can be made. The output must lie outside of
 /// `data`, the directory of the database. Rows that a client prints on its terminal are an exception: they
@@ -82,6 +83,9 @@ pub struct OpenJob {
     pub commits: CommitRecord,
     /// The number of cores that the job may use.
     pub cores: u32,
+    /// The number of the table that the job writes; `None` if the table was missing when this job
+    /// was opened, and for any other output.
+    output_table: Option<u32>,
     /// Pins of the tables that child processes read. They keep the files of the tables in place.
     _pins: Vec<PinnedTable>,
 }
@@ -106,6 +110,12 @@ impl OpenJob {
             .map_or(site.cores, |most| most.min(site.cores));
         let splits = request.splits.unwrap_or(4 * cores);
         let paths = request.paths();
+        // Looked up before the output is opened: if another table gets the name in between, this
+        // number is that of no live table, and a permission on the later table does not count.
+        let output_table = match (&request.output.to, &site.db) {
+            (OutputPlace::Table(name), Some(db)) => table_number(db, name),
+            _ => None,
+        };
         // Files of all inputs are checked before a snapshot is made for the first one.
         let readable = paths.check_read(ebb_text::check_readable);
         readable.map_err(TaskError::failed)?;
@@ -137,6 +147,7 @@ impl OpenJob {
             inputs,
             commits,
             cores,
+            output_table,
             _pins: pins,
         })
     }
@@ -146,6 +157,16 @@ impl OpenJob {
         let inputs = (0..).zip(&self.inputs);
         let own = inputs.filter_map(|(input, opened)| opened.snapshot.as_ref()?.own(input));
         own.collect()
+    }
+
+    /// Returns the numbers of the tables that the job reads and writes. An output table that was
+    /// missing has a number once the commit has created it.
+    pub fn tables(&self) -> JobTables {
+        let read = self.inputs.iter().filter_map(OpenInput::table);
+        JobTables {
+            inputs: read.map(SnapshotTable::number).collect(),
+            output: self.commits.table().or(self.output_table),
+        }
     }
 
     /// Makes the snapshots that were made for the job outlive it, for its next start.

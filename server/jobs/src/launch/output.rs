@@ -50,7 +50,10 @@ impl Destination for OpenOutput<'_> {
         // Each of these outputs records its own commits.
         let output: Arc<dyn Output> = match files_target(request, paths) {
             None => match Place::of(request, site)? {
-                Place::Plain(table) => Arc::new(RecordedOutput::new(Arc::new(table), commits)),
+                Place::Plain(table) => {
+                    let table = table.recorded_by(commits.clone());
+                    Arc::new(RecordedOutput::new(Arc::new(table), commits))
+                }
                 Place::Cql(catalog, TableName { keyspace, table }) => {
                     let name = (&keyspace[..], &table[..]);
                     let output = CqlOutput::new(catalog, name, rows, site.spills.clone(), commits)?;

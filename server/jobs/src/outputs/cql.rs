@@ -274,6 +274,7 @@ impl Output for CqlOutput {
         // rows was checked at the submission only. Rows that clients have written since then stay,
         // and those of the job overwrite them as a later INSERT would.
         let table = self.created()?;
+        self.commits.set_table(table.rows().number());
         let staged = self.partitions.take();
         if staged.is_empty() {
             return Ok(());

@@ -8,6 +8,7 @@ use ebb_storage::{Db, ErrorKind, Keyspace, SortedWriter, Table, TableOptions};
 use super::partitions::Partitions;
 use super::spill_place::SpillPlace;
 use super::staging::{StagingWriter, merge};
+use crate::history::CommitRecord;
 
 /// The size in bytes of the rows that a task holds in memory, to sort them before they are written
 /// to a temporary file.
@@ -30,6 +31,7 @@ pub struct TableOutput {
     table: String,
     partitions: Partitions,
     sort_bytes: usize,
+    commits: CommitRecord,
 }
 
 impl TableOutput {
@@ -48,7 +50,14 @@ impl TableOutput {
             table: table.into(),
             partitions: Partitions::new(place),
             sort_bytes: SORT_BYTES,
+            commits: CommitRecord::default(),
         }
+    }
+
+    /// Sets the record of the job, in which a commit that creates the table records its number.
+    #[must_use]
+    pub fn recorded_by(self, commits: CommitRecord) -> Self {
+        Self { commits, ..self }
     }
 
     /// Returns whether the table exists and has rows.
@@ -95,10 +104,15 @@ impl Output for TableOutput {
     fn commit(&self) -> Result<(), TaskError> {
         let table = match self.existing()? {
             Some(table) => table,
-            None => self
-                .keyspace
-                .table(&self.table, TableOptions::default())
-                .map_err(TaskError::failed)?,
+            None => {
+                let created = (self.keyspace).table(&self.table, TableOptions::default());
+                let table = created.map_err(TaskError::failed)?;
+                // Before the rows are there. If the process ends now, permissions on the name of
+                // the table count for the unfinished job only if its record has this number.
+                self.commits.set_table(table.number());
+                self.commits.begin(None)?;
+                table
+            }
         };
         let staged = self.partitions.take();
         if staged.is_empty() {
@@ -128,6 +142,8 @@ impl Output for TableOutput {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::history::History;
+    use crate::request::{ApplicationRequest, JobRequest, OutputPlace, WordcountRequest};
     use ebb_storage::Options;
 
     struct Fixture {
@@ -241,5 +257,24 @@ mod tests {
         fixture.output.commit().unwrap();
         assert_eq!(fixture.rows(), Some(Vec::new()));
         assert_eq!(fixture.staging_files(), 0);
+    }
+
+    #[test]
+    fn a_commit_that_creates_the_table_records_its_number() {
+        let mut fixture = fixture();
+        let history = History::open(&fixture.output.db).unwrap();
+        let application = ApplicationRequest::Wordcount(WordcountRequest { reduces: 1 });
+        let to = OutputPlace::Table("k.out".parse().unwrap());
+        let request = JobRequest::new(application, Vec::new(), to.into(), "/d");
+        let job = history.begin(&request, Vec::new(), None).unwrap();
+        let commits = CommitRecord::default();
+        commits.set(&history, &job);
+        fixture.output = fixture.output.recorded_by(commits);
+        fixture.write(0, &[("a", "1")]);
+        fixture.output.commit().unwrap();
+        let table = fixture.output.existing().unwrap().unwrap();
+        let record = history.job(&job.id).unwrap().unwrap();
+        assert!(record.commits);
+        assert_eq!(record.tables.output, Some(table.number()));
     }
 }

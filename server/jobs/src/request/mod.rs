@@ -221,9 +221,14 @@ impl JobRequest {
     ///
     /// The key is [`work`](Self::work), and also `name` if the application has another name: some
     /// applications do the same work by jobs with different names, and one may take far longer than
-    /// another, so their profiles must be separate.
-    pub fn work_of(&self, name: &str) -> Value {
+    /// another, so their profiles must be separate. `tables`, the numbers of the tables that the
+    /// job reads, are in the key too: a table that was created under the name of a dropped one has
+    /// profiles of its own.
+    pub fn work_of(&self, name: &str, tables: &[u32]) -> Value {
         let mut work = self.work();
+        if !tables.is_empty() {
+            work["tables"] = json!(tables);
+        }
         if name != self.application.name() {
             work["job"] = json!(name);
         }

@@ -405,6 +405,8 @@ fn work_is_what_is_read_and_computed_and_nothing_else() {
     table.snapshot = None;
     assert_eq!(one.work(), other.work());
     assert_ne!(one.work(), sort(1, true).work());
-    assert_eq!(one.work_of("sort"), one.work());
-    assert_ne!(one.work_of("sort changes"), one.work());
+    assert_eq!(one.work_of("sort", &[]), one.work());
+    assert_ne!(one.work_of("sort changes", &[]), one.work());
+    assert_eq!(one.work_of("sort", &[7]), other.work_of("sort", &[7]));
+    assert_ne!(one.work_of("sort", &[7]), other.work_of("sort", &[8]));
 }

@@ -9,7 +9,7 @@ use axum::extract::{Extension, Query, State};
 use axum::http::header::LOCATION;
 use axum::http::{HeaderName, StatusCode};
 use ebb_jobs::JobError;
-use ebb_jobs::history::{ATTEMPTS_KEPT_MAX, Submission, now_unix_ms};
+use ebb_jobs::history::{ATTEMPTS_KEPT_MAX, JobRecord, Submission, now_unix_ms};
 use ebb_jobs::request::{JobRequest, OutputPlace};
 use ebb_storage::SnapshotTable;
 use ebb_tables::names::TableName;
@@ -25,9 +25,11 @@ use super::{At, Served};
 use crate::http::access::Peer;
 use crate::http::idempotency::{KeyInHistory, OTHER_REQUEST};
 use crate::http::job_views::{JobViews, ListedJob, page_json};
-use crate::http::outline::{is_open_to, outline_of_attempt, shown_to};
+use crate::http::outline::{Reads, is_open_to, outline_of_attempt, shown_to};
 use crate::http::paths;
-use crate::http::permits::{check_admin, check_input_at, check_job, check_new_table};
+use crate::http::permits::{
+    check_admin, check_input_at, check_job, check_new_table, check_recorded_job,
+};
 use crate::http::problem::Problem;
 use crate::http::roots::{Roots, check_no_credentials};
 use crate::http::wire::{AttemptList, Cancelled, JobList};
@@ -154,16 +156,26 @@ fn created(view: JobView) -> CreatedJob {
 }
 
 /// A check that a principal may change a job. The request is the one with which the job was submitted.
-type ChangeCheck = fn(&Node, &Principal, &JobRequest) -> Result<(), Problem>;
+type ChangeCheck = fn(&Node, &Principal, &JobRecord, &JobRequest) -> Result<(), Problem>;
 
 /// Checks that the principal may end a job.
-fn check_end(_: &Node, principal: &Principal, request: &JobRequest) -> Result<(), Problem> {
-    check_job(principal, request)
+fn check_end(
+    node: &Node,
+    principal: &Principal,
+    record: &JobRecord,
+    request: &JobRequest,
+) -> Result<(), Problem> {
+    check_recorded_job(principal, record, request, node.db())
 }
 
 /// Checks that the principal may start a job again.
-fn check_restart(node: &Node, principal: &Principal, request: &JobRequest) -> Result<(), Problem> {
-    check_job(principal, request)?;
+fn check_restart(
+    node: &Node,
+    principal: &Principal,
+    record: &JobRecord,
+    request: &JobRequest,
+) -> Result<(), Problem> {
+    check_recorded_job(principal, record, request, node.db())?;
     check_creation(node, principal, request)
 }
 
@@ -181,7 +193,7 @@ async fn change_job<T: Send + 'static>(
         let checked = if record.is_maintenance() {
             check_admin(&principal)
         } else if principal.scope < Scope::Admin {
-            check(node, &principal, &record.request()?)
+            check(node, &principal, &record, &record.request()?)
         } else {
             Ok(())
         };
@@ -223,7 +235,7 @@ async fn submit(
     let submission = submission.map(|Extension(by)| by);
     let submitted = served.work(WorkKind::JobChanges, move |node| {
         if let Some(view) = earlier_job(node, submission.as_ref())? {
-            return Ok(Ok(view));
+            return Ok(Ok(shown_to(&principal, view, node.db())));
         }
         if let Err(refused) = check_creation(node, &principal, &request) {
             return Ok(Err(refused));
@@ -315,7 +327,7 @@ async fn list(
     let json = limits.run(WorkKind::JobReads, move || {
         let found = jobs_of(&node, &job_views, &listed, limit + 1)?;
         let (found, next) = page(found, limit, |job| job.id.clone());
-        page_json(&principal, &found, next.as_deref())
+        page_json(&principal, node.db(), &found, next.as_deref())
     });
     json.await?.map(JsonBytes)
 }
@@ -396,7 +408,14 @@ async fn show(
     look: Result<Query<Look>, QueryRejection>,
 ) -> Answer<JobView> {
     let view = view_of(&served, id, query_of(look)?).await?;
-    Ok(Json(shown_to(&principal, view)))
+    if principal.role.is_none() {
+        return Ok(Json(view));
+    }
+    // Looking up a table may wait until the creation or the drop of another one is on the disk.
+    let shown = served.work(WorkKind::JobReads, move |node| {
+        Ok(shown_to(&principal, view, node.db()))
+    });
+    shown.await.map(Json)
 }
 
 /// Returns a job as it is now. If `look` has a time to wait, returns the job as it is after that time, or at
@@ -490,7 +509,7 @@ async fn attempts(
     let found = served.work(WorkKind::JobReads, move |node| {
         let record = node.job(&id)?;
         let found = node.attempts_after(&record, after.as_deref(), limit + 1)?;
-        Ok((found, is_open_to(&principal, &record)))
+        Ok((found, is_open_to(&principal, &record, node.db())))
     });
     let (found, is_open) = found.await?;
     let (attempts, next) = page(found, limit, |(place, _)| place.clone());
@@ -534,8 +553,8 @@ async fn restart(
 
 /// Submits again, as another job, the request of a job that failed or was cancelled
 ///
-/// It takes the token and the permissions that submitting the request would take. An input without a named
-/// snapshot is read as it is now.
+/// It takes the token and the permissions that submitting the request would take, and those to see
+/// the options of the job. An input without a named snapshot is read as it is now.
 #[utoipa::path(
     post, path = "/v1/jobs/{id}/retry", operation_id = "retry_job", tag = "jobs",
     params(("id" = String, Path, description = "The id of the job, or `last` for the latest")),
@@ -556,10 +575,13 @@ async fn retry(
     let retried = served.work(WorkKind::JobChanges, move |node| {
         if let Some(view) = earlier_job(node, submission.as_ref())? {
             // The role may have lost its permissions since then, and the job may have an error by now.
-            return Ok(Ok(shown_to(&principal, view)));
+            return Ok(Ok(shown_to(&principal, view, node.db())));
         }
-        let request = node.request_to_retry(&id)?;
+        let record = node.job(&id)?;
+        let request = node.request_to_retry(&record.id)?;
         let allowed = check_inputs(&principal, peer, &request)
+            // The response has the options of the job, which may be about tables that were dropped.
+            .and_then(|()| Reads::of(&record).check(&principal, node.db()))
             .and_then(|()| check_output(peer, &roots, &request))
             .and_then(|()| check_creation(node, &principal, &request));
         if let Err(refused) = allowed {

@@ -109,7 +109,9 @@ enum WhatIfRequest {
     responses((status = 200, description = "The predicted effect", body = WhatIfAnswer)),
 )]
 async fn what_if(
-    State(Served { node, live, limits, .. }): At,
+    State(Served {
+        node, live, limits, ..
+    }): At,
     Extension(principal): Extension<Principal>,
     Extension(peer): Extension<Peer>,
     body: Body,

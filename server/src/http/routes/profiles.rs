@@ -57,7 +57,7 @@ fn profiles_for(principal: &Principal, node: &Node) -> Result<Vec<ProfileRecord>
         return Ok(profiles);
     }
     let mut jobs = node.jobs()?;
-    jobs.retain(|job| is_open_to(principal, job));
+    jobs.retain(|job| is_open_to(principal, job, node.db()));
     let open: HashSet<&str> = jobs.iter().map(|job| job.id.as_str()).collect();
     profiles.retain(|profile| open.contains(profile.job.as_str()));
     Ok(profiles)

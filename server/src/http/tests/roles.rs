@@ -382,7 +382,6 @@ fn permissions_on_a_table_do_not_reach_snapshots_of_a_dropped_table_of_its_name(
             204,
         ),
         ("POST /v1/jobs", words("app.out", Some("s")), "SELECT", 201),
-        (&*restart, Value::Null, "SELECT", 200),
     ];
     for (request, body, permission, _) in &requests {
         let (status, answer) = ask(request, body);
@@ -390,6 +389,10 @@ fn permissions_on_a_table_do_not_reach_snapshots_of_a_dropped_table_of_its_name(
         let text = format!("role ada has no {permission} permission on <all tables in app>");
         assert!(answer.contains(&text), "{request}: {answer}");
     }
+    let (status, answer) = ask(&restart, &Value::Null);
+    assert_eq!(status, 403, "{answer}");
+    let missing = "no SELECT permission on <all keyspaces>";
+    assert!(answer.contains(missing), "{answer}");
     assert_eq!(history.jobs().unwrap().len(), 1, "no refused job stays");
     for permission in [Permission::Select, Permission::Snapshot] {
         grant(&node, permission, &Resource::AllTables("app".into()));
@@ -398,6 +401,8 @@ fn permissions_on_a_table_do_not_reach_snapshots_of_a_dropped_table_of_its_name(
         let (status, answer) = ask(request, body);
         assert_eq!(status, *permitted, "{request}: {answer}");
     }
+    grant(&node, Permission::Select, &Resource::AllKeyspaces);
+    assert_eq!(ask(&restart, &Value::Null).0, 200);
     let own = client(dir.path());
     for job in history.jobs().unwrap() {
         let end = wait_for_end(&own, &job.id);
@@ -589,6 +594,121 @@ fn a_dropped_table_in_a_snapshot_is_read_by_permissions_on_its_own_keyspace() {
     assert!(matches!(gone, Err(JobError::State(_))), "{gone:?}");
     change(&node, |roles| roles.without("ada"));
     assert!(forbidden());
+}
+
+/// Regression: who created a table with the name of a dropped one saw the options and errors of
+/// jobs over the dropped one, and could retry, restart, discard and cancel them.
+#[test]
+fn permissions_on_a_table_do_not_reach_jobs_over_a_dropped_table_of_its_name() {
+    let dir = tempfile::tempdir().unwrap();
+    let (node, server) = served(dir.path());
+    let app = node.db().unwrap().existing_keyspace("app").unwrap();
+    let table = app.existing_table("t").unwrap();
+    table.put(b"k", b"secret").unwrap();
+    let sums = json!({
+        "application": {"aggregate": {"of": ["value"]}},
+        "inputs": [{"table": {"table": "app.t"}}],
+        "output": {"to": {"table": "app.sums"}},
+        "directory": "/",
+    });
+    let sums = JobRequest::from_json(sums).unwrap();
+    let own = client(dir.path());
+    let failed = own.submit(&sums).unwrap().record.id;
+    wait_for_end(&own, &failed);
+    let history = History::open(node.db().unwrap()).unwrap();
+    let tables = history.job(&failed).unwrap().unwrap().tables;
+    assert_eq!(tables.inputs, [table.number()]);
+    let begun = history.begin_claimed(&sums, Vec::new(), tables, None, |_| Some(()));
+    let (unfinished, ()) = begun.unwrap();
+    let unfinished = unfinished.id;
+    let endless = pi(1 << 50, OutputPlace::Table("app.out".parse().unwrap()));
+    let running = own.submit(&endless).unwrap().record.id;
+    // As the creator of a keyspace of this name has them.
+    for permission in [Permission::Select, Permission::Modify, Permission::Create] {
+        grant(&node, permission, &Resource::keyspace("app"));
+    }
+    let ada = token_of(dir.path(), ADA, Scope::Jobs);
+    let ask = |request: &str| ask(&server, request, "localhost", Some(&ada), "");
+    let sees = |id: &str, text: &str| {
+        let paths = [
+            "/v1/jobs".to_string(),
+            format!("/v1/jobs/{id}"),
+            format!("/v1/jobs/{id}/attempts"),
+        ];
+        paths.map(|path| {
+            let (status, answer) = ask(&format!("GET {path}"));
+            assert_eq!(status, 200, "{path}: {answer}");
+            answer.contains(text)
+        })
+    };
+    assert_eq!(sees(&failed, "secret"), [true; 3]);
+    // The record of an earlier build does not show which table the job read.
+    let earlier = history.begin(&sums, Vec::new(), None).unwrap().id;
+    assert!(!sees(&earlier, "\"of\"")[1]);
+    let options = ebb_storage::TableOptions::default;
+    app.drop_table("t").unwrap();
+    app.table("t", options()).unwrap();
+    // The job would have created this table itself.
+    app.table("out", options()).unwrap();
+    assert_eq!(sees(&failed, "secret"), [false; 3]);
+    let retry = format!("POST /v1/jobs/{failed}/retry");
+    let discard = format!("POST /v1/jobs/{unfinished}/discard");
+    let cancel = format!("POST /v1/jobs/{running}/cancel");
+    let restart = format!("POST /v1/jobs/{unfinished}/restart");
+    for (request, permission) in [
+        (&retry, "SELECT"),
+        (&discard, "SELECT"),
+        (&restart, "SELECT"),
+        (&cancel, "MODIFY"),
+    ] {
+        let (status, answer) = ask(request);
+        assert_eq!(status, 403, "{request}: {answer}");
+        let text = format!("role ada has no {permission} permission on <all keyspaces>");
+        assert!(answer.contains(&text), "{request}: {answer}");
+    }
+    for permission in [Permission::Select, Permission::Modify] {
+        grant(&node, permission, &Resource::AllKeyspaces);
+    }
+    assert_eq!(sees(&failed, "secret"), [true; 3]);
+    for (request, permitted) in [(&discard, 200), (&cancel, 200), (&retry, 201)] {
+        let (status, answer) = ask(request);
+        assert_eq!(status, permitted, "{request}: {answer}");
+    }
+    for job in history.jobs().unwrap() {
+        // Neither of these two has run.
+        if job.id != earlier && job.id != unfinished {
+            wait_for_end(&own, &job.id);
+        }
+    }
+}
+
+#[test]
+fn a_permission_on_a_table_counts_for_the_job_that_created_the_table() {
+    let dir = tempfile::tempdir().unwrap();
+    let (node, server) = served(dir.path());
+    for permission in [Permission::Modify, Permission::Create] {
+        grant(&node, permission, &Resource::keyspace("app"));
+    }
+    let ada = token_of(dir.path(), ADA, Scope::Jobs);
+    let ask = |request: &str, body: &Value| {
+        ask(&server, request, "localhost", Some(&ada), &body.to_string())
+    };
+    let request = pi(1, OutputPlace::Table("app.out".parse().unwrap()));
+    let (status, answer) = ask("POST /v1/jobs", &request.to_json());
+    assert_eq!(status, 201, "{answer}");
+    let id = body(&answer)["record"]["id"].as_str().unwrap().to_string();
+    let end = wait_for_end(&client(dir.path()), &id);
+    assert_eq!(end.report.outcome, Outcome::Succeeded);
+    let (status, answer) = ask(&format!("POST /v1/jobs/{id}/cancel"), &Value::Null);
+    assert_eq!(status, 409, "it has ended: {answer}");
+    // A process that is killed after the commit leaves such a record.
+    let history = History::open(node.db().unwrap()).unwrap();
+    let tables = history.job(&id).unwrap().unwrap().tables;
+    let begun = history.begin_claimed(&request, Vec::new(), tables, None, |_| Some(()));
+    let (unfinished, ()) = begun.unwrap();
+    let discard = format!("POST /v1/jobs/{}/discard", unfinished.id);
+    let (status, answer) = ask(&discard, &Value::Null);
+    assert_eq!(status, 200, "{answer}");
 }
 
 #[test]

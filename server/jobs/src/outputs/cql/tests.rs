@@ -9,8 +9,10 @@ use ebb_storage::{Db, ManualClock, Options};
 use ebb_tables::{Announcement, GracePeriods, database_options};
 
 use super::*;
+use crate::history::History;
 use crate::inputs::{CqlInput, CqlText, SnapshotInput};
 use crate::records::{Column, RecordFormat};
+use crate::request::{ApplicationRequest, JobRequest, OutputPlace, WordcountRequest};
 
 pub(super) struct Fixture {
     pub(super) dir: tempfile::TempDir,
@@ -109,6 +111,25 @@ fn write(output: &CqlOutput, partition: u32, rows: &[(&str, &str)]) -> Result<()
         writer.write(key.as_bytes(), value.as_bytes())?;
     }
     writer.finish()
+}
+
+#[test]
+fn a_commit_records_the_number_of_the_table_that_it_creates() {
+    let fixture = fixture();
+    let history = History::open(&fixture.db).unwrap();
+    let application = ApplicationRequest::Wordcount(WordcountRequest { reduces: 1 });
+    let to = OutputPlace::Table("ks.t".parse().unwrap());
+    let request = JobRequest::new(application, Vec::new(), to.into(), "/d");
+    let job = history.begin(&request, Vec::new(), None).unwrap();
+    let output = fixture.output("t", rows()).unwrap();
+    output.commits.set(&history, &job);
+    write(&output, 0, &[("Bonn,b", "7,")]).unwrap();
+    output.commit().unwrap();
+    let state = fixture.catalog.state();
+    let number = state.table("ks", "t").unwrap().rows().number();
+    let record = history.job(&job.id).unwrap().unwrap();
+    assert!(record.written_us.is_some());
+    assert_eq!(record.tables.output, Some(number));
 }
 
 #[test]
