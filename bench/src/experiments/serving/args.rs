@@ -27,7 +27,7 @@ pub struct ServingArgs {
     pub rounds: u32,
 
     /// Rounds of windows in the parts `beside`, `hostile`, `watched`, `endless`, `neighbours`,
-    /// `backup` and `descriptors`: a round has a window of each condition that the part compares
+    /// `backup`, `publications` and `descriptors`: a round has a window of each condition that the part compares
     #[arg(long, value_name = "N", default_value_t = 15,
           value_parser = clap::value_parser!(u32).range(2..=1000))]
     pub windows: u32,
@@ -52,8 +52,8 @@ pub struct ServingArgs {
     pub connections: u64,
 
     /// Rate of the load in operations per second, in the parts `beside`, `watched`, `hostile`,
-    /// `endless`, `neighbours`, `backup` and `descriptors` [default: half of what a closed loop
-    /// reaches]
+    /// `endless`, `neighbours`, `backup`, `publications` and `descriptors` [default: half of what a
+    /// closed loop reaches]
     #[arg(long, value_name = "OPS", value_parser = clap::value_parser!(u32).range(1..))]
     pub rate: Option<u32>,
 
@@ -133,6 +133,9 @@ pub enum Part {
     /// The tail latency of reads at half of the peak rate beside backups, and the rate of backups
     /// compared with `cp`
     Backup,
+    /// The tail latency of reads at half of the peak rate beside publications of the table. The server
+    /// must have the feature `publish`
+    Publications,
     /// The bytes that snapshots pin as the server reports them, compared with the bytes that are
     /// freed
     Pinned,

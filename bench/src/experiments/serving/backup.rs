@@ -9,8 +9,6 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
 use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
@@ -25,15 +23,13 @@ use super::bar::verdict;
 use super::command;
 use super::server::loaded;
 use super::setting::Setting;
-use super::steady::SteadyLoad;
+use super::steady::{SteadyLoad, beside_repeats};
 use super::window::{ALONE, Window};
 use crate::console::progress_bar;
 use crate::experiments::colocation::bootstrap::Estimate;
 use crate::experiments::statistics::{mean, median, median_ratio};
 use crate::number::fixed;
-use crate::threads::value_of;
 use crate::ycsb::KEY_BYTES;
-use crate::ycsb::cql::enter_idle_class;
 
 /// The largest acceptable ratio of the p99 of reads beside a backup to that of the load alone.
 const P99_MAX: f64 = 1.1;
@@ -169,7 +165,11 @@ pub fn measure(setting: &Setting<'_>) -> Result<Backup> {
         if ALONE.contains(&turn) {
             return run();
         }
-        let (window, completed) = beside_backups(&jobs, &target.path().join("beside"), run)?;
+        let (window, completed) = beside_repeats(run, || {
+            let dir = target.path().join("beside");
+            back_up(&jobs, &dir)?;
+            Ok(fs::remove_dir_all(&dir)?)
+        })?;
         backups += completed;
         Ok(window)
     })?;
@@ -247,33 +247,6 @@ fn other_file_system(target: &Path, data: &Path) -> Result<TempDir> {
         target.display()
     );
     Ok(folder)
-}
-
-/// Runs `work` while the server makes backups into `dir`, one after the other, and removes each.
-/// Also returns the number of completed backups.
-fn beside_backups<T>(
-    jobs: &JobsClient,
-    dir: &Path,
-    work: impl FnOnce() -> Result<T>,
-) -> Result<(T, u64)> {
-    let is_over = AtomicBool::new(false);
-    thread::scope(|scope| {
-        let backups = scope.spawn(|| -> Result<u64> {
-            // The load does not wait for the removals, which are no part of a backup.
-            enter_idle_class()?;
-            let mut completed = 0;
-            while !is_over.load(Ordering::Relaxed) {
-                back_up(jobs, dir)?;
-                fs::remove_dir_all(dir)?;
-                completed += 1;
-            }
-            Ok(completed)
-        });
-        let worked = work();
-        is_over.store(true, Ordering::Relaxed);
-        let completed = value_of(backups.join())?;
-        Ok((worked?, completed))
-    })
 }
 
 /// Has the server make a backup into a new directory.

@@ -15,6 +15,7 @@
 //!            │     neighbours   an aggregate beside busy programs, and p99 beside both
 //!            │     logs         the server's CPU with the log
 //!            │     backup       p99 beside backups, and their rate against cp
+//!            │     publications   p99 beside publications of a table
 //!            │     pinned       bytes reported as pinned, compared with the bytes that are freed
 //!            │     descriptors  p99 with more SSTables than may be open
 //!            │     snapshots    CREATE SNAPSHOT of many tables beside many snapshots
@@ -52,6 +53,7 @@ mod logs;
 mod neighbours;
 mod overload;
 mod pinned;
+mod publications;
 mod redis;
 mod report;
 mod run;

@@ -17,6 +17,7 @@ use super::logs::Logs;
 use super::neighbours::Neighbours;
 use super::overload::OverloadedLoad;
 use super::pinned::Pinned;
+use super::publications::Publications;
 use super::secured::Secured;
 use super::snapshots::Snapshots;
 use super::startup::Startup;
@@ -52,6 +53,7 @@ pub struct Report {
     pub neighbours: Option<Neighbours>,
     pub logs: Option<Logs>,
     pub backup: Option<Backup>,
+    pub publications: Option<Publications>,
     pub pinned: Option<Pinned>,
     pub descriptors: Option<Descriptors>,
     pub snapshots: Option<Snapshots>,
@@ -79,6 +81,7 @@ impl Report {
             neighbours: None,
             logs: None,
             backup: None,
+            publications: None,
             pinned: None,
             descriptors: None,
             snapshots: None,
@@ -150,6 +153,7 @@ impl Report {
             self.neighbours.as_ref().map(Neighbours::lines),
             self.logs.as_ref().map(Logs::lines),
             self.backup.as_ref().map(Backup::lines),
+            self.publications.as_ref().map(Publications::lines),
             self.pinned.as_ref().map(Pinned::lines),
             self.descriptors.as_ref().map(Descriptors::lines),
             self.snapshots.as_ref().map(Snapshots::lines),

@@ -8,7 +8,7 @@ use super::server::binary;
 use super::setting::Setting;
 use super::{
     backup, beside, connections, descriptors, endless, hostile, hot_row, indexed, logs, neighbours,
-    overload, pinned, secured, snapshots, startup, throughput, watched,
+    overload, pinned, publications, secured, snapshots, startup, throughput, watched,
 };
 use crate::console::{stop_on_interrupt, temporary_directory, write_json};
 
@@ -35,6 +35,7 @@ pub fn run(args: &ServingArgs) -> Result<()> {
             Part::Neighbours => report.neighbours = Some(neighbours::measure(&setting)?),
             Part::Logs => report.logs = Some(logs::measure(&setting)?),
             Part::Backup => report.backup = Some(backup::measure(&setting)?),
+            Part::Publications => report.publications = Some(publications::measure(&setting)?),
             Part::Pinned => report.pinned = Some(pinned::measure(&setting)?),
             Part::Descriptors => report.descriptors = Some(descriptors::measure(&setting)?),
             Part::Snapshots => report.snapshots = Some(snapshots::measure(&setting)?),

@@ -11,7 +11,7 @@ use anyhow::Result;
 use super::args::ServingArgs;
 use crate::experiments::statistics::median;
 use crate::threads::value_of;
-use crate::ycsb::cql::{Operations, Plan, RawClient};
+use crate::ycsb::cql::{Operations, Plan, RawClient, enter_idle_class};
 use crate::ycsb::{Pace, Workload};
 
 /// The workload: 95% reads.
@@ -97,4 +97,33 @@ impl SteadyLoad {
             worked
         })
     }
+}
+
+/// Runs `work` while another thread calls `repeat` again and again. Also returns the number of its calls,
+/// all of which have returned.
+///
+/// # Errors
+/// Those of `work` and of `repeat`.
+pub(super) fn beside_repeats<T>(
+    work: impl FnOnce() -> Result<T>,
+    mut repeat: impl FnMut() -> Result<()> + Send,
+) -> Result<(T, u64)> {
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let repeats = scope.spawn(|| -> Result<u64> {
+            // The load must not wait for what the client does, such as removing the files that the
+            // server wrote.
+            enter_idle_class()?;
+            let mut completed = 0;
+            while !is_over.load(Ordering::Relaxed) {
+                repeat()?;
+                completed += 1;
+            }
+            Ok(completed)
+        });
+        let worked = work();
+        is_over.store(true, Ordering::Relaxed);
+        let completed = value_of(repeats.join())?;
+        Ok((worked?, completed))
+    })
 }
