@@ -5,13 +5,14 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread;
 
 use anyhow::{Context, Result};
 use procfs::process::Process;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::flag;
-use signal_hook::iterator::{Handle, Signals};
+use signal_hook::iterator::Signals;
 
 /// The exit code of a command that a signal ended, less the number of the signal: the convention of shells.
 const EXIT_SIGNAL: i32 = 128;
@@ -53,42 +54,99 @@ pub(super) fn end_at_next() {
     }
 }
 
-/// A listener for the first signal, for a command that serves until it is stopped. After
-/// [`wait`](Self::wait) has returned, the next signal ends the process. A process has one listener at most.
-pub(super) struct StopSignal(Signals);
+/// A listener for the signals that stop a command which serves until then. The first signal begins the
+/// stop, and the second one ends the process at once. A thread reads the signals, because the command
+/// may be busy with its start or its stop. A process has one listener at most.
+pub(super) struct StopSignal {
+    handle: StopHandle,
+    events: Receiver<Event>,
+    /// True until the command calls [`wait`](Self::wait).
+    is_starting: Arc<AtomicBool>,
+}
+
+/// A handle that begins the stop as the first signal does. The next signal then ends the process.
+#[derive(Clone)]
+pub(super) struct StopHandle {
+    is_stopping: Arc<AtomicBool>,
+    events: Sender<Event>,
+}
+
+/// An event for the thread that waits in [`StopSignal::wait`].
+enum Event {
+    Stop,
+    /// A SIGHUP that does not stop the command.
+    Hangup,
+}
+
+impl StopHandle {
+    /// Begins the stop. Returns false if it had begun before.
+    pub(super) fn stop(&self) -> bool {
+        let is_first = !self.is_stopping.swap(true, Ordering::Relaxed);
+        // The receiver is gone once the command has begun to stop.
+        let _ = self.events.send(Event::Stop);
+        is_first
+    }
+}
 
 impl StopSignal {
-    /// Listens for signals from now on.
-    pub(super) fn listen() -> Result<Self> {
-        listen().map(Self)
-    }
-
-    /// Returns a handle whose `close` ends [`wait`](Self::wait), as a signal does.
-    pub(super) fn handle(&self) -> Handle {
-        self.0.handle()
-    }
-
-    /// Waits for the first signal. With `on_hangup`, SIGHUP calls that function and does not end the wait, and
-    /// after the wait it has no effect: a reload during a shutdown must not end the process.
-    pub(super) fn wait(mut self, on_hangup: Option<&dyn Fn()>) -> Result<()> {
-        for signal in self.0.forever() {
-            match on_hangup {
-                Some(on_hangup) if signal == SIGHUP => on_hangup(),
-                _ => break,
+    /// Listens for signals from now on. Calls `on_early_stop` at a first signal that comes before
+    /// [`wait`](Self::wait). If `hangup_stops` is false, SIGHUP counts neither as the first signal nor
+    /// as the second.
+    pub(super) fn listen(
+        hangup_stops: bool,
+        on_early_stop: impl Fn() + Send + 'static,
+    ) -> Result<Self> {
+        let mut signals = listen()?;
+        let (sender, events) = mpsc::channel();
+        let handle = StopHandle {
+            is_stopping: Arc::default(),
+            events: sender,
+        };
+        let is_starting = Arc::new(AtomicBool::new(true));
+        let (stop, starts) = (handle.clone(), Arc::clone(&is_starting));
+        let read = move || {
+            for signal in signals.forever() {
+                if signal == SIGHUP && !hangup_stops {
+                    // A reload during a shutdown has no effect: the receiver is gone then.
+                    let _ = stop.events.send(Event::Hangup);
+                } else if !stop.stop() {
+                    std::process::exit(EXIT_SIGNAL + signal);
+                } else if starts.load(Ordering::Relaxed) {
+                    on_early_stop();
+                }
             }
-        }
-        let hangup_ends = on_hangup.is_none();
+        };
         thread::Builder::new()
             .name("ebb-signals".to_owned())
-            .spawn(move || {
-                exit_at_signal(self.0, hangup_ends);
-                // A handle closed the signals, before the first one came or afterwards.
-                if let Ok(signals) = listen() {
-                    exit_at_signal(signals, hangup_ends);
-                }
-            })
+            .spawn(read)
             .context("cannot listen for an interrupt")?;
-        Ok(())
+        Ok(Self {
+            handle,
+            events,
+            is_starting,
+        })
+    }
+
+    /// Returns a handle that ends [`wait`](Self::wait), as a signal does.
+    pub(super) fn handle(&self) -> StopHandle {
+        self.handle.clone()
+    }
+
+    /// Returns whether the first signal has come, or a handle has begun the stop.
+    pub(super) fn has_come(&self) -> bool {
+        self.handle.is_stopping.load(Ordering::Relaxed)
+    }
+
+    /// Waits for the first signal. Until then, calls `on_hangup` for each SIGHUP that does not stop the
+    /// command, also for those that came before the wait.
+    pub(super) fn wait(self, on_hangup: impl Fn()) {
+        self.is_starting.store(false, Ordering::Relaxed);
+        for event in &self.events {
+            match event {
+                Event::Hangup => on_hangup(),
+                Event::Stop => break,
+            }
+        }
     }
 }
 
@@ -107,16 +165,6 @@ fn wait(mut signals: Signals, cancelled: &AtomicBool, before_exit: &dyn Fn()) {
     for signal in signals.forever() {
         if cancelled.swap(true, Ordering::Relaxed) {
             before_exit();
-            std::process::exit(EXIT_SIGNAL + signal);
-        }
-    }
-}
-
-/// Ends the process at the next signal; SIGHUP counts only if `hangup_ends`. Returns if the signals are
-/// closed.
-fn exit_at_signal(mut signals: Signals, hangup_ends: bool) {
-    for signal in signals.forever() {
-        if signal != SIGHUP || hangup_ends {
             std::process::exit(EXIT_SIGNAL + signal);
         }
     }

@@ -95,8 +95,8 @@ superuser-password of the directory --data, which only its owner can read.
 
 SIGTERM and Ctrl-C stop the server within --grace. It takes no more requests, ends scans with an
 error, answers the other requests that run, stops jobs (the next server starts them again), and
-writes what is in memory to files. A second signal of this kind ends the process at once;
-nothing that was acknowledged is lost.
+writes what is in memory to files. During its start, the server stops once the database is open.
+A second signal of this kind ends the process at once; nothing that was acknowledged is lost.
 
 After a failed write or fsync the server stops in the same way, with exit code 1: the next start
 finds out what is on the disk. With --on-failed-write read-only it goes on answering reads, until
@@ -120,11 +120,17 @@ pub(super) fn run(args: Args) -> Result<()> {
     let log = log::begin(&settings.log, settings.log_format);
     warn_of_misspelt_variables();
     let slow = SlowLog::new(Duration::from_millis(settings.slow_request_ms.into()));
-    // Before the database opens: once it is open, a failed write may end the wait of `stop`. From
-    // here on, a signal that comes during the start stops the server once it has started, because
-    // the opening has no point at which it could be interrupted.
-    let stop = StopSignal::listen()?;
-    let tls = settings.tls_options()?.map(tls::start).transpose()?;
+    let tls = settings.tls_options()?;
+    // From here on, a first signal ends the start before clients are served. The opening of a database
+    // cannot end halfway, so the signal takes effect after it. A second signal ends the process at once
+    // also meanwhile, which is as safe as a crash.
+    let stop = StopSignal::listen(hangup_stops(tls.is_some()), || {
+        info!(
+            target: SERVER,
+            "stopping once the database is open; a second signal ends it at once"
+        );
+    })?;
+    let tls = tls.map(tls::start).transpose()?;
     // Clients choose the paths below these roots, and must not reach the database's own files.
     let roots = [&settings.output_root, &settings.backup_root];
     for root in roots.into_iter().flatten() {
@@ -154,6 +160,14 @@ pub(super) fn run(args: Args) -> Result<()> {
     let audit = AuditLogs::start(&settings).context("cannot start a thread")?;
     let limits = (&descriptors, &memory);
     wait_for_clock(&catalog);
+    // Here, because no client was served and no job runs yet, so there is nothing to drain. The log of the
+    // database contains all that is in memory. A signal that comes later stops the server after its start.
+    // So does a failed write, because the shutdown then reports its cause and the exit code is 1.
+    if stop.has_come() && failed_write.get().is_none() {
+        audit.flush();
+        info!(target: SERVER, "stopped before it served clients");
+        return Ok(());
+    }
     let server = listen(&settings, &node, limits, tls.clone(), &slow, &audit)?;
     // After CQL listens, because the inputs of the jobs are opened on this thread; before HTTP, so that
     // no client restarts or discards one of these jobs meanwhile.
@@ -190,7 +204,7 @@ pub(super) fn run(args: Args) -> Result<()> {
     log_unreadable_snapshots(catalog)?;
     // Last, when everything listens: systemd then starts the services that are ordered after this one.
     let supervised = Supervised::ready(server.address())?;
-    wait_for_stop(stop, tls.as_deref())?;
+    wait_for_stop(stop, tls.as_deref());
     supervised.stopping();
     let grace = settings.grace;
     // A failed write ends the wait without a signal, so the first signal already ends the process then.
@@ -213,17 +227,22 @@ pub(super) fn run(args: Args) -> Result<()> {
     Ok(())
 }
 
-/// Waits for the signal or the failed write that stops the server. With TLS, SIGHUP reads the files of TLS again.
-/// Without TLS, SIGHUP stops the server, because its terminal is gone. It does not stop a server that systemd
-/// supervises: a unit sends SIGHUP to reload, and systemd would not restart a server that ends with 0.
-fn wait_for_stop(stop: StopSignal, tls: Option<&Tls>) -> Result<()> {
-    match tls {
-        Some(tls) => stop.wait(Some(&|| tls::reload(tls))),
-        None if supervisor::is_present() => stop.wait(Some(&|| {
+/// Waits for the signal or the failed write that stops the server. Meanwhile handles SIGHUP, where it does
+/// not stop the server.
+fn wait_for_stop(stop: StopSignal, tls: Option<&Tls>) {
+    stop.wait(|| match tls {
+        Some(tls) => tls::reload(tls),
+        None => {
             info!(target: SERVER, "SIGHUP has no effect: without TLS there are no files to read again");
-        })),
-        None => stop.wait(None),
-    }
+        }
+    });
+}
+
+/// Returns whether SIGHUP stops the server. With TLS, it reads the files of TLS again. Without TLS it stops
+/// the server, because its terminal is gone, but not a server that systemd supervises: a unit sends SIGHUP
+/// to reload, and systemd would not restart a server that ends with 0.
+fn hangup_stops(has_tls: bool) -> bool {
+    !has_tls && !supervisor::is_present()
 }
 
 /// Warns of environment variables that are almost those of settings, because they have no effect.

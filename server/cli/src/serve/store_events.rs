@@ -4,11 +4,11 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use ebb_storage::{Db, Event, SpaceUse};
-use signal_hook::iterator::Handle;
 use tracing::{debug, error, info, warn};
 
 use super::line_bound::LineBound;
 use super::log_levels::STORAGE;
+use crate::interrupt::StopHandle;
 
 /// The two ways in which an operator can deal with a damaged file.
 const REMEDIES: &str = "replace it from a backup with ebb restore, or give up what is lost of it with \
@@ -18,9 +18,9 @@ const REMEDIES: &str = "replace it from a backup with ebb restore, or give up wh
 /// need an operator have the levels warn and error, flushes and merges the level debug.
 ///
 /// If `stop` is given, the server ends once writes have stopped for good: the cause goes into the cell that this
-/// function returns, and then `stop` is closed. Without it the cell stays empty, because the server stays up, and
-/// ends later for another reason.
-pub(super) fn log(db: &Db, stop: Option<Handle>) -> Arc<OnceLock<String>> {
+/// function returns, and then `stop` begins the shutdown. Without it the cell stays empty, because the server
+/// stays up, and ends later for another reason.
+pub(super) fn log(db: &Db, stop: Option<StopHandle>) -> Arc<OnceLock<String>> {
     let stopped = Arc::new(OnceLock::new());
     let found = Arc::clone(&stopped);
     let bounds = [LineBound::of_state(), LineBound::of_state()];
@@ -110,9 +110,9 @@ pub(super) fn log(db: &Db, stop: Option<Handle>) -> Arc<OnceLock<String>> {
                 "the server rejects all writes until it is restarted: {cause}"
             );
             if let Some(stop) = &stop {
-                // In this order: the thread that `close` wakes reads the cause.
+                // In this order: the thread that `stop` wakes reads the cause.
                 found.get_or_init(|| cause.to_owned());
-                stop.close();
+                stop.stop();
             }
         }
         Event::SnapshotExpired { keyspace, name } => {

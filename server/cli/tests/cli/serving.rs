@@ -1,6 +1,8 @@
 //! `ebb serve`: a user starts it, sends requests and stops it.
 
-use std::io::{BufRead, BufReader, Read};
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::process::{Command, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
@@ -8,6 +10,7 @@ use std::thread;
 use ebb_cql::client::Client;
 use ebb_cql::protocol::{Compression, ErrorKind, QueryParameters, Request, Response};
 use ebb_test_support::wait::{HANG, until_some};
+use rustix::fs::OFlags;
 use rustix::process::Signal;
 
 use crate::place::{Place, Running, UNPACED, output};
@@ -240,6 +243,88 @@ fn tls_is_reloaded_on_sighup_and_when_its_files_change() {
     // The server may see both files at once, or the certificate first.
     server.error_line_with("new files are in use");
     assert_eq!(server.stop(), Some(0));
+}
+
+/// A server in its start. It already listens for signals, and reads its certificate from a pipe, into
+/// which the test has written nothing yet.
+struct Starting {
+    process: Running,
+    out: Lines,
+    errors: Lines,
+    pipe: File,
+    certificate: String,
+}
+
+impl Starting {
+    #[track_caller]
+    fn begin(place: &Place) -> Self {
+        let certified = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+        place.write("server.key", certified.signing_key.serialize_pem());
+        let path = place.path("server.pem");
+        let made = Command::new("mkfifo").arg(&path).status();
+        assert!(made.unwrap().success());
+        let mut command =
+            place.command("serve --cql 127.0.0.1:0 --tls-cert server.pem --tls-key server.key");
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut process = Running::start(&mut command);
+        let out = Lines::of(process.child().stdout.take().unwrap());
+        let errors = Lines::of(process.child().stderr.take().unwrap());
+        // The flag makes `open` fail as long as the server has not opened the other end.
+        let mut options = File::options();
+        options
+            .write(true)
+            .custom_flags(OFlags::NONBLOCK.bits().cast_signed());
+        let pipe = until_some("the server to read its certificate", || {
+            options.open(&path).ok()
+        });
+        Self {
+            process,
+            out,
+            errors,
+            pipe,
+            certificate: certified.cert.pem(),
+        }
+    }
+
+    /// Sends the first SIGTERM, and waits until the server has logged it.
+    #[track_caller]
+    fn signal_once(&self) {
+        self.process.signal(Signal::TERM);
+        let mut lines = std::iter::from_fn(|| self.errors.next_line());
+        let logged = lines.any(|line| line.contains("a second signal ends it at once"));
+        assert!(logged, "the server closed its log");
+    }
+
+    #[track_caller]
+    fn wait(&mut self) -> Option<i32> {
+        until_some("the end of the server", || self.process.status()).code()
+    }
+}
+
+/// Regression: signals that came during the start were read once it was done, and equal ones counted as one.
+#[test]
+fn a_second_signal_ends_a_server_in_its_start_at_once() {
+    let place = Place::new();
+    let mut server = Starting::begin(&place);
+    server.signal_once();
+    server.process.signal(Signal::TERM);
+    assert_eq!(server.wait(), Some(128 + 15));
+}
+
+/// Regression: the server began to listen, and started jobs again, before it stopped.
+#[test]
+fn a_server_that_is_stopped_in_its_start_ends_once_the_database_is_open() {
+    let place = Place::new();
+    let mut server = Starting::begin(&place);
+    server.signal_once();
+    let certificate = server.certificate.as_bytes();
+    server.pipe.write_all(certificate).unwrap();
+    // The server reads up to the end of the pipe.
+    server.pipe = File::open("/dev/null").unwrap();
+    assert_eq!(server.wait(), Some(0));
+    assert_eq!(server.out.next_line(), None, "no address is printed");
+    assert!(place.path("ebb-data").exists());
+    assert_eq!(Server::start(&place, "").stop(), Some(0));
 }
 
 #[test]
