@@ -1,5 +1,6 @@
 //! Dead keys of a memtable that a scan walks over: a consumer that takes rows from the front of a
-//! queue walks over all rows that were taken before. Once they are in files, a merge drops them.
+//! queue, or from the top of a stack, walks over all rows that were taken before. Once they are in
+//! files, a merge drops them.
 
 use std::sync::Arc;
 

@@ -58,7 +58,7 @@ pub struct Range {
     /// the key that it has read last, excluded, or a later one without a visible version.
     lower: Bound<Vec<u8>>,
     /// The upper bound of the keys that are still to be read. Once `next_back` has read a key, this
-    /// is the key that it has read last, excluded.
+    /// is the key that it has read last, excluded, or an earlier one without a visible version.
     upper: Bound<Vec<u8>>,
     front: Option<Merge<Source, false>>,
     back: Option<Merge<Source, true>>,
@@ -72,9 +72,8 @@ pub struct Range {
     done: bool,
     /// The measurement of the range as a request; `None` while no meter measures requests.
     scan: Option<Scan>,
-    /// Counts the dead keys that searches upwards pass, and requests a flush of the table's memtable
-    /// after many; `None` if the range requests no flush. Searches downwards do not count them, as
-    /// in RocksDB: the usual cause of dead keys is a queue, whose consumers read upwards.
+    /// Counts the dead keys that searches pass, and requests a flush of the table's memtable after
+    /// many; `None` if the range requests no flush.
     dead_keys: Option<DeadKeys>,
     // The last field: the files are released before the database. `None` for a detached table,
     // whose database another process may have open.
@@ -165,8 +164,7 @@ impl Range {
         }
     }
 
-    /// Searches for the next entry downwards, as [`next_within`](Self::next_within) does upwards. All
-    /// versions of a key count as one key.
+    /// Searches for the next entry downwards, as [`next_within`](Self::next_within) does upwards.
     pub fn next_back_within(&mut self, keys_max: u32) -> Option<Result<Search>> {
         if self.done {
             return None;
@@ -333,18 +331,27 @@ impl Range {
                 self.front_lingers = fold.take_bounded(source.version(), &key, &self.merger);
             }
             exclude(&mut self.lower, &key);
-            if let Some(value) = fold.finish(&key, &self.merger)? {
-                // Only here, because a search that stops before an entry goes on in the next call.
-                if let Some(dead_keys) = &mut self.dead_keys {
-                    dead_keys.begin_step();
-                }
+            let value = fold.finish(&key, &self.merger)?;
+            self.count_dead_key(value.is_none(), in_memory);
+            if let Some(value) = value {
                 return Ok(Some(Search::Found((key, value))));
-            }
-            if let (true, Some(dead_keys), Some(db)) = (in_memory, &mut self.dead_keys, &self.db) {
-                dead_keys.passed(db, &self.version);
             }
         }
         Ok(Some(Search::Passed))
+    }
+
+    /// Counts a key that a search has read, if it is dead and its newest visible version is in a
+    /// memtable. A key with a value sets the count back to 0. The end of a search does not, because
+    /// a search that stops before an entry goes on in the next call.
+    fn count_dead_key(&mut self, is_dead: bool, in_memory: bool) {
+        let (Some(dead_keys), Some(db)) = (&mut self.dead_keys, &self.db) else {
+            return;
+        };
+        if !is_dead {
+            dead_keys.begin_step();
+        } else if in_memory {
+            dead_keys.passed(db, &self.version);
+        }
     }
 
     /// Returns the same range (the same version of the table, the same instant), limited to one
@@ -374,9 +381,13 @@ impl Range {
     /// gathered, and each put or delete drops the gathered older ones. If the gathered versions exceed
     /// [`UNFOLDED_BYTES_MAX`], they are dropped, and a range upwards over this key reads them again,
     /// newest first. (Versions that come newest first can be folded one by one, but versions that come
-    /// oldest first cannot, because a newer one may delete them.) Stops after `keys_max` keys, but
-    /// never within a key, because the next call would need the gathered versions. So a key with
-    /// very many versions makes one call long, even if they are too new for this reader.
+    /// oldest first cannot, because a newer one may delete them.)
+    ///
+    /// Stops after `keys_max` steps. A step reads all visible versions of a key, or passes one
+    /// version that is too new for this reader. Downwards, the versions of a key that are too new
+    /// come after its visible ones. So at the first of them, the key was read already or has no
+    /// visible version, and the upper bound can exclude the key. Damage after the first of them
+    /// hides no visible version of the key, so it is an error of a later step.
     fn step_back(
         &mut self,
         merge: &mut Merge<Source, true>,
@@ -396,24 +407,32 @@ impl Range {
                     _ => Err(error.clone()),
                 };
             }
+            if cursor.seq() > self.point.seq {
+                exclude(&mut self.upper, cursor.key());
+                merge.advance()?;
+                continue;
+            }
             let key = Bytes::copy_from_slice(cursor.key());
             let (mut versions, mut bytes): (Vec<Version>, usize) = (Vec::new(), 0);
+            let mut in_memory = false;
             let is_same = |cursor: &&Source| cursor.key() == key && !is_before(cursor, &key);
             while let Some(cursor) = merge.front().filter(is_same) {
                 if let Some(error) = cursor.damage() {
                     return Err(error.clone());
                 }
-                if cursor.seq() <= self.point.seq {
-                    if cursor.kind() != Kind::Merge {
-                        versions.clear();
-                        bytes = 0;
-                    }
-                    let version = cursor.version();
-                    bytes += version.value.len();
-                    versions.push(version);
-                    if bytes > UNFOLDED_BYTES_MAX {
-                        versions.clear();
-                    }
+                if cursor.seq() > self.point.seq {
+                    break;
+                }
+                in_memory = matches!(cursor, Source::Memtable(_));
+                if cursor.kind() != Kind::Merge {
+                    versions.clear();
+                    bytes = 0;
+                }
+                let version = cursor.version();
+                bytes += version.value.len();
+                versions.push(version);
+                if bytes > UNFOLDED_BYTES_MAX {
+                    versions.clear();
                 }
                 merge.advance()?;
             }
@@ -426,6 +445,7 @@ impl Range {
                 let _base_reached = versions.into_iter().rev().any(|v| fold.take(v));
                 fold.finish(&key, &self.merger)?
             };
+            self.count_dead_key(value.is_none(), in_memory);
             if let Some(value) = value {
                 return Ok(Some(Search::Found((key, value))));
             }

@@ -46,6 +46,72 @@ fn a_bounded_search_stops_among_newer_keys_and_goes_on_behind_them() {
     assert_eq!(found, [None, None, Some(10), None, None]);
 }
 
+/// Regression: downwards, a search passed all newer versions of a key at once, however many they were.
+#[test]
+fn a_bounded_search_stops_among_the_newer_versions_of_one_key() {
+    let db = Db::open(DIR, manual(&MemDisk::new())).unwrap();
+    let app = db.keyspace("app").unwrap();
+    let table = app.table("t", Default::default()).unwrap();
+    table.put(&[0], b"v").unwrap();
+    table.put(&[2], b"v").unwrap();
+    app.create_snapshot("before").unwrap();
+    for _ in 0..10 {
+        table.put(&[1], b"newer").unwrap();
+        table.put(&[2], b"newer").unwrap();
+    }
+    let before = app.snapshot("before").unwrap().table("t").unwrap();
+    let range = || before.range::<&[u8], _>(..);
+    // Five searches pass the 20 newer versions. Upwards the entry of the key 2 comes behind those of its
+    // key, downwards before them.
+    let found = searches_of_four(range(), Range::next_within);
+    assert_eq!(found, [Some(0), None, None, None, None, None, Some(2)]);
+    let found = searches_of_four(range(), Range::next_back_within);
+    assert_eq!(found, [Some(2), None, None, None, None, None, Some(0)]);
+
+    // Searches from both ends in turn: neither returns a key that the other one has read.
+    let (mut range, mut found, mut is_front) = (range(), Vec::new(), false);
+    loop {
+        let search = if is_front {
+            range.next_within(4)
+        } else {
+            range.next_back_within(4)
+        };
+        match search.transpose().unwrap() {
+            Some(Search::Found((key, value))) => {
+                assert_eq!(value, "v");
+                found.push(key[0]);
+            }
+            Some(Search::Passed) => {}
+            None => break,
+        }
+        is_front = !is_front;
+    }
+    assert_eq!(found, [2, 0]);
+}
+
+/// A search downwards has read a key before it passes the newer versions of the key, so a reader that
+/// stops among them may begin a new search before the key.
+#[test]
+fn the_passed_key_of_a_search_downwards_may_have_newer_versions_that_are_not_passed() {
+    let db = Db::open(DIR, manual(&MemDisk::new())).unwrap();
+    let app = db.keyspace("app").unwrap();
+    let table = app.table("t", Default::default()).unwrap();
+    table.put(&[1], b"v").unwrap();
+    app.create_snapshot("before").unwrap();
+    for _ in 0..10 {
+        table.put(&[2], b"newer").unwrap();
+    }
+    let before = app.snapshot("before").unwrap().table("t").unwrap();
+    let mut range = before.range::<&[u8], _>(..);
+    assert_eq!(range.next_back_within(3).unwrap().unwrap(), Search::Passed);
+    assert_eq!(range.passed_back_key(), Some(&[2][..]));
+    let mut rest = before.range::<&[u8], _>(..&[2_u8][..]);
+    let Search::Found((key, _)) = rest.next_back_within(1).unwrap().unwrap() else {
+        panic!("the key 1 is the first one");
+    };
+    assert_eq!(key[..], [1]);
+}
+
 /// Regression: a search that ended between two versions of a key forgot the keys that it had passed before.
 #[test]
 fn a_key_that_a_search_passes_before_it_ends_among_the_versions_of_another_is_known() {
@@ -93,7 +159,6 @@ fn the_passed_key_has_no_version_that_is_still_to_be_read() {
     assert_eq!(range.next_within(2).unwrap().unwrap(), Search::Passed);
     assert_eq!(range.passed_key(), Some(&[4][..]));
     assert!(range.next_within(2).is_none());
-    // Downwards all versions of a key are passed at once.
     let mut range = before.range::<&[u8], _>(..);
     assert_eq!(range.passed_back_key(), None);
     assert_eq!(range.next_back_within(2).unwrap().unwrap(), Search::Passed);
@@ -102,6 +167,9 @@ fn the_passed_key_has_no_version_that_is_still_to_be_read() {
         panic!("the snapshot shows the key 2");
     };
     assert_eq!(key[..], [2]);
+    assert_eq!(range.passed_back_key(), Some(&[2][..]));
+    // The five new versions of the key 2, then the key 1.
+    assert_eq!(range.next_back_within(5).unwrap().unwrap(), Search::Passed);
     assert_eq!(range.passed_back_key(), Some(&[2][..]));
     assert_eq!(range.next_back_within(1).unwrap().unwrap(), Search::Passed);
     assert_eq!(range.passed_back_key(), Some(&[1][..]));

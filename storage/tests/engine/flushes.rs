@@ -114,10 +114,11 @@ fn flushes_beside_each_other_lose_nothing() {
 }
 
 /// Regression: a consumer that deleted rows from the front of a queue walked over all rows that it
-/// had deleted before, as long as these were in the memtable: 10 ms a step.
+/// had deleted before, as long as these were in the memtable: 10 ms a step. After that was mended,
+/// a consumer that deleted rows from the end still did so.
 #[test]
 fn a_scan_over_dead_keys_has_their_memtable_flushed() {
-    let is_flushed_after = |deleted: u32, maintenance| {
+    let is_flushed_after = |deleted: u32, is_reversed: bool, maintenance| {
         let mem = MemDisk::new();
         let options = Options {
             maintenance,
@@ -131,18 +132,28 @@ fn a_scan_over_dead_keys_has_their_memtable_flushed() {
         for i in 0..10_000u32 {
             queue.put(&i.to_be_bytes(), &[7; 100]).unwrap();
         }
-        for i in 0..deleted {
+        let (dead, expected) = if is_reversed {
+            (10_000 - deleted..10_000, 9_999 - deleted)
+        } else {
+            (0..deleted, deleted)
+        };
+        for i in dead {
             queue.delete(&i.to_be_bytes()).unwrap();
         }
         // The dead keys of all pieces of a search count together.
         let mut scan = queue.range::<&[u8], _>(..);
         let first = loop {
-            if let Search::Found(first) = scan.next_within(256).unwrap().unwrap() {
+            let search = if is_reversed {
+                scan.next_back_within(256)
+            } else {
+                scan.next_within(256)
+            };
+            if let Search::Found(first) = search.unwrap().unwrap() {
                 break first;
             }
         };
         drop(scan);
-        assert_eq!(first.0, deleted.to_be_bytes()[..]);
+        assert_eq!(first.0, expected.to_be_bytes()[..]);
         // A scan freezes it there and then.
         let frozen = db.stats().tables[0].frozen_memtables;
         let has_run = || !db.stats().tables[0].runs.is_empty();
@@ -150,11 +161,22 @@ fn a_scan_over_dead_keys_has_their_memtable_flushed() {
         if is_flushed {
             until("the flush", has_run);
         }
-        let front = queue.range::<&[u8], _>(..).next().unwrap().unwrap();
-        assert_eq!(front.0, first.0);
+        let mut scan = queue.range::<&[u8], _>(..);
+        let again = if is_reversed {
+            scan.next_back()
+        } else {
+            scan.next()
+        };
+        assert_eq!(again.unwrap().unwrap().0, first.0);
         is_flushed
     };
-    assert!(is_flushed_after(9000, Maintenance::Background));
-    assert!(!is_flushed_after(4000, Maintenance::Background));
-    assert!(!is_flushed_after(9000, Maintenance::Manual));
+    for is_reversed in [false, true] {
+        assert!(is_flushed_after(9000, is_reversed, Maintenance::Background));
+        assert!(!is_flushed_after(
+            4000,
+            is_reversed,
+            Maintenance::Background
+        ));
+        assert!(!is_flushed_after(9000, is_reversed, Maintenance::Manual));
+    }
 }
