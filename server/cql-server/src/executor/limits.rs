@@ -812,6 +812,43 @@ fn a_read_is_charged_for_the_power_of_ten_of_each_comparison() {
     }
 }
 
+/// Regression: elements and slices of collections were copied without a charge. The statements count
+/// the values, so that the response is the same for long and short ones.
+#[test]
+fn a_copy_of_an_element_or_a_slice_is_charged_for_its_bytes() {
+    let mut server = Server::with(&[
+        "CREATE TABLE t (k int PRIMARY KEY, m map<int, text>, f frozen<map<int, text>>, \
+         s set<text>)",
+    ]);
+    let (one, two) = (1_i32.to_be_bytes(), 2_i32.to_be_bytes());
+    let (long, short) = (vec![b'a'; 60 << 10], b"b");
+    let map = elements::build_map([(&one[..], &long[..]), (&two[..], &short[..])]);
+    let set = elements::build([&long[..], &short[..]]);
+    units_of(
+        &mut server,
+        "INSERT INTO t (k, m, f, s) VALUES (1, ?, ?, ?)",
+        &[&map, &map, &set],
+    );
+    for (of_long, of_short) in [
+        ("m[1]", "m[2]"),
+        ("f[1]", "f[2]"),
+        ("m[..1]", "m[2..]"),
+        ("f[..1]", "f[2..]"),
+        ("s[..'ab']", "s['b'..]"),
+    ] {
+        let mut units = |part: &str| {
+            let text = format!("SELECT count({part}) FROM t WHERE k = 1");
+            units_of(&mut server, &text, &[])
+        };
+        let (long_units, short_units) = (units(of_long), units(of_short));
+        // Each charge for the bytes of the long value is 61 units: one for the copy, one in `count`.
+        assert!(
+            long_units >= short_units + 100,
+            "{of_long}: {long_units}, {of_short}: {short_units}"
+        );
+    }
+}
+
 /// Regression: the decimals of a set, of a map's keys and of clustering columns were computed from their
 /// stored digits without a charge, so reads of them outlasted their timeout.
 #[test]

@@ -111,7 +111,13 @@ fn computed<'r>(output: &'r Output, context: &Context<'r>) -> Result<Value<'r>> 
             let Some(collection) = value(of, context)? else {
                 return Ok(None);
             };
-            element(ty, &collection, &key)?.map(|value| Cow::Owned(value.to_vec()))
+            match element(ty, &collection, &key)? {
+                None => None,
+                Some(value) => {
+                    interrupt::charge_bytes(value.len())?;
+                    Some(Cow::Owned(value.to_vec()))
+                }
+            }
         }
         Output::Slice {
             of,
@@ -285,6 +291,8 @@ fn slice(
         if is_beyond(key, from, Ordering::Less)? || is_beyond(key, to, Ordering::Greater)? {
             continue;
         }
+        // The charge above is for passing the key, this one for the copies.
+        interrupt::charge_bytes(key.len() + value.map_or(0, <[u8]>::len))?;
         elements::write_element(Some(key), &mut out);
         if parts == 2 {
             elements::write_element(value, &mut out);

@@ -54,7 +54,7 @@ impl TableOutput {
         }
     }
 
-    /// Sets the record of the job, in which a commit that creates the table records its number.
+    /// Sets the record of the job. If a commit creates the table, it adds the table's number to this record.
     #[must_use]
     pub fn recorded_by(self, commits: CommitRecord) -> Self {
         Self { commits, ..self }
