@@ -19,8 +19,8 @@ pub struct Usage {
     pub cpu_user_s: f64,
     /// CPU time in kernel mode, in seconds, exact to a tick of the kernel (10 ms).
     pub cpu_system_s: f64,
-    /// Bytes of pages that were dirtied, to be written to the disk then or later (`write_bytes` of
-    /// `/proc/self/io`).
+    /// Bytes of pages that the process dirtied (`write_bytes` of `/proc/self/io`). The kernel
+    /// writes these pages to the disk later, unless their file is deleted before.
     pub process_write_bytes: u64,
     /// Bytes of dirtied pages that were never written because their file was deleted. The kernel
     /// counts them at the deletion, so over a part of a run they may exceed the bytes that this

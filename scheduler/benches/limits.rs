@@ -47,8 +47,8 @@ fn thesis_day() -> Availability {
     Availability::sine_day(day).expect("the thesis's day")
 }
 
-/// Measures and prints the simulation of a week as in the thesis's table 5.6: 100 nodes,
-/// about 2,500 jobs at load 1.
+/// Simulates a week as in the thesis's table 5.6: 100 nodes, and `load` times 2,500 jobs on
+/// average. Prints the time that the simulation takes, and its results.
 fn week(name: &str, availability: Availability, load: f64, policy: &dyn Policy) {
     let workload = Workload {
         span_s: 7.0 * DAY_S,

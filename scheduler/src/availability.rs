@@ -127,8 +127,9 @@ impl Availability {
     }
 
     /// Returns the capacity that the thesis's daily load leaves to analytics: a cosine around a
-    /// mean. Burstiness level 3 of section 5.3.5 on 100 nodes is mean 5750, amplitude 3750, peak at
-    /// 18 h.
+    /// mean. For example, the most bursty load of the thesis (level 3 in section 5.3.5), on 100
+    /// nodes, leaves a mean of 5,750 hundredths of a core with an amplitude of 3,750. This load
+    /// peaks at 18:00.
     ///
     /// # Errors
     /// When a number is not finite, mean or amplitude is negative, or the length of the day is not
@@ -237,12 +238,12 @@ impl Availability {
 }
 
 impl SineDay {
-    /// Returns the integral from `peak_at_s` to `t_s` (negative if `t_s` is earlier), in hundredths
-    /// of a core times seconds.
+    /// Returns the integral of the capacity left to analytics from `peak_at_s` to `t_s`, in
+    /// hundredths of a core times seconds; negative if `t_s` is earlier than `peak_at_s`.
     ///
-    /// In each day, no capacity is left within `zero_phase` before and after the peak. So the
-    /// integral is that over the whole days, plus that over the part of the current day that lies
-    /// before `t_s` and outside of this phase.
+    /// A day here lasts from one peak to the next. No capacity is left near the peaks: in the first
+    /// and the last `zero_phase` radians of a day. So the integral sums over the whole days before
+    /// `t_s` and over the part of the last day before `t_s`, both without these phases.
     fn work_until(&self, t_s: f64) -> f64 {
         let radian_s = self.day_s / TAU;
         let phase = (t_s - self.peak_at_s) / radian_s;

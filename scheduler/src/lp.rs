@@ -37,8 +37,9 @@ pub struct LinearProgramme {
     at_most: Rows,
 }
 
-/// Constraints (rows): each compares a sum of `coefficient * variable` with a bound. The solver's
-/// sparse matrix is built from the entries, one for each term.
+/// Constraints (rows): each compares a sum of terms, `coefficient * variable`, with a bound. The
+/// terms of all rows are stored one after another, because the solver's sparse matrix is built from
+/// such a list.
 #[derive(Clone, Debug, Default)]
 struct Rows {
     /// Row of each term. `variables` and `coefficients` hold the term's other parts at the
@@ -64,8 +65,9 @@ impl Rows {
 /// An optimum of a linear programme.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Solution {
-    /// Value of the objective: the smaller one of the primal and the dual value, so that it remains a valid
-    /// lower bound. The two agree to about eight digits, or to four if the solver could not do better.
+    /// Value of the objective: the smaller one of the primal and the dual value, so that it remains
+    /// a valid lower bound. The two agree to about eight digits, or to four if the solver could not
+    /// do better.
     pub value: f64,
     values: Vec<f64>,
     multipliers: Vec<f64>,

@@ -14,17 +14,18 @@ use ebb_scheduler::runtime::TASK_MEMORY_BYTES_MIN;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// The budget if the system does not show how much memory there is, in bytes.
+/// The memory budget, in bytes, of a server whose settings have none, on a machine whose memory
+/// size is unknown.
 const UNKNOWN_BYTES: u64 = 1 << 30;
-/// The least budget that is chosen by default, in bytes.
+/// The least memory budget, in bytes, of a server whose settings have none.
 const DEFAULT_BYTES_MIN: u64 = 64 << 20;
 
-/// The most memory for CQL requests that are received in part, and the most for those that wait for their
-/// execution. A `request_bytes_max` of more than half of this limit raises it. Apart from that, larger
-/// budgets do not raise it.
+/// The most memory, in bytes, for CQL requests that are received in part. The same limit applies to
+/// requests that wait for their execution. A server with a larger budget does not get more. The
+/// limit is only raised for a large `request_bytes_max`, to the length of two such requests.
 const HALF_OF_REQUESTS_BYTES_MAX: u64 = 128 << 20;
-/// The most memory for results of CQL that wait for their clients. One result may have 8/11 of it, 256 MiB:
-/// the limit of the protocol on the length of a message.
+/// The most memory, in bytes, for results of CQL that wait for their clients. One result may have
+/// 8/11 of it: 256 MiB, the limit of the protocol on the length of a message.
 const RESULTS_BYTES_MAX: u64 = 352 << 20;
 const STATEMENTS_BYTES_MAX: u64 = 64 << 20;
 

@@ -22,8 +22,8 @@ pub trait Clock: Send + Sync + Debug {
         self.now_ms().saturating_mul(1000)
     }
 
-    /// Returns the time since a fixed moment, in milliseconds, by a clock that cannot be set: it goes on
-    /// as before after the wall clock was set. Default: the monotonic clock of the machine.
+    /// Returns the time since a fixed moment, in milliseconds. Setting the wall clock must not
+    /// change this time. Default: the monotonic clock of the machine.
     fn elapsed_ms(&self) -> u64 {
         static BEGUN: LazyLock<Instant> = LazyLock::new(Instant::now);
         BEGUN.elapsed().as_millis() as u64

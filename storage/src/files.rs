@@ -177,8 +177,9 @@ mod tests {
         }
     }
 
-    /// Regression: a stray copy `7.sst` was taken for `000007.sst`, which then could not be removed when
-    /// the database was opened, and a copy `wal-5.log` was taken for a second segment 5.
+    /// Regression: the engine took a stray copy `7.sst` for the file `000007.sst`, and then failed
+    /// to remove that file when it opened the database. It took a copy `wal-5.log` for a second
+    /// segment 5.
     #[test]
     fn every_name_is_recognised_as_what_it_is() {
         let dir = Path::new("d");

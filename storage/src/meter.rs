@@ -27,10 +27,10 @@ const LATENCY_NS_POWER: u8 = 36;
 const LATENCY_NS_MAX: u64 = (1 << LATENCY_NS_POWER) - 1;
 const SHARDS: usize = 8;
 
-/// The least number of requests per second that are measured, if there are as many. One request in
-/// `rate / MEASURED_PER_S`, rounded down, is measured, but at least one in [`STRIDE_MAX`]. So every
-/// request is measured below twice this rate. Above it only some are, because each measurement
-/// reads the clock twice.
+/// The least number of requests per second that are measured, if there are as many. The stride (one
+/// request in `stride` is measured) is the rate of requests divided by this number, rounded down,
+/// and at most [`STRIDE_MAX`]. So at less than 40,000 requests per second, every request is
+/// measured. At higher rates only some are, because each measurement reads the clock twice.
 const MEASURED_PER_S: f64 = 20_000.0;
 /// The shortest window, in seconds, over which the rate of requests is computed. A shorter window
 /// counts as this long, because the number of requests in it is a poor estimate of the rate.
@@ -159,9 +159,10 @@ impl Metering {
         self.meters.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sets the stride for the rate of the last window (`requests` in `length_s` seconds). At this rate, at
-    /// least [`MEASURED_PER_S`] requests per second are measured, or all if there are fewer; and fewer than
-    /// twice as many, unless that needs a stride above [`STRIDE_MAX`].
+    /// Sets the stride for the rate of the last window, which had `requests` requests in `length_s`
+    /// seconds. At this rate, at least [`MEASURED_PER_S`] requests per second are measured, or all
+    /// of them if there are fewer. Fewer than twice as many are measured, unless this needs a
+    /// stride above [`STRIDE_MAX`].
     fn set_stride(&self, requests: u64, length_s: f64) {
         let measured = MEASURED_PER_S * length_s.max(WINDOW_S_MIN);
         let stride = (requests as f64 / measured) as u32;

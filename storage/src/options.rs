@@ -63,11 +63,11 @@ pub struct Options {
     /// One budget, in bytes, for memtables, for the cache of data blocks, indexes and filters, and
     /// for the memory of open SSTables outside of that cache. Memtables get a quarter of the
     /// budget, or `memtables_bytes` if that is set. The cache gets what memtables and open SSTables
-    /// leave, and at least an eighth of what memtables leave; `cache_bytes` has no effect then.
-    /// Open SSTables need some KiB for each file of 64 MiB
-    /// ([`Stats::open_table_bytes`](crate::Stats::open_table_bytes)). The memory that flushes,
-    /// merges and readers use while they run comes on top. `None`, the default: memtables and cache
-    /// have bounds of their own.
+    /// leave, and at least an eighth of what memtables leave. Open SSTables need some KiB for each
+    /// file of 64 MiB ([`Stats::open_table_bytes`](crate::Stats::open_table_bytes)). The memory
+    /// that flushes, merges and readers use while they run comes on top. If this budget is set,
+    /// `cache_bytes` has no effect. `None`, the default: memtables and cache have bounds of their
+    /// own.
     pub memory_bytes: Option<u64>,
     /// The most bytes that all memtables together take, apart from writes under way; values below 1
     /// MiB count as 1 MiB. Once the open memtables have half of this size, the largest are flushed.
@@ -110,9 +110,9 @@ pub struct Options {
     /// are read. `None`, the default: half of the files that the process may open.
     pub max_open_files: Option<usize>,
     /// The time without writes, and with at most 100 point reads, after which the database counts
-    /// as idle: then memtables are flushed, so that older segments of the log can be removed, and
-    /// runs are merged until little of their data is garbage. `None`: never. Only with
-    /// `Maintenance::Background`. Default: 2 s.
+    /// as idle. An idle database flushes its memtables, so that older segments of the log can be
+    /// removed, and merges runs until little of their data is garbage. `None`: the database never
+    /// counts as idle. Only with `Maintenance::Background`. Default: 2 s.
     pub idle_after: Option<Duration>,
     /// The options of compaction: the merge policy for runs, and the threads that merge.
     pub compaction: CompactionOptions,
@@ -184,8 +184,8 @@ impl Options {
         given.unwrap_or(of_one_table.max(BY_DEFAULT_AT_LEAST))
     }
 
-    /// Returns the most bytes of memory that dropped memtables leave to the next memtables, instead
-    /// of freeing them.
+    /// Returns the most bytes of the memory of dropped memtables that are kept for the next
+    /// memtables, instead of being freed.
     pub(crate) fn spare_memtable_bytes(&self) -> usize {
         self.memtable_bytes.min(self.memtables_bytes() / 4)
     }

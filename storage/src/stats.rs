@@ -116,7 +116,8 @@ pub struct Stats {
     /// Searches of the cache, by point reads and scans, that found the data block.
     pub cache_hits: u64,
     /// Searches of the cache, by point reads and scans, that did not find the data block. Long
-    /// scans read most of their blocks without a search, and merges all of them.
+    /// scans read most of their blocks without a search of the cache, and merges read all blocks
+    /// without one.
     pub cache_misses: u64,
     /// `cache_hits` divided by the sum of `cache_hits` and `cache_misses`; 0 without any search.
     pub cache_hit_ratio: f64,
@@ -241,8 +242,9 @@ pub struct TableStats {
     pub memtable_bytes: u64,
     /// Memtables that wait for their flush, and ingested runs that wait among them.
     pub frozen_memtables: usize,
-    /// The throttling of writers because flushes or merges are behind, or the memory or log that
-    /// all tables share runs short: from 0 (none) to 1 (writers wait until some work is done).
+    /// The degree of throttling of the table's writers, from 0 (none) to 1 (they wait until some
+    /// work is done). It rises as flushes or merges fall behind, and as the memory or the log that
+    /// all tables share comes near its limit.
     pub pressure: f64,
     /// Bytes of the table's SSTables.
     pub file_bytes: u64,

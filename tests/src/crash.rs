@@ -202,8 +202,9 @@ impl Case {
         }
     }
 
-    /// Returns the set-up, which is equal for every run. Its clock is at the time to which the
-    /// acknowledged operations moved it, because the machine's clock continues over a power loss.
+    /// Returns the set-up of the database and its tables, which is equal for every run except for
+    /// the clock. The clock is at the time to which the acknowledged operations moved it, because
+    /// the machine's clock continues over a power loss.
     fn setup(&self, mem: &MemDisk, acknowledged: usize) -> Setup {
         let mut setup = drawn(&mut rng(self.seed ^ 0xebb), mem, WRITTEN_BYTES);
         setup.options.durability = self.durability;
@@ -372,14 +373,14 @@ fn drop_everything(db: &Db) -> ebb_storage::Result<()> {
     db.flush()
 }
 
-/// Returns the number of operations after which the model is in the state `found`, which a recovery
-/// led to; the largest number if there are several. `worlds[n]` is the model after `n` operations.
-/// The number must be at least `durable`, and at most one more than `acknowledged`: the operation
-/// that the power loss interrupted may be done, entirely.
+/// Returns the number of operations that a recovery preserved: `worlds[n]` is the model after `n`
+/// operations, and the recovery led to the state `found` of one of these models. Returns the
+/// largest number if several fit. The number must be at least `durable`, and at most one more than
+/// `acknowledged`: the operation that the power loss interrupted may be done entirely.
 ///
 /// # Errors
-/// If no such number of operations leads to `found`, or if other keyspaces or tables exist in
-/// `found` than after `acknowledged` operations or one more.
+/// If no such number of operations leads to `found`, or if the keyspaces or tables in `found` are
+/// neither those after `acknowledged` operations nor those after one more.
 pub(crate) fn reached(
     worlds: &[World],
     acknowledged: usize,

@@ -149,15 +149,16 @@ struct Case {
     operations: Vec<Operation>,
 }
 
-/// The states that the database may have, by the model. `world` is the usual one.
+/// The states that the database may have, by the model: `world`, and any that is in `failed` or
+/// `twin`.
 struct Expected {
     world: World,
     /// The state if the first operation that failed took effect after all. A reopening may find
     /// this state, until a later commit changes something. `None` if there is no such operation.
     failed: Option<World>,
-    /// A second possible state. All reads so far were the same in it and in `world`, because the
-    /// effect of a failed operation may show only when the clock moves on. `None` if `world` is the
-    /// only possible state.
+    /// A second possible state beside `world`, or `None` if `world` is the only one. The reads so
+    /// far did not distinguish the two states, because the effect of a failed operation may show
+    /// only when the clock moves on.
     twin: Option<World>,
     /// Whether, since the last opening, an operation failed with an error other than a full disk.
     broken: bool,
@@ -184,8 +185,9 @@ impl Case {
         }
     }
 
-    /// Returns the step from one I/O call that fails to the next one that is tried, in another run.
-    /// With background threads the order of the calls is random, so a sample of them is enough.
+    /// Returns the distance between the I/O calls that fail in two successive runs: each run has
+    /// one failing call. With background threads the order of the calls is random, so a sample of
+    /// them is enough.
     fn step(&self) -> usize {
         match self.maintenance {
             Maintenance::Background => 7,
@@ -366,8 +368,8 @@ impl Case {
     }
 
     /// Closes the database or cuts the power, reopens the database, writes more, and cuts the
-    /// power. Returns whether the fault occurred; with background threads, only whether it did
-    /// before the database was closed.
+    /// power. Returns whether the fault occurred. With background threads, a fault that has not
+    /// occurred yet is removed before the database is closed.
     fn survives_the_end(
         &self,
         mem: &MemDisk,

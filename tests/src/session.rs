@@ -48,8 +48,9 @@ impl Setup {
 
 /// An open database, and the handles that are open on it.
 ///
-/// [`Session::apply`] returns errors that a correct program may encounter as [`Outcome::Refused`],
-/// and all others as `Err`: only a bad disk or a bug explains them.
+/// If a correct program may encounter an error, [`Session::apply`] returns it as
+/// [`Outcome::Refused`]. It returns all other errors as `Err`: only a bad disk or a bug explains
+/// them.
 #[derive(Debug)]
 pub struct Session {
     setup: Setup,

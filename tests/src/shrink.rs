@@ -1,9 +1,10 @@
 //! Shrinking of failing lists: delta debugging (Zeller and Hildebrandt, "Simplifying and isolating
 //! failure-inducing input", 2002), with removals only.
 
-/// Makes a list shorter for which `fails` returns true: removes pieces as long as the list without
-/// them still fails, halves first and single items last. Returns the shortest failing list that was
-/// found. Calls `fails` at most `tries_max` times.
+/// Shortens a list for which `fails` returns true. Removes a piece if `fails` also returns true for
+/// the list without that piece; the first pieces are halves of the list, the last ones single
+/// items. Returns the shortest failing list that was found. Calls `fails` at most `tries_max`
+/// times.
 pub fn shrink<T: Clone>(
     list: &[T],
     tries_max: usize,

@@ -23,7 +23,7 @@ const QUICK_SEEDS: u64 = 2;
 /// A function that runs one seed of a randomized test.
 type Case = Box<dyn Fn(u64, &Budget) -> Report + Sync>;
 
-/// A randomized test of the storage engine, as a part of what `soak` runs.
+/// A randomized test of the storage engine that `soak` runs.
 pub struct Part {
     /// The name for `--only` and in replays.
     pub name: &'static str,
@@ -55,8 +55,8 @@ pub struct Programs {
     pub schedules: Option<PathBuf>,
 }
 
-/// Returns all randomized tests, in the order in which they run. The `share` of a test is its part
-/// of the time relative to the other tests, so the time of a skipped test is divided among them.
+/// Returns all randomized tests, in the order in which they run. The total time is divided among
+/// the tests in proportion to their `share`; skipped tests get no time.
 pub fn parts(programs: &Programs) -> Vec<Part> {
     let (soak, explorer) = (programs.soak.clone(), programs.schedules.clone());
     let filler = soak.clone();

@@ -180,8 +180,9 @@ impl Filled {
         bail!("the disk does not fill up")
     }
 
-    /// Writes a batch, now that there is space: at once, or once background threads have noticed
-    /// the space.
+    /// Writes a batch to a disk that has space again. Flushes and writes again as long as the
+    /// database refuses the batch because of a full disk: the background threads may not have
+    /// noticed the space yet.
     fn write_again(&self, rng: &mut Rng, content: &mut Content) -> Result<()> {
         wait::until_some("a write to succeed on a disk with space", || {
             match self.db.flush() {

@@ -8,8 +8,9 @@ use super::jobs::{self, Application, RepeatedText};
 use super::outcome::WordCountCheck;
 use super::setup::Setup;
 
-/// Compares the outputs of the word-count jobs that succeeded with an independent count of their
-/// input, which does not use the runtime.
+/// Checks the outputs of the word-count jobs that succeeded: counts the words of each job's input
+/// again, without the runtime, and compares the counts. `run` is the name of the simulated day.
+/// Each element of `jobs` has a job's name, application, input and report.
 pub fn word_counts<'a>(
     setup: &Setup,
     run: &str,

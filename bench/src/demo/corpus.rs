@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Result, bail};
 use serde::Serialize;
 
-/// The number of bytes of text after which the load of text stops. Jobs that need more input read
-/// the same text repeatedly.
+/// The number of bytes of text after which the loading of text stops. Jobs that need more input
+/// read the same text repeatedly.
 pub const TEXT_BYTES_MAX: u64 = 64 << 20;
 
 /// The source and the size of the loaded text.
@@ -25,12 +25,12 @@ pub struct Corpus {
     pub bytes: u64,
 }
 
-/// Finds text: the folder or file `asked` or, if it is `None`, Rust sources of this repository and
-/// of Cargo's registry, which a machine that built this program has. Returns a description for
-/// people, and the paths.
+/// Finds text: the folder or file `asked`. If it is `None`, finds the folders of this repository
+/// and of the package sources that Cargo has downloaded, as far as they exist on this machine.
+/// Returns a description for people, and the paths.
 ///
 /// # Errors
-/// If `asked` does not exist, or no Rust sources are found.
+/// If `asked` does not exist, or `asked` is `None` and neither folder exists.
 pub fn find(asked: Option<&Path>) -> Result<(String, Vec<PathBuf>)> {
     if let Some(path) = asked {
         if !path.exists() {

@@ -6,8 +6,8 @@ use ebb_scheduler::availability::{Availability, AvailabilityError, Step};
 
 /// The number of hours in a day. Times of a simulated day are given in such hours.
 pub const HOURS: f64 = 24.0;
-/// The hour at which the load peaks; the load is lowest twelve hours earlier. The hour was read from
-/// the picture of f(t), the capacity that the load leaves over time, in the thesis (Polo 2014), at
+/// The hour at which the load peaks; the load is lowest twelve hours earlier. The value was read
+/// from a picture in the thesis (Polo 2014): the capacity that the load leaves over time, f(t), at
 /// burstiness level 3.
 const PEAK_HOUR: f64 = 18.0;
 /// The fraction of the machine that the load uses at its peak. The thesis goes up to 80%. Here, on
@@ -69,14 +69,14 @@ impl LoadCost {
         self.idle_cores + (self.peak_cores - self.idle_cores) * load_of_peak
     }
 
-    /// Returns the cores that the load uses on the average of a day.
+    /// Returns the cores that the load uses on average over a day.
     fn mean_cores(&self) -> f64 {
         self.cores_at((PEAK_SHARE + EBB_SHARE) / 2.0 / PEAK_SHARE)
     }
 
     /// Scales the costs such that their mean over a day is `mean_cores`, which was measured over a
-    /// whole day. Only a whole day has flushes and merges in their true proportion: a short
-    /// measurement at the peak contains them by chance.
+    /// whole day. Only a whole day has flushes and merges in their true proportion. Whether a short
+    /// measurement at the peak contains any is chance.
     pub fn corrected(self, mean_cores: f64) -> Self {
         let factor = mean_cores / self.mean_cores().max(1e-6);
         Self {

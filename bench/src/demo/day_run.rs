@@ -24,8 +24,8 @@ use super::show::Show;
 
 /// The number of control cycles of the runtime in a day: each is a tenth of an hour.
 pub(super) const CYCLES_PER_DAY: f64 = 240.0;
-/// The number of slots in which the load of a day without jobs is measured: half an hour each, long
-/// enough that a flush does not fill one.
+/// The number of slots in which the load of a day without jobs is measured. A slot is half an hour
+/// of the day, so long that a flush does not fill it.
 const SLOTS_PER_DAY: f64 = 48.0;
 /// The interval at which the status on the terminal is refreshed.
 const REFRESH_EVERY: Duration = Duration::from_millis(100);
@@ -54,7 +54,8 @@ pub(super) struct DayRun<'a> {
     pub(super) jobs: Vec<DayJob>,
     /// The job that is submitted at [`EXTRA_HOUR`].
     pub(super) extra: DayJob,
-    /// The node of the server, if the demo has one; it was started with the day's policy.
+    /// The node of the demo's server, which was started with the day's policy. `None` in a demo
+    /// without a server.
     pub(super) served: Option<Arc<Node>>,
 }
 

@@ -20,11 +20,11 @@ use super::policy::Policy;
 /// kind of forecast.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Trust {
-    /// The fraction that a policy may use in its plans, of a forecast that is made from the known
-    /// shape of the day.
+    /// For forecasts that are made from the known shape of the day: the fraction of the forecast
+    /// capacity that a policy may use in its plans.
     known: f64,
-    /// The fraction that a policy may use in its plans, of a forecast that is made from
-    /// measurements of the load, which include the CPU time of merges of SSTables.
+    /// For forecasts that are made from measurements, which include the CPU time of merges of
+    /// SSTables: the fraction of the forecast capacity that a policy may use in its plans.
     measured: f64,
     /// The learned forecast assumes a load so high that the real load stays below it with this
     /// probability.
@@ -59,8 +59,9 @@ impl Trust {
     }
 }
 
-/// The number of days that the learned forecast measures: two to start with, one to forecast, and
-/// two to measure the error of such forecasts.
+/// The number of days for which the load runs alone before the learned forecast is made. A forecast
+/// requires at least three days. With five, the forecasting methods are tried on two of the past
+/// days.
 const DAYS_LEARNED: u32 = 5;
 /// Length of the steps of [the oracle](ForecastFrom::Oracle)'s forecast, in hours of the day.
 const ORACLE_STEP_HOURS: f64 = 0.25;

@@ -20,8 +20,8 @@ const FLAT_OUT: Duration = Duration::from_millis(1000);
 const AT_PEAK: Duration = Duration::from_millis(2000);
 /// The length of the measurement of the load at about its lowest rate of the day (the ebb).
 const AT_EBB: Duration = Duration::from_millis(700);
-/// The rate of the measurement at the ebb, the lowest rate of the day, as a fraction of the rate at
-/// the peak: a load of 5% of the machine, as against 50%.
+/// The rate of the measurement at the ebb (the lowest rate of the day), as a fraction of the rate
+/// at the peak. The load uses 5% of the machine at the ebb, and 50% at the peak.
 const EBB_OF_PEAK: f64 = 0.1;
 /// The rate of the load while tasks are measured, as a fraction of its peak: about its mean over
 /// the day. The load runs because it shares caches and memory with the tasks.

@@ -61,8 +61,9 @@ pub struct JobOutcome {
     /// The job's completion time in the simulator, with the capacity that was left on this day.
     /// `None` if the job does not complete there, the day had no policy, or the simulation failed.
     pub simulated_finish_s: Option<f64>,
-    /// The prediction of the job's end when half of its time had passed; `None` if there was no
-    /// predicted end, or the job failed.
+    /// The last prediction of the job's end that was made in the first half of the time from its
+    /// submission to its end. `None` if no prediction was made by then, the last one had no end, or
+    /// the job failed.
     pub half_way: Option<HalfWay>,
     /// Whether the job finished by its goal; `None` without a goal.
     pub met: Option<bool>,
@@ -75,7 +76,8 @@ pub struct JobOutcome {
     pub failure: Option<String>,
 }
 
-/// The last prediction of a job's end that was made before half of its time had passed.
+/// The last prediction of a job's end that was made in the first half of the time from the job's
+/// submission to its end.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct HalfWay {
     /// The time of the prediction, in seconds since the start of the day.
@@ -171,8 +173,8 @@ impl Outcome {
         (met().count(), met().filter(|met| *met).count())
     }
 
-    /// Returns the mean error of the predictions that were made half-way, each divided by the time
-    /// that remained until the end of the job. `None` if there is no such prediction.
+    /// Returns the mean over the jobs of [`HalfWay::error_ratio`], the error of the prediction that
+    /// was made half-way through a job. `None` if no job has such a prediction.
     pub fn half_way_error(&self) -> Option<f64> {
         let errors = self.jobs.iter().filter_map(|job| job.half_way);
         let errors: Vec<f64> = errors.map(|half_way| half_way.error_ratio).collect();
@@ -180,8 +182,9 @@ impl Outcome {
         (count > 0).then(|| errors.iter().sum::<f64>() / count as f64)
     }
 
-    /// Returns a line on the guard: the number of windows that kept the objective, and the smallest
-    /// fraction of the capacity left by the load that the guard allowed jobs.
+    /// Returns a line on the latency guard: the number of its time windows that kept the objective,
+    /// and the lowest limit that the guard set for jobs, as a percentage of the capacity that the
+    /// load leaves.
     pub(super) fn guard_line(&self, objective: Objective) -> String {
         let windows = &self.series.guard;
         let broken = windows.iter().filter(|sample| sample.slack < 0.0).count();

@@ -44,7 +44,8 @@ fn draw_goals(svg: &mut String, plane: &Plane, outcome: &Outcome) {
     }
 }
 
-/// Draws cores over time: the load's share on top, each job's below.
+/// Draws the cores in use over time: those of the load from the top down, and those of the jobs
+/// stacked from the bottom up. Adds the forecast f(t) and the goals of the jobs.
 pub(super) fn cores(outcome: &Outcome) -> Picture {
     let day = outcome.day();
     let cores = f64::from(outcome.cores);
@@ -121,8 +122,8 @@ pub(super) fn latency(outcome: &Outcome) -> Picture {
     picture
 }
 
-/// Draws over time the percentage of the capacity left by the load that the latency guard allowed
-/// analytics to use.
+/// Draws the limit that the latency guard set for analytics over time, as a percentage of the
+/// capacity that the load leaves.
 pub(super) fn guard(outcome: &Outcome) -> Picture {
     let day = outcome.day();
     let title = "Part of what the load leaves that the guard allows";

@@ -30,7 +30,7 @@ const ALONE_FASTER: f64 = 3.0;
 /// The fraction of the machine that analytics never get: for timers, the kernel, and load that the
 /// forecast does not cover.
 const RESERVE: f64 = 0.05;
-/// The fraction of the machine above which the demo warns about the CPU use of other processes.
+/// The largest fraction of the machine that other processes may use without a warning of the demo.
 const OTHERS_MUCH: f64 = 0.15;
 /// The snapshot that the jobs read.
 const SNAPSHOT: &str = "midnight";
@@ -106,8 +106,8 @@ struct Preparation {
     load: LoadCost,
     /// The measurements of the load without jobs.
     alone: LoadAlone,
-    /// The snapshot of the table of text that the jobs read. It is taken before the measurements,
-    /// so that the measured jobs read the same text.
+    /// The snapshot of the table of text that the jobs read. It is created before the measurements,
+    /// so that the measured jobs read the same text as the jobs of the days.
     text: SnapshotTable,
     /// The CPU time of a pass over the text, in seconds, for each variant of [`Application`], in
     /// their order.
@@ -432,8 +432,9 @@ fn job_outcomes(record: &DayRecord, simulated: Vec<Option<f64>>) -> Vec<JobOutco
         .collect()
 }
 
-/// Returns the last prediction of a job's end that was made before half of its time had passed.
-/// `None` without a prediction, or if the job does not end within the time that it covers.
+/// Returns the last prediction of a job's end that was made in the first half of the time from the
+/// job's submission to its end. `None` if no prediction was made by then, or the last one has no
+/// end.
 fn half_way(report: &JobReport, predictions: &[Prediction]) -> Option<HalfWay> {
     let half_s = (report.submitted_s + report.finished_s) / 2.0;
     let mut of_job = predictions.iter().filter(|it| it.job == report.id);

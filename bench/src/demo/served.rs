@@ -34,13 +34,13 @@ use super::outcome::Outcome;
 use super::run::{reserve_cores, run_days};
 use super::setup;
 
-/// The time for which the token in the console's address is valid, in addition to ten times the
-/// length of the day.
+/// A part of the lifetime of the token in the console's address: the token is valid for ten times
+/// the length of the day, and for this time more.
 const TOKEN_LONGER: Duration = Duration::from_secs(3600);
 /// The time that running requests have to end when the servers stop.
 const DRAIN: Duration = Duration::from_secs(5);
-/// The time that the saved console page shows beyond the day and the jobs that ended after it, in
-/// seconds.
+/// The seconds that the saved console page shows in addition to the day and to the time after the
+/// day in which late jobs ran.
 const AROUND_S: f64 = 3.0;
 
 /// The results of a demo with a server.
@@ -57,9 +57,9 @@ pub struct Served {
 /// with `client_args` and an address, it has to call [`run_client`](super::run_client).
 ///
 /// # Errors
-/// The errors of [`run`](super::run), of opening a port and of starting a process. Options without
-/// exactly one day, with tasks in processes, or with the forecast of the oracle, which needs a
-/// rehearsal, are an error.
+/// The errors of [`run`](super::run), of opening a port and of starting a process. Also if
+/// `options` has not exactly one day, runs tasks in processes, or uses the oracle's forecast, which
+/// needs a rehearsal.
 pub fn serve(
     options: &DemoOptions,
     http: SocketAddr,
@@ -116,7 +116,7 @@ pub(crate) fn start_cql(node: &Node) -> Result<CqlServer> {
     Ok(CqlServer::start(executor, node.latencies(), serve)?)
 }
 
-/// The servers over the demo's node.
+/// The CQL server and the HTTP server of the demo's node.
 struct Servers {
     cql: CqlServer,
     http: HttpServer,

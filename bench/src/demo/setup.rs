@@ -97,8 +97,8 @@ pub(super) fn set_up(
     fill(data, db.clone(), text, Load::Embedded { db, users }, notify)
 }
 
-/// Loads both tables: the text, and the records of the transactional table, which `users`, the
-/// source of the load, writes.
+/// Loads both tables: the text, and the records of the transactional table. `users`, the source of
+/// the load, writes the records.
 pub(super) fn fill(
     data: &Path,
     db: Db,

@@ -10,8 +10,8 @@ use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use super::day::{Day, HOURS};
 use crate::ycsb::Interval;
 
-/// The number of times per day that the status is printed if stderr is not a terminal. Each time a
-/// line is printed for the load, and one for each job.
+/// The number of times per day that the status is printed if stderr is not a terminal. The status
+/// has one line for the load, and one for each job.
 const LINES_PER_DAY: f64 = 12.0;
 
 pub(super) struct Show {

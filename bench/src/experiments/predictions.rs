@@ -23,10 +23,11 @@ Examples:
 
 /// The length of a day of the load alone, as a fraction of the length of a day with jobs.
 const ALONE_OF_DAY: f64 = 1.0 / 3.0;
-/// The time in seconds that loading data and measuring costs usually take on each of the two days.
+/// The time in seconds that loading data and measuring costs usually take, for each of the two days
+/// that the experiment runs.
 const AROUND_S: f64 = 25.0;
-/// The longest time in seconds that loading data and measuring costs may take on each of the two
-/// days.
+/// The longest time in seconds that loading data and measuring costs may take, for each of the two
+/// days that the experiment runs.
 const AROUND_LIMIT_S: f64 = 180.0;
 
 /// The options of the simulated days that the experiment runs.
@@ -56,8 +57,8 @@ struct PredictedDay {
     seconds: f64,
     policy: String,
     jobs: Vec<PredictedJob>,
-    /// The mean of the jobs' prediction errors, each divided by the time that remained. `None` if
-    /// nothing was predicted.
+    /// The mean over the jobs of the error of the predicted end, divided by the time from the
+    /// prediction to the real end. `None` if no end was predicted.
     mean_error_ratio: Option<f64>,
 }
 

@@ -19,8 +19,9 @@ pub struct Study {
     /// The relative gap at which COGE, which generates the constraints of the linear programme,
     /// stops; from 0 to below 1.
     pub eps: f64,
-    /// The relative gap, above 0, at which the solver of the converged relaxation (with all of its
-    /// constraints) stops, for a second bound; `None` to leave this out.
+    /// The relative gap, above 0, for a second bound: the solver of the converged relaxation, which
+    /// has all constraints, stops at this gap. If this is `None`, the study computes no second
+    /// bound.
     pub converged: Option<f64>,
     /// The limits of the search of `lp-search`.
     pub search: Search,
@@ -62,7 +63,7 @@ pub struct MsjoRow {
     pub job_mean_s: f64,
     /// The end of the last task, in seconds.
     pub makespan_s: f64,
-    /// CPU time, without that of the bounds, in seconds.
+    /// CPU time of the algorithm, in seconds, without the computation of the bounds.
     pub cpu_s: f64,
 }
 
@@ -73,9 +74,10 @@ pub struct MsjoResult {
     pub machines: usize,
     pub jobs: usize,
     pub tasks: usize,
-    /// The lower bounds. Each objective of the algorithms has the bound of COGE, which generates
-    /// constraints of the linear programme until the gap is at most `eps`, and then, if the study
-    /// requests it, the bound with all constraints (the converged relaxation).
+    /// The lower bounds. For each objective that an algorithm minimizes, the bound of COGE comes
+    /// first. COGE generates constraints of the linear programme until the gap is at most `eps`. If
+    /// the study requests it, the bound of the converged relaxation, which has all constraints,
+    /// comes second.
     pub bounds: Vec<MsjoBound>,
     /// The results of each algorithm.
     pub rows: Vec<MsjoRow>,
@@ -92,8 +94,8 @@ impl Study {
         both.filter(occurs).collect()
     }
 
-    /// Returns the number of computations of a study, algorithms and bounds: [`run`] reports
-    /// progress once for each.
+    /// Returns the number of computations of a study: its algorithms and its bounds. [`run`]
+    /// reports progress once for each of these computations.
     #[must_use]
     pub fn runs(&self) -> usize {
         let bounds = 1 + usize::from(self.converged.is_some());

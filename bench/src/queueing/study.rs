@@ -35,8 +35,8 @@ pub struct QueueingRow {
     pub tasks_per_slot: f64,
     #[serde(flatten)]
     pub measured: Measured,
-    /// Whether the run was not cut short by too large a backlog, and the backlog grew by less than
-    /// a thousandth of the arrivals.
+    /// True if the backlog grew by less than a thousandth of the arrivals, and the run was not
+    /// ended early because of a backlog that was too large.
     pub stable: bool,
     /// CPU time of the run, in seconds.
     pub cpu_s: f64,

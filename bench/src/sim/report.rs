@@ -51,8 +51,8 @@ pub fn write(result: &StudyResult, folder: &Path) -> Result<PathBuf> {
     Ok(folder.join("report.html"))
 }
 
-/// Writes the report of an analysis, the results of a formula, as [`write()`] does for a study, the
-/// results of simulations.
+/// Writes the report of an analysis (the results of a formula) into `folder`, which is created if
+/// it does not exist. Returns the report's path.
 ///
 /// # Errors
 /// If a file cannot be written.
@@ -217,8 +217,8 @@ mod tests {
         fn run_done(&self) {}
     }
 
-    /// Three jobs: "short" ends, "long" does not end within the run, and "next" waits for "long". At
-    /// the first point of the sweep nothing is available to the jobs, so that none ends there.
+    /// Three jobs: "short" ends, "long" does not end within the run, and "next" waits for "long".
+    /// At the first point of the sweep the jobs have no capacity, so none of them ends.
     const NEVER: &str = r#"
 policies = ["fifo", "reverse-adaptive", "pandas"]
 replicas = 2

@@ -67,9 +67,10 @@ pub struct PolicyResult {
     pub policy: String,
     /// The fraction of the goals that were missed, 0 to 1.
     pub missed_fraction: Option<Interval>,
-    /// The number of goals that the policy missed beyond the lower bound, which holds for every
-    /// scheduler, as a fraction of [`OfflineBound::jobs`]. Counts only jobs that were submitted
-    /// within the measured window; `None` if the bound has no jobs, or without a bound.
+    /// The number of missed goals minus the lower bound on missed goals, as a fraction of
+    /// [`OfflineBound::jobs`]. Counts only missed goals of jobs that were submitted within the
+    /// measured window. `None` if the scenario requests no bound, or if the bound has no jobs in
+    /// any replica.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub above_bound: Option<Interval>,
     /// Mean time from the goal to the end of jobs that missed their goals, in seconds.
@@ -81,7 +82,8 @@ pub struct PolicyResult {
     pub tardiness_s: Option<Interval>,
     /// The 99th percentile of the tardiness, in seconds.
     pub tardiness_p99_s: Option<Interval>,
-    /// The fraction of the capacity f(t) that jobs held.
+    /// The CPU that running tasks occupied within the measured window, as a fraction of the
+    /// capacity f(t).
     pub utilisation: Option<Interval>,
     /// The fraction of the maps that ran where their input lay, 0 to 1.
     pub locality: Option<Interval>,
@@ -96,8 +98,8 @@ pub struct PolicyResult {
     /// The tasks in the first replica (simulation with its own random numbers); empty unless the
     /// scenario records tasks.
     pub tasks: Vec<TaskRecord>,
-    /// The cores that jobs held over time in the first replica; empty unless the scenario records
-    /// shares.
+    /// The cores that the running tasks of each job occupied over time in the first replica; empty
+    /// unless the scenario records shares.
     pub shares: Vec<ShareSample>,
     /// The capacity for jobs over time, f(t), to be drawn in pictures.
     #[serde(skip)]

@@ -137,8 +137,9 @@ fn zeta_by_terms(items: u64) -> f64 {
     (1..=items).map(|i| (i as f64).powf(-THETA)).sum()
 }
 
-/// Returns YCSB's hash of `n` (`Utils.fnvhash64`): the absolute value of FNV-1a over the bytes of
-/// `n`, the lowest first, as a signed number.
+/// Returns YCSB's hash of `n` (`Utils.fnvhash64`): FNV-1a over the bytes of `n`, the least
+/// significant byte first. YCSB interprets this hash as a signed number, and takes its absolute
+/// value.
 fn fnv1a(n: u64) -> u64 {
     let hash = n
         .to_le_bytes()

@@ -80,8 +80,8 @@ impl fmt::Debug for Arrivals {
 }
 
 impl Arrivals {
-    /// Creates the moments at which `burst` operations (at least 1) are due together: the first one
-    /// at once, if the rate is positive.
+    /// Creates the moments at which `burst` operations (at least 1) are due together. The first
+    /// burst is due at once, if the rate is positive.
     pub(super) fn new(rate: RateSchedule, burst: u32) -> Self {
         Self {
             rate,

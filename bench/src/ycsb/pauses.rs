@@ -40,8 +40,9 @@ const LATE: Duration = Duration::from_micros(500);
 const LOOK: Duration = Duration::from_secs(1);
 /// The least CPU time within [`LOOK`] that makes a kernel thread a busy one.
 const BUSY: Duration = Duration::from_millis(1);
-/// If a busy kernel thread uses at least this CPU time between two wake-ups of a sentinel, a thread
-/// that detects pauses, the time between the wake-ups counts as a pause.
+/// If a busy kernel thread uses at least this CPU time between two wake-ups of a sentinel, the time
+/// between the wake-ups counts as a pause of the machine. Sentinels are the threads that detect
+/// pauses.
 const RAN: Duration = Duration::from_micros(100);
 /// Pauses with at most this time between them count as one pause.
 const BETWEEN: Duration = Duration::from_millis(2);
@@ -124,7 +125,7 @@ pub(crate) fn enter_real_time_class() -> bool {
     set_thread_priority_and_policy(thread, ThreadPriority::Max, policy).is_ok()
 }
 
-/// A kernel thread, by the open file that has its CPU time.
+/// A kernel thread, represented by the open file from which its CPU time is read.
 #[derive(Debug)]
 struct KernelThread(File);
 

@@ -66,8 +66,8 @@ pub(super) struct Tally {
     /// The latencies of each section, a part of an open loop's run, by the moments at which the
     /// operations were due.
     pub(super) sections: Vec<Section>,
-    /// The operations of the run, if those that were due while the machine paused are to be left
-    /// out of the sections: which ones is known only at the end. Otherwise empty.
+    /// The operations of the run, kept until its end if the sections leave out operations that were
+    /// due while the machine paused: the pauses are known only at the end. Otherwise empty.
     pub(super) packed: Vec<PackedOperation>,
     /// The writes that overlapped a watched window, such as the time around the creation of a
     /// snapshot: the position of the window, and the latency in nanoseconds.

@@ -35,10 +35,11 @@ fn trial(json: &Path, figures: &Path) -> Output {
     panic!("other processes left jobs no CPU in {RUNS_MAX} runs");
 }
 
-/// Checks the windows of a contender. In each, jobs had task threads in the scheduling class of the
-/// contender. The reported fraction of idle CPU that jobs used is positive if jobs had CPU in every
-/// window, and 0 if they had none in any. They may have none: a window begins once a task has
-/// ended, but in a short window other processes may leave jobs no CPU.
+/// Checks the measured windows of a contender, a way to run jobs beside a load. In each window, the
+/// threads of tasks were in the contender's scheduling class. The reported fraction of idle CPU
+/// that jobs used is positive if jobs had CPU in every window, and 0 if jobs had CPU in no window.
+/// Windows without CPU for jobs are no error, because other processes may use all CPU during a
+/// short window.
 fn has_cpu_of_jobs(against: &Value) {
     let classes = match against["name"].as_str().unwrap() {
         "unmanaged" => &["normal priority"][..],

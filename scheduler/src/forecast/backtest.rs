@@ -34,10 +34,10 @@ struct Row {
     usual_loss: f64,
 }
 
-/// Forecasts at past origins, each made once. A row also contains the errors, which
-/// depend on values after its origin. So [`Self::choose`] and [`Self::replay`] take the
-/// origin `now` of the current forecast, and read errors only of rows whose horizon ends
-/// before `now`.
+/// The forecasts of all methods from past origins (the slots at which forecasts begin), each made
+/// once. A row has the forecasts from one origin and their errors, which depend on values after the
+/// origin. A new forecast must not use values after its own origin, `now`. So [`Self::choose`] and
+/// [`Self::replay`] read the errors only of rows whose horizon ends at `now` or before.
 #[derive(Debug)]
 pub(super) struct Backtest<'a> {
     series: &'a Series,
@@ -139,10 +139,11 @@ impl<'a> Backtest<'a> {
         (count > 0.0).then_some(sum)
     }
 
-    /// Returns, for each past origin (a slot at which a forecast began) of the forecast at `now`,
-    /// latest first, the combined forecast from there. It combines the methods that would have been
-    /// chosen *at that origin*, or the methods in `choice` if that origin has fewer than `DAYS_MIN`
-    /// past origins of its own. Origins at which none of these methods has a forecast are left out.
+    /// Returns past origins (slots at which forecasts begin), the latest first, each with the
+    /// combined forecast from there. They are the past origins of the forecast at `now`. A forecast
+    /// combines the methods that would have been chosen *at its origin*, or the methods in `choice`
+    /// if that origin has fewer than `DAYS_MIN` past origins of its own. Origins at which none of
+    /// these methods has a forecast are left out.
     pub(super) fn replay(&mut self, now: usize, choice: &Choice) -> Vec<(usize, Vec<f64>)> {
         let mut forecasts = Vec::new();
         for origin in self.origins(now) {

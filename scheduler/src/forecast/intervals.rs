@@ -16,7 +16,9 @@ const FLOOR: f64 = 0.1;
 /// Largest size of a relative error: the quotient of values of very different size may be infinite.
 const ERROR_MAX: f64 = 1e100;
 
-/// The errors of past forecasts, each divided by the forecast plus `floor`.
+/// The relative errors of past forecasts. A relative error is the measured value minus the
+/// forecast, divided by the sum of the forecast and `floor`. The floor keeps this sum positive: it
+/// is a tenth of the median load, or 1 if the median is 0.
 pub(super) struct Errors {
     /// For each past forecast, the relative error in each slot of the horizon; NaN where nothing
     /// was measured.
@@ -53,12 +55,15 @@ impl Errors {
         }
     }
 
-    /// Returns the percentiles 1 to 99, each at least 0, of the load in slot `ahead` of the
-    /// horizon, whose point forecast is `forecast`: the forecast plus quantiles of the relative
-    /// errors of past forecasts about as far ahead, at about the same time of day. The q-quantile
-    /// of n sorted errors is the one at position (n + 1) q, interpolated between neighbours. A new
-    /// error is then equally likely to fall between any two neighbours (split conformal
-    /// prediction). Without past errors, all percentiles are the forecast itself.
+    /// Returns the percentiles 1 to 99 of the load in slot `ahead` of the horizon, each at least 0.
+    /// `forecast` is the point forecast of this slot.
+    ///
+    /// A percentile is the point forecast plus a quantile of past relative errors times the sum of
+    /// the point forecast and the floor. The errors are those of past forecasts about as far ahead,
+    /// at about the same time of day. Of n sorted errors, the q-quantile is at position q (n + 1),
+    /// counted from 1 and interpolated between neighbours, but never beyond the first or the last
+    /// error. A new error is then equally likely to fall between any two neighbours (split
+    /// conformal prediction). Without past errors, all percentiles are the point forecast itself.
     pub(super) fn percentiles(&self, ahead: usize, forecast: f64) -> [f64; PERCENTS] {
         let until = |length: usize| (ahead + self.around + 1).min(length);
         let near = self.relative.iter().flat_map(|day| {

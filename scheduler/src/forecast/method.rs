@@ -27,7 +27,7 @@ impl Cycle {
 /// A correction of a profile for a burst or lull that is still going on when the forecast begins.
 /// The correction decays over the forecast.
 ///
-/// Let r be the weighted median of measured over expected load in the window before the origin,
+/// Let r be the weighted median of measured over expected load in the window before the forecast,
 /// clamped to 1/3 and 3. The forecast h days ahead is multiplied by `r ^ exp(-h / decay)`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Level {

@@ -10,9 +10,9 @@ use augurs::{Fit, Predict};
 /// like tomorrow.
 const DAYS_MAX: usize = 28;
 
-/// Forecasts the slots after `past`. The period of a week is used once `past`
-/// has two weeks. Returns `None` if it has less than two days or only gaps, if
-/// `log` is set and the median is zero, or if the library finds no fit.
+/// Forecasts the slots after `past`. The decomposition has the period of a day, and also that of a
+/// week if `past` has at least two weeks. Returns `None` if `past` has less than two days or only
+/// gaps, if `log` is set and the median of the values is zero, or if the library fails.
 pub(super) fn forecast(past: &[f64], grid: Grid, log: bool) -> Option<Vec<f64>> {
     let past = &past[past.len().saturating_sub(DAYS_MAX * grid.day)..];
     let mut values = fill_gaps(past)?;

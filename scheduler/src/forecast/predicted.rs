@@ -74,12 +74,12 @@ impl Forecast {
             .collect())
     }
 
-    /// Returns f(t): the part of `capacity_hundredths` that the forecast load leaves to
-    /// analytics, if a unit of load takes `hundredths_per_unit` of a core. In each slot at least
-    /// this much is left with probability `confidence`; it is zero where the load may take
-    /// everything. With a confidence of 0.5, more and less are equally likely to be left; a
-    /// higher confidence gives less capacity. The value of the last slot holds for ever after
-    /// the horizon, so forecast as far as you plan.
+    /// Returns the capacity that the forecast load leaves to analytics, f(t): `capacity_hundredths`
+    /// minus the CPU that the load takes, if each unit of load takes `hundredths_per_unit`
+    /// hundredths of a core. In each slot at least this much is left with probability `confidence`;
+    /// it is zero where the load may take everything. With a confidence of 0.5, more and less are
+    /// equally likely to be left; a higher confidence gives less capacity. After the horizon, the
+    /// value of the last slot holds for ever, so the horizon should be as long as the plan.
     ///
     /// # Errors
     /// When `confidence` is not between 0.01 and 0.99, or one of the other two

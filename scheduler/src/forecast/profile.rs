@@ -20,14 +20,16 @@ pub(super) struct Profile {
 }
 
 impl Profile {
-    /// Returns the typical value at each of `slots`, which may lie within `past` or after it: the
-    /// median of the values one, two and more cycles before the slot, each with the values up to
-    /// `self.around` steps before and after it. The walk back ends after `self.cycles` cycles with
-    /// values: cycles that `past` does not reach yet, and cycles in which all these values are
-    /// missing (NaN), do not count. The value of the slot itself is not used.
+    /// Returns the typical value at each of `slots`, which may lie within `past` or after it. It is
+    /// the median of the values one cycle before the slot, two cycles before it and so on, each
+    /// with the values up to `self.around` steps before and after it. The value of the slot itself
+    /// is not used.
     ///
-    /// `None` if no value is found for some slot, or if `past` is shorter than `self.cycles`
-    /// cycles.
+    /// The median is over the last `self.cycles` cycles that have values. A cycle does not count if
+    /// its values are all missing (NaN), or lie after the end of `past`.
+    ///
+    /// Returns `None` if no value is found for some slot, or if `past` is shorter than
+    /// `self.cycles` cycles.
     pub(super) fn at(self, past: &[f64], slots: Range<usize>) -> Option<Vec<f64>> {
         if past.len() < self.cycles * self.cycle {
             return None;

@@ -34,8 +34,8 @@ pub struct Series {
 #[derive(Clone, Debug, PartialEq, Error)]
 #[non_exhaustive]
 pub enum SeriesError {
-    /// There are too few values, only this many: none in [`Series::new`], or fewer than two, which
-    /// have no step, in [`Series::from_points`].
+    /// There are too few values; the number is how many there are. [`Series::new`] needs at least
+    /// one. [`Series::from_points`] needs two, because the step is a distance between values.
     #[error("a series needs at least two values, got {0}")]
     TooFew(usize),
     /// The step is not positive and finite, or the start not finite.

@@ -51,8 +51,8 @@ impl TypedSlots {
     }
 }
 
-/// A node and the resources that analytics may use on it, Omega in equations
-/// (10) and (18).
+/// A node and the resources that analytics may use on it (Omega in the thesis's equations (10) and
+/// (18)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Node {
     /// Position of the node in the cluster.
@@ -62,8 +62,8 @@ pub struct Node {
     pub capacity: Resources,
     /// Numbers of slots, for a node whose tasks are limited by their number rather than by the
     /// resources that they need. Only policies whose [`measure`](crate::policy::Policy::measure) is
-    /// `Slots` count slots; if this is `None`, those count resources on this node, as the other
-    /// policies always do.
+    /// `Slots` read these numbers. If there are none (`None`), these policies use the node's
+    /// resources, as all other policies always do.
     pub slots: Option<TypedSlots>,
     /// Kind of hardware: it decides whether accelerated maps run here.
     pub pool: Pool,

@@ -4,8 +4,7 @@ use serde::Serialize;
 
 /// Amounts of the three resources that placement counts.
 ///
-/// A node's capacity is Omega in equations (10) and (18), a task's demand is
-/// Gamma.
+/// A node's capacity is Omega in the thesis's equations (10) and (18), a task's demand is Gamma.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize)]
 pub struct Resources {
     /// CPU in hundredths of a core.

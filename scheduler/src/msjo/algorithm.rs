@@ -15,8 +15,8 @@ use crate::lp::LpError;
 /// An algorithm that schedules the tasks of an [`Instance`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Algorithm {
-    /// The name of the algorithm. Where the paper's version leaves gaps in the schedule,
-    /// the variant without gaps has the suffix `-non-idling`.
+    /// The name of the algorithm. If the version of Ling et al. leaves gaps in the schedule, the
+    /// variant without gaps has the suffix `-non-idling`.
     pub name: &'static str,
     /// The objective that the algorithm minimises.
     pub objective: Objective,

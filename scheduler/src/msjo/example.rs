@@ -26,7 +26,7 @@ pub fn one_job(machines: u32, released_s: f64, maps: &[(f64, f64)], reduces: &[f
     Instance::new(machines, vec![job(0, released_s, 1.0, maps, reduces)]).unwrap()
 }
 
-/// Returns the instance of the paper's figure 1: three machines, a job of four maps and two
+/// Returns the instance of figure 1 of Ling et al.: three machines, a job of four maps and two
 /// reduces, and a job of one map and one reduce. Maps take 75 s, reduces 100 s, without delays.
 pub fn figure_1() -> Instance {
     let map = (75.0, 0.0);
@@ -37,15 +37,16 @@ pub fn figure_1() -> Instance {
     Instance::new(3, jobs).unwrap()
 }
 
-/// Returns an instance in which a long map goes before a reduce by start time, but after it by
-/// middle or end: one machine; job 0 of weight 10 has a map of 1 s, whose output takes 3 s to
-/// arrive, and a reduce of 1 s and task weight 10; job 1 of weight 1 has a map of 8 s.
+/// Returns an instance in which the order of two tasks depends on the sort key. By their start
+/// times in the relaxation, a long map comes before a reduce; by their middles or ends, it comes
+/// after the reduce. There is one machine. Job 0 of weight 10 has a map of 1 s, whose output takes
+/// 3 s to arrive, and a reduce of 1 s and task weight 10. Job 1 of weight 1 has a map of 8 s.
 ///
 /// In the relaxations job 0 ends at 5, its earliest: its map starts at 0 and its reduce at 4.
-/// Equation (4) of the paper requires that the sum of length times start over all three tasks is at
-/// least (100 - 66) / 2 = 17: the square of their total length is 100, and the sum of their squared
-/// lengths is 1 + 1 + 64. The reduce contributes 1 * 4, so the map of 8 s starts at (17 - 4) / 8 =
-/// 1.625.
+/// Equation (4) of Ling et al. requires that the sum of length times start over all three tasks is
+/// at least (100 - 66) / 2 = 17: the square of their total length is 100, and the sum of their
+/// squared lengths is 1 + 1 + 64. The reduce contributes 1 * 4, so the map of 8 s starts at (17 -
+/// 4) / 8 = 1.625.
 pub fn long_map_beside_a_delay() -> Instance {
     let mut jobs = vec![
         job(0, 0.0, 10.0, &[(1.0, 3.0)], &[1.0]),

@@ -17,11 +17,11 @@ use super::workload::{RandomJobs, Weights, misjudged};
 use crate::lp::LpError;
 use crate::model::{Job, JobId};
 
-/// A figure of the paper, to be computed again: for each point of the horizontal axis, one number
+/// A figure of Ling et al., to be computed again: for each point of the horizontal axis, one number
 /// for each curve.
 #[derive(Clone, Copy, Debug)]
 pub struct Figure {
-    /// The number of the figure in the paper.
+    /// The number of the figure in Ling et al.
     pub number: u32,
     /// The published result, in words.
     pub published: &'static str,
@@ -57,8 +57,8 @@ const TASKS: &[f64] = &[
 ];
 const PARTS: &[f64] = &[0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0];
 
-/// The x axis of the paper's figure 17: the intervals, in seconds, at whose ends a semi-online
-/// algorithm plans the jobs that have arrived.
+/// The x axis of figure 17 of Ling et al.: the lengths, in seconds, of the intervals at whose ends
+/// a semi-online algorithm plans the jobs that have arrived.
 const INTERVALS_S: &[f64] = &[10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 100.0];
 
 /// The number of seeds at each point.
@@ -145,7 +145,7 @@ const fn by_jobs(
     }
 }
 
-/// Figures 1, 5 (and 6), 7 to 12 and 14 to 17 of the paper.
+/// Figures 1, 5 (and 6), 7 to 12 and 14 to 17 of Ling et al.
 pub static FIGURES: [Figure; 12] = [
     Figure {
         number: 1,
@@ -359,10 +359,10 @@ fn figures_5_and_6(thresholds: &[f64], seed: u64) -> Points {
     })
 }
 
-/// Plans with wrong lengths of tasks and executes the plans with the true ones. The paper
-/// does not define how a plan is executed if its lengths turn out to be wrong, so the
-/// figure shows two other interpretations, too: MarS's order on whichever machine is free
-/// first, and the ends that the plans predict.
+/// Plans with wrong lengths of tasks and executes the plans with the true ones. Ling et al. do not
+/// define how a plan is executed if its lengths turn out to be wrong. So the figure shows two other
+/// interpretations, too: the tasks in MarS's order, each on the machine that is free first; and the
+/// ends that the plans predict.
 fn figure_14(errors_max: &[f64], seed: u64) -> Points {
     let truth = RandomJobs::most_random(JOBS_OF_A_POINT).draw(seed);
     let of_truth = Algorithm::bound(&truth, Objective::Jobs, EPS)?;
@@ -386,7 +386,8 @@ fn figure_14(errors_max: &[f64], seed: u64) -> Points {
 }
 
 /// Returns a scenario with about this many tasks: a job has 30 maps and 15.5 reduces on average.
-/// The maps have no delays, because the paper's programme for tasks, equation (12), has none.
+/// The maps have no delays, because the programme of Ling et al. for tasks, their equation (12),
+/// has none.
 fn about(tasks: f64) -> RandomJobs {
     RandomJobs {
         delay_factor: 0.0,
@@ -414,10 +415,11 @@ fn figure_16(parts: &[f64], seed: u64) -> Points {
     })
 }
 
-/// Computes, for each algorithm, the objective divided by the lower bound, and divided by the
-/// objective that MarS reaches if it knows all jobs in advance. Both are shown because the paper
-/// does not define the ratio in its figure 17: 1.09 for the semi-online SO-MarS at 50 s is hardly a
-/// ratio to the bound, as even MarS with all jobs known has a larger one in the paper's figure 7.
+/// Computes two ratios for each algorithm: the objective divided by the lower bound, and the
+/// objective divided by that of MarS with all jobs known in advance. Both are shown because Ling et
+/// al. do not define the ratio in their figure 17. They print 1.09 for the semi-online SO-MarS with
+/// intervals of 50 s. This is hardly a ratio to the bound: in their figure 7 even MarS, which knows
+/// all jobs, has a larger one.
 fn figure_17(intervals_s: &[f64], seed: u64) -> Points {
     let instance = RandomJobs::most_random(JOBS_OF_A_POINT).draw(seed);
     let whole = Algorithm::bound(&instance, Objective::Jobs, EPS)?;

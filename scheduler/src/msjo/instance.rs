@@ -181,7 +181,7 @@ impl Instance {
         Ok(())
     }
 
-    /// Returns the number of machines (|M| in the paper).
+    /// Returns the number of machines (|M| in Ling et al.).
     #[must_use]
     pub const fn machines(&self) -> usize {
         self.free_s.len()

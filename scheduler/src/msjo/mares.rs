@@ -59,11 +59,11 @@ pub fn assigned<'a>(
 /// tasks to machines.
 ///
 /// Tasks are assigned to machines first, by [`by_workload`]. Then each machine runs its tasks in
-/// the order of the solution of a linear programme: by completion for [`Objective::Tasks`] (the
-/// algorithm H-MARES), as the paper prints it; by middle time, as in the algorithm MarS, for
-/// [`Objective::Jobs`] (MARES). A task waits only for its release and for the maps of its job.
-/// While the next task has to wait, the machine idles, as published; with `non_idling` it runs a
-/// later task that may start.
+/// the order of the solution of a linear programme. For [`Objective::Tasks`] this is the order by
+/// completion, as Ling et al. print it (the algorithm H-MARES); for [`Objective::Jobs`] it is the
+/// order by middle time, as in the algorithm MarS (MARES). A task waits only for its release and
+/// for the maps of its job. While the next task has to wait, the machine idles, as published; with
+/// `non_idling` it runs a later task that may start.
 ///
 /// # Errors
 /// As [`Relaxation::coge`].

@@ -7,7 +7,7 @@ use super::relaxation::{Bound, Relaxation};
 use super::schedule::{Objective, Schedule};
 use crate::lp::LpError;
 
-/// The relative precision (eps) that the paper settles on: the search for the lower bound stops
+/// The relative precision (eps) that Ling et al. settle on: the search for the lower bound stops
 /// once the bound is at least 1 - eps times an upper bound on the optimum of the relaxation.
 pub const EPS: f64 = 0.3;
 
@@ -60,9 +60,9 @@ mod tests {
     use super::super::semi_online::semi_online;
     use super::*;
 
-    /// The schedule in the paper's figure 1 (b): the map of job 2, which has less work than job 1,
-    /// is among the first three maps, and its reduce runs from 75 s to 175 s. Job 1 has maps until
-    /// 150 s and ends at 250 s, no later than under FIFO in figure 1 (a).
+    /// The schedule in figure 1 (b) of Ling et al.: the map of job 2, which has less work than job
+    /// 1, is among the first three maps, and its reduce runs from 75 s to 175 s. Job 1 has maps
+    /// until 150 s and ends at 250 s, no later than under FIFO in figure 1 (a).
     #[test]
     fn figure_1_b() {
         let instance = figure_1();

@@ -104,14 +104,15 @@ pub struct Relaxation<'a> {
     pub inequality: Inequality,
 }
 
-/// A lower bound on the objective of all schedules, from a linear programme to which constraints
-/// were added as far as its solutions violated them (the paper's COGE).
+/// A lower bound on the objective of all schedules, by constraint generation (COGE in Ling et al.):
+/// linear programmes are solved one after another, and constraints that the solution of one
+/// violates are added to the next.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bound {
     /// The lower bound: the value of the last linear programme. No schedule that keeps tasks to the
     /// machines of their pools has a smaller value.
     pub value: f64,
-    /// The start times in the solution of the last linear programme (S^LP in the paper), in
+    /// The start times in the solution of the last linear programme (S^LP in Ling et al.), in
     /// seconds.
     pub start_s: Vec<f64>,
     /// An upper bound on the optimum of the relaxation with all its constraints: the smallest
@@ -122,8 +123,8 @@ pub struct Bound {
     pub iterations: u32,
     /// The number of constraints on sets of tasks in the last linear programme.
     pub set_rows: usize,
-    /// Whether the start times in `start_s` violate no constraint. The paper's Theorem 3
-    /// (MarS is at most 3 times as bad as the bound) assumes this.
+    /// Whether the start times in `start_s` violate no constraint. Theorem 3 of Ling et al. (MarS
+    /// is at most 3 times as bad as the bound) assumes this.
     pub all_hold: bool,
 }
 
@@ -144,11 +145,11 @@ impl<'a> Relaxation<'a> {
         }
     }
 
-    /// Runs COGE, the paper's constraint generation: solves linear programmes, and adds
+    /// Runs COGE, the constraint generation of Ling et al.: solves linear programmes, and adds
     /// constraints until none is violated, or until the value is at least (1 - `eps`) times
-    /// [`Bound::no_violation_value`]; after 300 programmes it stops in any case. `eps` is from 0 to
-    /// below 1; the paper takes 0.3. With 0, COGE stops when violations are as small as the
-    /// solver's errors.
+    /// [`Bound::no_violation_value`]. After 300 programmes it stops in any case. `eps` is at least
+    /// 0 and less than 1; Ling et al. take 0.3. With 0, COGE stops when violations are as small as
+    /// the solver's errors.
     ///
     /// # Errors
     /// When the solver finds no solution: lengths that differ by many orders of magnitude.
@@ -157,9 +158,9 @@ impl<'a> Relaxation<'a> {
     }
 
     /// Solves the relaxation with all its constraints to the relative precision `eps`, which is
-    /// positive. The optimum of the relaxation lies between [`Bound::value`] and
-    /// [`Bound::no_violation_value`]. Each round adds other constraints than [`Self::coge`] does,
-    /// so that fewer linear programmes have to be solved.
+    /// positive; after 300 linear programmes it stops in any case. The optimum of the relaxation
+    /// lies between [`Bound::value`] and [`Bound::no_violation_value`]. Each round adds other
+    /// constraints than [`Self::coge`] does, so that fewer linear programmes have to be solved.
     ///
     /// # Errors
     /// As [`Self::coge`].
@@ -250,8 +251,8 @@ impl<'a> Relaxation<'a> {
     }
 
     /// Finds the constraints that the start times `start_s` violate, and appends those that `cuts`
-    /// chooses to `chains`. Appends nothing only if none is violated. Returns the start times raised
-    /// until they violate no constraint.
+    /// chooses to `chains`: at least one if any is violated. Returns the start times raised until
+    /// they violate no constraint.
     fn separate(&self, start_s: &[f64], cuts: Cuts, chains: &mut Vec<Chain>) -> Vec<f64> {
         let mut raised_s = start_s.to_vec();
         for pool in &self.pools {

@@ -36,17 +36,17 @@ impl Rule {
         })
     }
 
-    /// Builds the schedule task by task, as the paper does for the rules by job, HUWF and HJWF. Takes
-    /// the tasks from a list by rank, and plans each on the machine that is free first, even if this
-    /// machine then has to idle until the task may start. Reduces join the list once all maps of
-    /// their job are *planned*.
+    /// Builds the schedule task by task, as Ling et al. do for the rules by job, HUWF and HJWF.
+    /// Takes the tasks from a list by rank, and plans each on the machine that is free first, even
+    /// if this machine then has to idle until the task may start. Reduces join the list once all
+    /// maps of their job are *planned*.
     #[must_use]
     pub fn planned(self, instance: &Instance) -> Schedule {
         in_order(instance, &available_first(instance, &self.ranks(instance)))
     }
 
     /// Builds the schedule in which a machine that becomes free takes the first, by rank, of the
-    /// tasks that may start, and never idles to wait for another one. The paper does this for the
+    /// tasks that may start, and never idles to wait for another one. Ling et al. do this for the
     /// rules by task, STF and HTWF; for the rules by job it is a variant.
     #[must_use]
     pub fn non_idling(self, instance: &Instance) -> Schedule {

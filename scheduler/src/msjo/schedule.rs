@@ -56,7 +56,7 @@ impl Schedule {
         self.start_s[task] + instance.tasks[task].length_s
     }
 
-    /// Returns the end of the job at position `job` (C in the paper), in seconds.
+    /// Returns the end of the job at position `job` (C in Ling et al.), in seconds.
     #[must_use]
     pub fn completion_s(&self, instance: &Instance, job: usize) -> f64 {
         let tasks = instance.jobs[job].last_tasks();
@@ -77,9 +77,9 @@ impl Schedule {
         }
     }
 
-    /// Checks that the schedule is feasible: every task runs once, on a machine that runs
-    /// nothing else meanwhile, not before its release, and no reduce before the output of
-    /// its job's maps (equations (1) and (2)).
+    /// Checks that the schedule is feasible: every task runs once, on a machine that runs nothing
+    /// else meanwhile, not before its release, and no reduce before the output of its job's maps
+    /// (equations (1) and (2) of Ling et al.).
     ///
     /// # Errors
     /// The first violation.
@@ -137,7 +137,7 @@ mod tests {
         }
     }
 
-    /// The FIFO schedule in the paper's figure 1 (a): the tasks of job 1, then those of job 2.
+    /// The FIFO schedule in figure 1 (a) of Ling et al.: the tasks of job 1, then those of job 2.
     #[test]
     fn figure_1_adds_up() {
         let instance = figure_1();

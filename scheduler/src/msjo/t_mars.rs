@@ -11,8 +11,9 @@ use super::schedule::Schedule;
 /// relaxation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Intervals {
-    /// The printed algorithm: no task of an interval starts before the interval's opening time, and
-    /// all machines idle until then. The published ratios are out of reach this way.
+    /// The algorithm as Ling et al. print it: no task of an interval starts before the interval's
+    /// opening time, and all machines idle until then. It does not reach the ratios that they
+    /// publish.
     Opening,
     /// Machines take the tasks of earlier intervals first, without waiting for an interval's
     /// opening time. A free machine idles until the next task in this order may start.
@@ -29,8 +30,8 @@ fn interval(end_s: f64) -> usize {
     1 + (end_s * (1.0 - 1e-7)).log2().ceil().max(0.0) as usize
 }
 
-/// Returns the schedule of T-MarS, the paper's algorithm for weighted completion times of tasks.
-/// `start_s` are the start times from the linear programme with the paper's equation (13), in the
+/// Returns the schedule of T-MarS, the algorithm of Ling et al. for weighted completion times of
+/// tasks. `start_s` are the start times from the linear programme with their equation (13), in the
 /// order of the tasks. The tasks are divided into the intervals (2^(n-2), 2^(n-1)] seconds by their
 /// end in that solution. They are scheduled interval by interval, and within an interval by their
 /// middle finish time (start plus half the length). If maps have delays, reduces wait for them.

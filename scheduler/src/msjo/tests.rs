@@ -55,7 +55,7 @@ fn schedules(instance: &Instance, bound: &Bound) -> Vec<(&'static str, Schedule)
 }
 
 /// Returns whether the start times respect releases, and reduces start after the outputs of their
-/// job's maps have arrived: the paper's equations (1) and (2), up to `tolerance_s`.
+/// job's maps have arrived: equations (1) and (2) of Ling et al., up to `tolerance_s`.
 fn precedes(instance: &Instance, start_s: &[f64], tolerance_s: f64) -> bool {
     instance.jobs.iter().all(|job| {
         let arrivals_s = job.maps.clone().map(|at| {
@@ -94,9 +94,9 @@ fn schedules_can_be_carried_out_and_none_is_below_the_bound() {
     }
 }
 
-/// Solves the paper's relaxation, equations (1) to (4), as printed, and returns its optimum. It has
-/// a variable for the start of each task and the end of each job, a row for each pair of a map and a
-/// reduce of a job, and a row for every set of tasks.
+/// Solves the relaxation of Ling et al., equations (1) to (4), as printed, and returns its optimum.
+/// It has a variable for the start of each task and the end of each job, a row for each pair of a
+/// map and a reduce of a job, and a row for every set of tasks.
 fn all_subsets(instance: &Instance) -> f64 {
     let mut lp = crate::lp::LinearProgramme::default();
     let starts: Vec<_> = instance.tasks.iter().map(|_| lp.variable(0.0)).collect();
@@ -185,8 +185,8 @@ fn a_later_clock_shifts_the_bound_and_no_more() {
     }
 }
 
-/// Adding other constraints in each round (`converged`) leads to the same lower bound as the
-/// paper's choice (`coge`), to within the precision.
+/// Adding other constraints in each round (`converged`) leads to the same lower bound as the choice
+/// of Ling et al. (`coge`), to within the precision.
 #[test]
 fn the_converged_bound_is_that_of_all_rows() {
     for seed in 0..20 {
@@ -203,7 +203,7 @@ fn the_converged_bound_is_that_of_all_rows() {
     }
 }
 
-/// Theorem 3 of the paper: `mars` is at most 3 times as bad as the bound. Its assumptions hold in
+/// Theorem 3 of Ling et al.: `mars` is at most 3 times as bad as the bound. Its assumptions hold in
 /// these instances: no map is longer than a reduce of its job, and all machines are free from the
 /// start.
 #[test]

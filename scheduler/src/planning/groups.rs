@@ -12,8 +12,8 @@
 
 use super::fluid::{FluidJob, ROUNDING, missed_exactly, missed_relaxed};
 
-/// Jobs are divided into groups at multiples of this many jobs, in the order of their releases, so
-/// that fewer divisions have to be tried.
+/// Groups of jobs begin and end at multiples of this many jobs, in the order of their releases, so
+/// that fewer divisions into groups have to be tried. The last group ends with the last job.
 const STEP: usize = 5;
 
 /// The sizes of groups that are tried, in steps of [`STEP`] jobs. A group of s steps may end only

@@ -29,9 +29,10 @@ use serde::Serialize;
 /// A lower bound on the number of missed goals.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct OfflineBound {
-    /// An upper bound, under any scheduler, on the number of jobs with a goal that are submitted
-    /// within the window: the jobs with a submission in the window that follow no other job, and all
-    /// jobs that follow another one, whose submission depends on the scheduler.
+    /// An upper bound, for any scheduler, on the number of jobs with a goal that are submitted
+    /// within the window. It counts the jobs that follow no other job and are submitted in the
+    /// window, and all jobs that follow another one, because their submission depends on the
+    /// scheduler.
     pub jobs: u32,
     /// A lower bound on how many of these `jobs` miss their goals under any scheduler. Those that
     /// follow another job count as met.
@@ -146,8 +147,8 @@ fn gcd(a: u32, b: u32) -> u32 {
     }
 }
 
-/// Returns a function that gives, for a job, the largest factor by which its maps may run faster
-/// than in the lengths that were drawn for them at random.
+/// Returns a function that gives the speedup of a job: the largest factor by which a node may
+/// shorten its maps, compared with the lengths that were drawn for them at random.
 fn fastest_factor(config: &SimConfig) -> impl Fn(&SimJob) -> f64 + Copy {
     let accelerated = config
         .nodes
@@ -159,9 +160,9 @@ fn fastest_factor(config: &SimConfig) -> impl Fn(&SimJob) -> f64 + Copy {
     }
 }
 
-/// Returns an upper bound, in seconds, on the time that a task of `job` takes at full speed. If the
-/// tasks on a node demand more CPU than it has, they hold their slots for longer, without limit; the
-/// bound ignores this, because they do no more work in that time.
+/// Returns an upper bound, in seconds, on the time that a task of `job` takes at full speed. Where
+/// the tasks on a node demand more CPU than it has, a task holds its slot for longer, and that time
+/// has no bound. The result ignores this, because such a task does no more work in that time.
 fn longest_s(job: &SimJob, seed: u64) -> f64 {
     let slowest = job.remote_factor / job.speedup.unwrap_or(1.0).min(1.0);
     let (maps_s, reduces_s) = drawn_lengths_s(job, seed);
@@ -203,8 +204,10 @@ impl Requirements {
         })
     }
 
-    /// Returns false if a relaxation shows that the job misses its goal even with the cluster to
-    /// itself. The check at instants takes its instants backwards from the goal of this job.
+    /// Returns false if the job misses its goal even with the cluster to itself, because its work
+    /// or its shortest task needs more time than it has. Also returns false if, at one of the
+    /// [`PROBES`] sets of equidistant instants before the goal, the cluster has less capacity in
+    /// total than the tasks demand.
     fn fits_alone(&self, supply: &Supply) -> bool {
         let fluid = supply.work_until(self.goal_s) - supply.work_until(self.release_s);
         if self.work > fluid * (1.0 + 1e-9) || self.goal_s < self.release_s + self.task_s_min {

@@ -16,8 +16,8 @@ use std::sync::{Arc, OnceLock};
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Outlook {
     /// Id, submission, goal and weight. If the job follows another one, its submission differs
-    /// between the simulated futures: it is the median over those in which the job is submitted, or
-    /// infinite if there are none, and the goal counts from there.
+    /// between the simulated futures. Its submission here is the median over the futures in which
+    /// it is submitted, or infinite if there are none; its goal counts from this submission.
     pub job: Job,
     /// Median of the job's ends over the simulated futures (draws of what may happen), in seconds;
     /// `None` if it ends in fewer than half of them.

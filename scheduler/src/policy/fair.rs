@@ -80,8 +80,9 @@ pub(crate) fn fair_with_idle_slots(
     placement.into()
 }
 
-/// A job and a kind of task (map or reduce), as an entry of the queue for the next slot. The order
-/// is that of [`Share`], in less space, because the queue is changed once for each slot.
+/// A job and a kind of task (map or reduce), as an entry of the queue for the next slot. Claims are
+/// ordered as [`Share`]s are, but take less memory, because the queue is changed once for each
+/// slot.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Claim {
     slots_for_weight: OrderedF64,

@@ -8,7 +8,8 @@ use super::workload::Workload;
 use super::{Decision, Measure, Policy, Refill};
 use crate::model::TaskKind;
 
-/// Plans against the integral of the forecast, anew in each control cycle.
+/// Serves the jobs that can meet their goals, the earliest goal first. In each control cycle, plans
+/// anew against the forecast of the capacity left to analytics, f(t):
 ///
 /// 1. *Keep* the most jobs (by weight) that can meet their goals together: Moore and Hodgson's rule
 ///    over the forecast capacity f(t); see `on_time`.
@@ -29,8 +30,8 @@ use crate::model::TaskKind;
 /// [`DELAYS_MAX`](super::DELAYS_MAX) cycles, unless the goals need them now. Maps of the jobs behind
 /// all kept ones do not wait.
 ///
-/// Not from the thesis. J. M. Moore, *An n job, one machine sequencing algorithm
-/// for minimizing the number of late jobs*, 1968.
+/// This policy is not from the thesis. Moore and Hodgson's rule is from J. M. Moore, *An n job, one
+/// machine sequencing algorithm for minimizing the number of late jobs*, 1968.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ForecastEdf;
 

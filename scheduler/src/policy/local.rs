@@ -3,7 +3,7 @@
 use super::view::ClusterView;
 use crate::model::{NodeId, PendingSplits};
 
-/// The pending splits of all jobs, without those that this decision has started.
+/// The pending splits of all jobs, without the splits whose maps this decision has started.
 pub(super) struct Local<'a> {
     view: &'a ClusterView,
     /// For each job of which this decision has started a map, its remaining pending splits; `None`

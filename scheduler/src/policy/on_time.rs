@@ -58,9 +58,9 @@ impl DueWork {
 }
 
 /// Returns the least time that the job still takes, in seconds: the lengths of its next task and of
-/// the phases after it. Where tasks can be paused, running ones count as unstarted work: if all that
-/// are left of the next kind (maps or reduces) are running, the longest of their remaining times
-/// replaces the length of the next task.
+/// the phases after it. Where tasks can be paused, running tasks count as unstarted work. So if all
+/// remaining tasks of the next kind (maps or reduces) are running, the longest of their remaining
+/// times replaces the length of the next task.
 fn tail_s(view: &ClusterView, job: &JobView, workload: &Workload) -> f64 {
     if view.preemption == Preemption::Never || job.pending(workload.kind) > 0 {
         return workload.tail_s;

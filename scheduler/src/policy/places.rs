@@ -13,8 +13,8 @@ use crate::model::{JobId, NodeId, Resources, TaskKind};
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
 
-/// The assignment of the slots in a draft to nodes, while it is made. A draft has the number of
-/// slots of each job.
+/// The assignment of slots to nodes, while it is made. The draft has the number of slots of each
+/// job; the assignment adds the node of each slot.
 #[derive(Debug)]
 pub(super) struct Places<'a> {
     draft: Draft<'a>,
@@ -45,10 +45,10 @@ impl Draft<'_> {
         Placement::of_slots(self.place_all())
     }
 
-    /// Like [`carry_out`](Self::carry_out), but prefers nodes with the maps' input. First the maps
-    /// with their input on an idle node go to that node, those of the most urgent job first. Then a
-    /// job whose input locations are known leaves its other slots unused, except for `urgent`, to
-    /// wait for such a node for up to [`DELAYS_MAX`] cycles in a row.
+    /// Like [`carry_out`](Self::carry_out), but prefers nodes with the maps' input. First, maps
+    /// with their input on an idle node go to that node, those of the most urgent job first. Then
+    /// the other slots are assigned. If a job's input locations are known, the job waits for nodes
+    /// with its input: it leaves its other slots unused, for up to [`DELAYS_MAX`] cycles in a row.
     ///
     /// `urgent[i]` is the number of slots for which the job at position i of the view may not wait.
     /// Also returns the jobs whose waits changed, with their new waits.

@@ -104,8 +104,9 @@ impl Most {
         (demand.cpu <= self.cpu) & (demand.io <= self.io) & (demand.memory <= self.memory)
     }
 
-    /// Returns the most CPU below the vertex if `demand` may fit on a node there, otherwise 0. The
-    /// function has no branches, because a processor could not predict which resource runs short.
+    /// Returns `self.cpu`, the most free CPU below the vertex, if `demand` may fit on a node there;
+    /// otherwise 0. The function has no branches, because a processor could not predict which
+    /// resource runs short.
     const fn cpu_for(&self, demand: &Self) -> u32 {
         self.cpu * self.fits(demand) as u32
     }

@@ -41,8 +41,8 @@ impl Workload {
         Self::with_lengths(view, job, job.profile.map.task_s, None)
     }
 
-    /// Returns the workload of `job` as measured on one pool, where maps take `map_s`. Running maps on
-    /// other pools are left out (equation (2)).
+    /// Returns the workload of `job` as measured on one pool, where maps take `map_s` seconds.
+    /// Running maps on other pools are left out (the thesis's equation (2)).
     pub fn on_pool(view: &ClusterView, job: &JobView, pool: Pool, map_s: f64) -> Self {
         Self::with_lengths(view, job, map_s, Some(pool))
     }
@@ -98,11 +98,11 @@ impl Workload {
 /// Returns s_req: the number of slots that finish `work_s` by the goal if the job holds them all the
 /// time.
 ///
-/// The result is W / (D - k mu - now): `work_s` divided by the time from `now_s` until `tail_s` before
-/// `goal_s`, at most `cap`. It is `cap` if no time is left. The `tail_s` stands for k lengths mu of a
-/// task, with k = 1 for each phase still ahead: the last tasks have to start that long before the
-/// goal. With a `tail_s` of 0 this is equation (1), except that the printed form subtracts the slots
-/// that the job already holds, and this is the total.
+/// The result is W / (D - k mu - now): `work_s` divided by the time from `now_s` until `tail_s`
+/// before `goal_s`, at most `cap`. It is `cap` if no time is left. The `tail_s` stands for k
+/// lengths mu of a task, with k = 1 for each phase still ahead: the last tasks have to start that
+/// long before the goal. With a `tail_s` of 0 this is the thesis's equation (1), except that its
+/// printed form subtracts the slots that the job already holds, and this is the total.
 ///
 /// `work_s` is in seconds in a slot and not negative.
 #[must_use]

@@ -3,9 +3,9 @@
 use super::traffic::below;
 use rand_chacha::ChaCha8Rng;
 
-/// A set of members, such as queues, each with a length, ordered longest first. Members of length
-/// 0 are not in the set. When a length changes by one, its member swaps positions with one other
-/// member of the same length, so each change takes constant time.
+/// A set of members, such as queues, each with a length. `order` lists the members, the longest
+/// first; members of length 0 are not in the set. When a length changes by one, its member swaps
+/// positions with one other member of the same length, so each change takes constant time.
 ///
 /// `positions`, an argument of the methods, holds each member's index in `order`. The caller keeps
 /// it, with one element for each member.

@@ -7,9 +7,9 @@ use super::type_queues::TypeQueues;
 use crate::model::NodeId;
 use rand_chacha::ChaCha8Rng;
 
-/// The generalized c-mu rule: each type of task (a set of nodes that hold the data) has a
-/// queue, and an idle node serves the type with the largest C'(Q) mu (equation 2), where mu
-/// is the node's rate for that type.
+/// The generalized c-mu rule: each type of task (a set of nodes that hold the data) has a queue,
+/// and an idle node serves the type with the largest C'(Q) mu (equation 2 of Kavousi's survey),
+/// where mu is the node's rate for that type.
 ///
 /// The cost is C(Q) = Q^2 for every type, so C'(Q) mu is proportional to Q mu, where Q
 /// counts waiting tasks. Among equal weights the nearer type is served first; remaining

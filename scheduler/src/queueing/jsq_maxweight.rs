@@ -14,7 +14,7 @@ use rand_chacha::ChaCha8Rng;
 /// or the common one, whichever has the larger product of length and service rate (own tasks at the
 /// rate alpha, common ones at the rate gamma of remote tasks); its own if they are equal.
 ///
-/// The length of a queue includes its tasks in service (Wang, equation 1). In the paper a node
+/// The length of a queue includes its tasks in service (Wang, equation 1). In Wang's paper a node
 /// idles if it chooses the common queue and no task waits there; here it then serves its own queue.
 #[derive(Debug)]
 pub(super) struct Common {

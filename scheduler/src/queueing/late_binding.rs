@@ -34,10 +34,10 @@ use rand_chacha::ChaCha8Rng;
 /// - a task with a home at any node n: gamma (S(n) + p(n)).
 ///
 /// This is MaxWeight (the largest rate times length) with S + p as the length. The prices alone
-/// would only exclude choices that no optimal plan makes; S decides between equally good ones.
-/// Where a nearer and a farther queue are worth the same, the nearer one holds more tasks for the
-/// same work, so it goes first: [`NEARER`] raises its price. But a node in the rack leaves n a
-/// [`STOCK`] of tasks, so that n does not run out of work soon after.
+/// would only exclude choices that no optimal plan makes; S decides between equally good ones. If a
+/// nearer and a farther queue have the same rate times length, the nearer one goes first, because
+/// its tasks end sooner: [`NEARER`] raises its price. But a node in the rack leaves n a [`STOCK`]
+/// of tasks, so that n does not run out of work soon after.
 #[derive(Debug)]
 pub(super) struct LateBinding {
     cluster: Cluster,

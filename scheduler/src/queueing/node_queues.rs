@@ -13,8 +13,8 @@ use rand_chacha::ChaCha8Rng;
 /// its data. An idle node serves the queue with the largest weight, which the [`Rule`] defines. Of
 /// queues with the same weight the node prefers its own, then one in its rack.
 ///
-/// For joining, the length of a queue includes its tasks in service. (The survey's equation (6)
-/// leaves them out, and the survey breaks all ties at random.)
+/// For joining, the length of a queue includes its tasks in service. (Kavousi's survey, see the
+/// [module](super), leaves them out in its equation (6), and breaks all ties at random.)
 #[derive(Debug)]
 pub(super) struct NodeQueues {
     cluster: Cluster,
@@ -29,8 +29,8 @@ pub(super) struct NodeQueues {
 pub(super) enum Rule {
     /// The length, tasks in service included, times the rate at which the node serves tasks of the
     /// queue: alpha for its own queue, beta for those of its rack, gamma for all others. This is
-    /// the survey's equation (5); without racks its equation (4), whose printed form has beta in
-    /// place of gamma.
+    /// equation (5) of Kavousi's survey; without racks, its equation (4), whose printed form has
+    /// beta in place of gamma.
     MaxWeight,
     /// The node's own queue comes first. If it is empty, the node serves the longest queue of all,
     /// provided that at least alpha / gamma tasks wait there (the rate of local tasks over that of

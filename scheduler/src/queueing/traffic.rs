@@ -53,7 +53,8 @@ pub struct SizeBin {
 }
 
 impl JobSizes {
-    /// Returns the distribution in which every job has one task, as in the survey's model.
+    /// Returns the distribution in which every job has one task, as in the model of Kavousi's
+    /// survey.
     #[must_use]
     pub fn single() -> Self {
         Self(vec![SizeBin {

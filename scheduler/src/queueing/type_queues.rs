@@ -135,10 +135,11 @@ impl TypeQueues {
         Some(task)
     }
 
-    /// Returns the types of tasks with data on `node`, in its rack, or anywhere, by `level`; `None`
-    /// for the rack if there are no racks. Types with data nearer than `level` are included. This
-    /// does no harm: the caller multiplies lengths by a rate that falls with the distance, and also
-    /// looks at these types at their own distance, where their weight is at least as large.
+    /// Returns the list of the types of tasks with data within the distance `level` of `node`: on
+    /// the node, in its rack, or anywhere. `None` for the rack if there are no racks. The list for
+    /// a distance includes the types with nearer data. This does no harm: the caller multiplies
+    /// lengths by a rate that falls with the distance, and also looks at these types at their own
+    /// distance, where their weight is at least as large.
     fn within(&self, node: NodeId, level: Locality) -> Option<&ByLength> {
         match level {
             Locality::Local => self.on_node.get(node.0 as usize),

@@ -5,10 +5,10 @@ use crate::model::NodeId;
 
 /// The waiting tasks, each at all of its local nodes: those that hold its data.
 ///
-/// The cheapest of a task's local nodes are its *homes* (the caller chooses them); at the
-/// others the task is a *guest*. Each node has a list for either role. A task that one node
-/// takes stays in the lists of the other nodes, which skip it later: to search these lists
-/// at once would cost more.
+/// The cheapest of a task's local nodes are its *homes* (the caller chooses them); at the others
+/// the task is a *guest*. Each node has a list for either role. If a node takes a task, the task
+/// stays in the lists of the other nodes, which skip it later, because finding and removing it at
+/// once would cost more.
 #[derive(Debug)]
 pub(super) struct WaitingTasks {
     places: Places,

@@ -24,8 +24,9 @@ pub trait CapacitySource: Send + Sync {
     /// Returns the capacity of analytics in the control cycle that starts now.
     ///
     /// Called on the control thread, once per control cycle and outside any lock. It should return
-    /// within a small part of a cycle. If it panics, the jobs and leases submitted before fail with
-    /// the cause, except jobs that are in their commit or already stop.
+    /// within a small part of a cycle. If it panics, the jobs and leases submitted before the panic
+    /// fail, with the panic as the cause. Exceptions are jobs whose output is being committed, and
+    /// jobs that are stopping already.
     fn capacity(&self, request: CapacityRequest) -> Capacity;
 }
 
@@ -46,11 +47,11 @@ pub struct CapacityRequest {
 pub struct Capacity {
     /// The CPU that all jobs together may use, in hundredths of a core.
     pub cpu_hundredths: u32,
-    /// True if other processes keep the cores busy, so that only threads outside of the idle class
-    /// can use `cpu_hundredths`. Tasks then run on the *floor*, with the nice value
-    /// [`FLOOR_NICE`](ebb_threads::FLOOR_NICE). Attempts that are in the idle class get second
-    /// attempts that overtake them, or are moved if the system lets a thread leave that class. Has
-    /// no effect if tasks do not run in the idle class at all.
+    /// True if other processes keep the cores busy, so that threads in the idle scheduling class
+    /// would get too little of `cpu_hundredths`. Tasks then run on the *floor*: in the ordinary
+    /// class, with the nice value [`FLOOR_NICE`](ebb_threads::FLOOR_NICE). Attempts that are in the
+    /// idle class are moved if the system lets a thread leave that class. Otherwise second attempts
+    /// overtake them. Has no effect if tasks do not run in the idle class at all.
     pub is_on_floor: bool,
     /// The limit for reads, in bytes per second; `None` for no limit.
     pub read_bytes_per_s: Option<u64>,

@@ -102,8 +102,9 @@ pub(super) struct JobEntry {
 }
 
 impl JobEntry {
-    /// Creates an entry without the resources for tasks that workers run (`context` is `None`), as
-    /// for a lease. Jobs set them later.
+    /// Creates an entry without the fields for tasks that workers run: `context` and `directory`
+    /// are `None`, and `map_runs` is empty. A lease needs no more; the caller sets these fields for
+    /// a job.
     pub fn new(name: String, tracker: Tracker, pacer: Arc<Pacer>) -> Self {
         Self {
             name,
@@ -144,9 +145,10 @@ impl JobEntry {
         most.unwrap_or(cores).clamp(1, cores.max(1))
     }
 
-    /// Returns the memory that the job's attempts hold and the tasks that wait for memory, for the
-    /// choice of attempts to preempt, in a control cycle of `cycle_s` seconds that starts at
-    /// `now_s`. Called after the job has started the tasks that memory allowed.
+    /// Returns the facts about the job that decide which attempts are preempted: the attempts that
+    /// hold memory, and the number of tasks that wait for memory. The control cycle is `cycle_s`
+    /// seconds long and starts at `now_s`. Call this function after the job has started as many
+    /// tasks as the memory allowed.
     pub fn holder(&self, now_s: f64, cycle_s: f64) -> Holder {
         // `concurrency` allows one task more than the share fills; no attempt is preempted for that
         // one.

@@ -35,9 +35,9 @@ static DISK_BYTES: AtomicU64 = AtomicU64::new(0);
 
 /// Returns the resources that threads used under a [`Lease`], of all runtimes of this process. A
 /// load monitor that measures these threads together with all others must count this use as that of
-/// analytics. CPU time is complete up to each thread's last charge, which is due every half
-/// millisecond at a checkpoint. The other values may be 5 ms older, or more while the kernel's
-/// counters cannot be read.
+/// analytics. The CPU time includes the use of each thread up to its last charge. Charges happen at
+/// checkpoints, and one is due half a millisecond after the last. The other values may be 5 ms
+/// older than the CPU time, or more while the kernel's counters cannot be read.
 #[must_use]
 pub fn leased_use() -> ThreadUse {
     let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
@@ -96,9 +96,10 @@ struct LastRead {
 }
 
 impl LastRead {
-    /// Returns the state after a read at `at`, which found the use `now`, or failed if that is `None`.
-    /// Also returns the thread's use since the last successful read; 0 if this read failed or is the
-    /// first successful one, because the use before the lease is not that of analytics.
+    /// Returns the state after a read at the time `at`. `now` is the use that the read returned;
+    /// `None` if the read failed. Also returns the thread's use since the last successful read.
+    /// This is 0 if the read failed. It is also 0 for the first successful read, because the
+    /// thread's use before the lease does not belong to analytics.
     fn next(self, now: Option<ThreadUse>, at: Instant) -> (Self, ThreadUse) {
         let used = match (self.used, now) {
             (Some(before), Some(now)) => now - before,

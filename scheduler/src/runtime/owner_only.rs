@@ -10,7 +10,8 @@ use tempfile::TempDir;
 const FILE_MODE: u32 = 0o600;
 const DIR_MODE: u32 = 0o700;
 
-/// Creates a directory and its missing parents. The mode of an existing directory does not change.
+/// Creates a directory and its missing parents, each with permissions for its owner alone. The mode
+/// of an existing directory does not change.
 ///
 /// # Errors
 /// If a directory cannot be created.
@@ -19,7 +20,8 @@ pub fn create_dir_all(path: &Path) -> io::Result<()> {
     builder.recursive(true).mode(DIR_MODE).create(path)
 }
 
-/// Creates a directory in `parent` that is removed on drop. Its name begins with `prefix`.
+/// Creates a directory in `parent`, with permissions for its owner alone, that is removed on drop.
+/// Its name begins with `prefix`.
 ///
 /// # Errors
 /// If the directory cannot be created.
@@ -30,7 +32,7 @@ pub fn temporary_dir_in(parent: &Path, prefix: &str) -> io::Result<TempDir> {
         .tempdir_in(parent)
 }
 
-/// Creates a file for writing.
+/// Creates a file for writing, with permissions for its owner alone.
 ///
 /// # Errors
 /// If something of this name exists, or the file cannot be created.

@@ -193,19 +193,21 @@ impl LongestStep {
     }
 
     /// Returns the most CPU time, in seconds, that one settlement can charge a job for a thread:
-    /// all that the thread used since its last settlement. The next one is due [`SETTLE_EVERY`]
-    /// later, but only happens at a checkpoint. With the longest time between two checkpoints as
-    /// a step, the charge covers at most three steps more: the one in which the thread waited
-    /// after the last settlement, and two until the checkpoint at which the next one happens.
+    /// all that the thread used since its last settlement. A settlement is due [`SETTLE_EVERY`]
+    /// after the last one, but only happens at a checkpoint. A step is the longest CPU time between
+    /// two checkpoints. The charge is at most [`SETTLE_EVERY`] plus three steps: the step in which
+    /// the thread waited after the last settlement, and two until the checkpoint at which the next
+    /// settlement happens.
     fn charge_s_max(&self) -> f64 {
         let step_s = self.0.load(Ordering::SeqCst) as f64 / 1e9;
         SETTLE_EVERY.as_secs_f64() + 3.0 * step_s
     }
 }
 
-/// Advances the clock by one second, in steps, while a job or lease with a share of 30 hundredths
-/// of a core computes, and uses up its share in each step. `used_s` returns the CPU time of the
-/// job or lease. Returns this CPU time after the clock has stood still for some control cycles.
+/// Advances the clock by one second, in steps of 10 ms, beside a job or lease that computes with a
+/// share of 30 hundredths of a core. After each step, waits until the job or lease has used up its
+/// share so far. `used_s` returns the CPU time of the job or lease. Returns this CPU time after the
+/// clock has stood still for some control cycles.
 fn pass_a_second(runtime: &Runtime, clock: &ManualClock, used_s: impl Fn() -> f64) -> f64 {
     for _ in 0..100 {
         clock.advance_s(0.01);

@@ -18,8 +18,9 @@ use std::thread;
 /// attempt at a task fails, and any other assignment is carried out on the calling thread.
 ///
 /// A commit gets a thread of its own, of ordinary priority: it may write to the same places as
-/// transactions, and must not lose its core while they wait for it. A thread inherits its class, so
-/// only a thread of ordinary priority may call this.
+/// transactions, and must not lose its core while transactions wait for it to end. A thread
+/// inherits the class of the thread that starts it, so only a thread of ordinary priority may call
+/// this.
 pub(super) fn spawn(shared: &Arc<Shared>, assignment: Assignment) {
     let commits = matches!(assignment.duty, Duty::Commit);
     // A failed spawn drops its closure, so the assignment is kept outside of it.

@@ -15,9 +15,9 @@ use thiserror::Error;
 pub struct SimNode {
     /// Resources of the whole node.
     pub capacity: Resources,
-    /// Numbers of map slots and of reduce slots, for the policies that count slots. If no node has
-    /// any, these policies count resources, too. Tasks in slots may need more resources than the
-    /// node has; then they run slower.
+    /// Numbers of map slots and of reduce slots, for the policies that count slots; `None`: the
+    /// node has no slots. If no node has slots, these policies count resources, as all others do.
+    /// Tasks in slots may need more resources than the node has; then they run slower.
     pub slots: Option<TypedSlots>,
     /// Kind of the node's hardware.
     pub pool: Pool,
@@ -139,8 +139,8 @@ pub enum SimError {
         /// The value that the caller passed.
         value: f64,
     },
-    /// The measured window is empty: it ends before it begins, or it begins at no finite time from
-    /// 0 on.
+    /// The measured window is invalid: it does not end after its start, or its start is negative or
+    /// not finite.
     #[error("the window from {from_s} s to {until_s} s is empty")]
     EmptyWindow {
         /// Start of the window, in seconds. The metrics include the jobs that are submitted or
@@ -152,8 +152,8 @@ pub enum SimError {
     /// The cluster has no nodes.
     #[error("a cluster needs at least one node")]
     NoNodes,
-    /// A node that is to be lost, the one with this number, does not exist, is lost at no finite
-    /// time, or comes back no later than it is lost.
+    /// A loss of the node with this number is invalid: the node does not exist, the time of the
+    /// loss is not finite, or the node does not come back after that time.
     #[error("node {0} does not exist, or comes back before it stopped")]
     BadLoss(u32),
     /// Two jobs share an id.

@@ -238,8 +238,8 @@ impl<'a> Engine<'a> {
         self.account_phase(attempt);
     }
 
-    /// Adds the CPU that an attempt has held since its present phase began to the account of the
-    /// attempt's job, and to that of the measured window.
+    /// Charges the attempt's job for the CPU that the attempt has held in its present phase. Adds
+    /// the part of this CPU that lies within the measured window to the work of the window.
     fn account_phase(&mut self, attempt: &Attempt) {
         let cpu = f64::from(attempt.demand.cpu_hundredths);
         self.jobs[attempt.job].tally.work += (self.now_s - attempt.phase_from_s) * cpu;
@@ -347,10 +347,11 @@ impl<'a> Engine<'a> {
         self.fill_cells(node, from, self.decision.refill);
     }
 
-    /// Starts tasks as [`fill`](Self::fill) does. A cell of the placement is the number of slots of
-    /// one job on one node, and `from` is the index of the node's first cell; returns the number of
-    /// the node's cells. If several jobs wait for capacity, the job with the smallest
-    /// [satisfaction](Self::satisfaction_of) goes first. `refill` limits which tasks may start.
+    /// Starts tasks as [`fill`](Self::fill) does, and returns the number of the node's cells. A
+    /// cell of the placement is the number of slots of one job on one node, for maps or for
+    /// reduces. `from` is the index of the node's first cell. If several jobs wait for capacity,
+    /// the job with the smallest [satisfaction](Self::satisfaction_of) goes first. `refill` limits
+    /// which tasks may start.
     fn fill_cells(&mut self, node: NodeId, from: usize, refill: Refill) -> usize {
         let cells = &self.decision.placement.cells()[from..];
         let count = cells.partition_point(|cell| cell.node == node);

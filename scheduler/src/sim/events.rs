@@ -39,7 +39,8 @@ impl Events {
         self.heap.push(Reverse((OrderedF64(at_s), event)));
     }
 
-    /// Removes the earliest event; returns its time in seconds and the event.
+    /// Removes the earliest event; returns its time in seconds and the event, or `None` if there is
+    /// no event.
     pub fn pop(&mut self) -> Option<(f64, Event)> {
         let Reverse((at_s, event)) = self.heap.pop()?;
         Some((at_s.0, event))

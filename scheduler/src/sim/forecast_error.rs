@@ -37,8 +37,8 @@ impl ForecastError {
     /// Draws a forecast of f(t), the availability in `config`, from time 0 to the simulation's
     /// horizon. The same seed draws the same forecast.
     ///
-    /// The error is one of the load, which is the cluster's capacity minus f(t). The forecast
-    /// load never exceeds the capacity.
+    /// The error applies to the load, which is the cluster's capacity minus f(t). The forecast of
+    /// the load never exceeds the capacity.
     #[must_use]
     pub fn draw(&self, config: &SimConfig, seed: u64) -> Availability {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);

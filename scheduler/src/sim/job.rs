@@ -97,15 +97,15 @@ pub struct SimJob {
     pub speedup: Option<f64>,
     /// The nodes that hold the input of each map; `None`: the input is equally near to all nodes.
     pub splits: Option<Arc<Splits>>,
-    /// Stragglers among the tasks.
+    /// Stragglers among the tasks; `None`: there are none.
     pub stragglers: Option<Stragglers>,
     /// Bytes that a map reads; over the network if its input lies on another node.
     pub map_input_bytes: u64,
 }
 
 impl SimJob {
-    /// Returns a job of maps only, whose lengths have the same distribution and whose input is
-    /// near to all nodes.
+    /// Returns a job that has only maps. The lengths of all maps have the distribution `length`,
+    /// and their input is near to all nodes.
     #[must_use]
     pub const fn of_maps(job: Job, maps: u32, profile: Profile, length: TaskLength) -> Self {
         Self {

@@ -119,9 +119,9 @@ impl JobRun {
         (view.local.as_ref()).is_none_or(|local| local.first_on(node).is_some())
     }
 
-    /// Starts a pending map or reduce, as the phase requires, on a node of the given pool
-    /// (regular or accelerated): a map whose input is on the node, if there is one. There must
-    /// be a pending task.
+    /// Starts a pending map or reduce, as the phase requires, on a node of the given pool (regular
+    /// or accelerated). There must be a pending task of this kind. Maps whose input is on the node
+    /// go before other maps.
     pub fn start(
         &mut self,
         view: &mut JobView,

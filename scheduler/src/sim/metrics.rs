@@ -35,7 +35,7 @@ pub struct Metrics {
     /// ended. `None` if no job with a goal was submitted within the window.
     pub tardiness_s: Option<f64>,
     /// 99th percentile (nearest rank) of the tardiness of the jobs with a goal that were submitted
-    /// within the window, in seconds.
+    /// within the window, in seconds; `None` if there is no such job.
     pub tardiness_p99_s: Option<f64>,
     /// CPU that tasks held within the window, divided by the integral of f(t), the capacity left to
     /// analytics, over the window. Tasks that drain while f(t) falls can bring it above 1. `None`
@@ -212,10 +212,10 @@ mod tests {
         }
     }
 
-    /// The window is 100 to 200. Jobs that ended before it do not count, but a job from before
-    /// that ends inside does. One job is 20 s late and one, unfinished at 500, is 350 s late;
-    /// one was 10 s early. Of the two jobs with a goal that were submitted inside, one is 350 s
-    /// late.
+    /// The window is 100 to 200 s. A job that ended before the window does not count, nor does one
+    /// that was submitted after it. A job that was submitted before the window and ended within it
+    /// counts; it is 20 s late. Of the two jobs with a goal that were submitted within the window,
+    /// one is unfinished when the run ends at 500 s, 350 s late, and the other one is 10 s early.
     #[test]
     fn only_jobs_that_touch_the_window_count() {
         let report = SimReport {
@@ -282,8 +282,8 @@ mod tests {
         assert_eq!((late.distance_s, late.makespan_s), (None, None));
     }
 
-    /// The job would have been submitted after the end of another job, which never ended. Its goal
-    /// is 10 s after that.
+    /// The job should have been submitted at the end of another job, with a goal 10 s later, but
+    /// the other job never ended.
     #[test]
     fn a_job_that_was_never_submitted_misses_its_goal_without_a_tardiness() {
         let never = JobRecord {

@@ -254,8 +254,8 @@ fn invalid_configurations_and_jobs_are_refused() {
     ));
 }
 
-/// The load of section 5.3.5 at 1.0 has 2,500 jobs of 62 tasks of 387 s in a week on 100
-/// nodes.
+/// In section 5.3.5 of the thesis, a load of 1.0 is 2,500 jobs in a week on 100 nodes; each job has
+/// 62 tasks of 387 s.
 #[test]
 fn a_week_of_the_thesis_finishes_all_tasks() {
     let week_s = 7.0 * DAY_S;

@@ -81,7 +81,7 @@ pub struct Workload {
     pub replicas: u32,
     /// Factor by which a map takes longer if its input lies on another node.
     pub remote_factor: f64,
-    /// Stragglers among the tasks of each job.
+    /// Stragglers among the tasks of each job; `None`: there are none.
     pub stragglers: Option<Stragglers>,
     /// Bytes that a map reads.
     pub map_input_bytes: u64,

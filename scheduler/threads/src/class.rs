@@ -33,8 +33,8 @@ pub enum SchedulingClass {
     /// or cgroup.
     Idle,
     /// The ordinary class with the lowest weight (nice 19), for systems that do not grant
-    /// `SCHED_IDLE`. Threads of the transactional side get nearly all of a core, but not always at
-    /// once.
+    /// `SCHED_IDLE`. Threads of the transactional side get nearly all of a core, but may have to
+    /// wait for it.
     Nice,
     /// The class of every other thread, including those for which the system refused the
     /// lower classes.

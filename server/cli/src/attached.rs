@@ -49,9 +49,9 @@ impl Attached {
     /// database open; `None` if there is neither.
     ///
     /// # Errors
-    /// With `--server`, when the URL, the token or the file of certificate authorities is invalid; the
-    /// client connects later. Without it, when the system refuses the connection, such as to another
-    /// user's server.
+    /// With `--server`, when the URL, the token or the file of certificate authorities is invalid.
+    /// The client does not connect yet, so an unreachable server is no error here. Without
+    /// `--server`, when the system refuses the connection, such as to another user's server.
     pub(super) fn server(&self) -> Result<Option<JobsClient>> {
         Ok(match &self.server {
             Some(url) => {
@@ -67,9 +67,9 @@ impl Attached {
         self.server.is_some()
     }
 
-    /// Returns the place of a backup, as a request to the server names it. Without `--server`, this is the
-    /// absolute path of `path`. With `--server`, `path` stays as it is: a relative path is the name of a
-    /// backup below the server's `--backup-root`.
+    /// Returns the place of a backup, in the form that a request to the server contains. Without
+    /// `--server`, this is the absolute path of `path`. With `--server`, `path` stays as it is: a
+    /// relative path is the name of a backup below the server's `--backup-root`.
     ///
     /// # Errors
     /// When the path is not UTF-8. Without `--server`, also when it is empty.

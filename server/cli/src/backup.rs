@@ -54,8 +54,9 @@ pub(super) struct Args {
     dir: PathBuf,
     #[command(flatten)]
     rate: Rate,
-    /// Print one JSON object: files, bytes, linked_bytes, copied_bytes, kept_bytes (of files that the
-    /// older backup has), damaged (a list), older_stays (true if damage left the older backup as it was).
+    /// Print one JSON object: files, bytes, linked_bytes, copied_bytes, kept_bytes (of files that
+    /// the older backup has), damaged (a list), older_stays (true if the older backup was kept
+    /// because of damage).
     #[arg(long)]
     json: bool,
 }

@@ -36,7 +36,8 @@ load calls the store in the same process.
 The demo uses text that is on the machine, and prints which text, and how much. It does
 not use the network beyond this machine.";
 
-/// The subcommand that runs the load: `ebb demo` starts it in a process of its own.
+/// The subcommand that sends the requests of the load. `ebb demo` starts it in a process of its
+/// own.
 const CLIENT_COMMAND: &str = "demo-client";
 
 const CLIENT_EXAMPLES: &str = "\

@@ -32,8 +32,9 @@ pub(super) struct Exposure {
 }
 
 impl Exposure {
-    /// Examines the directory of a database and the files in it. Returns `None` if only their owner has
-    /// permissions; with `group_readable`, also if the group has permissions, but not to write.
+    /// Examines the directory of a database and the files in it. Returns `None` if only the owner
+    /// has permissions for them. With `group_readable`, the group may have permissions, too, but
+    /// not to write.
     pub(super) fn of(data: &Path, group_readable: bool) -> Option<Self> {
         Self::among(data, modes(data), group_readable)
     }

@@ -44,8 +44,9 @@ pub(super) fn cancelled_with(before_exit: impl Fn() + Send + 'static) -> Result<
     Ok(cancelled)
 }
 
-/// Makes the next signal end the process at once. A clean-up before the exit calls this if it may block: the
-/// thread that waits for signals runs the clean-up then, so a signal handler has to end the process.
+/// Makes the next signal end the process at once. A clean-up before the exit calls this if it may
+/// block. The clean-up runs on the thread that waits for signals, so this thread cannot react to
+/// the next one; a signal handler ends the process instead.
 pub(super) fn end_at_next() {
     for signal in signals() {
         let always = Arc::new(AtomicBool::new(true));
@@ -54,9 +55,10 @@ pub(super) fn end_at_next() {
     }
 }
 
-/// A listener for the signals that stop a command which serves until then. The first signal begins the
-/// stop, and the second one ends the process at once. A thread reads the signals, because the command
-/// may be busy with its start or its stop. A process has one listener at most.
+/// A listener for signals, for a command such as `ebb serve`, which runs until a signal stops it.
+/// The first signal begins the shutdown of the command, and the second one ends the process at
+/// once. A thread of the listener reads the signals, because the command may be busy with its start
+/// or its shutdown. A process has one listener at most.
 pub(super) struct StopSignal {
     handle: StopHandle,
     events: Receiver<Event>,
@@ -170,7 +172,8 @@ fn wait(mut signals: Signals, cancelled: &AtomicBool, before_exit: &dyn Fn()) {
     }
 }
 
-/// Returns whether this process ignores `signal`. It inherits that from its parent, as SIGHUP under `nohup`.
+/// Returns whether this process ignores `signal`. A process inherits this setting from its parent,
+/// for example for SIGHUP under `nohup`.
 fn is_ignored(signal: i32) -> bool {
     let status = Process::myself().and_then(|process| process.status());
     // `sigign` has a bit for each signal, from 1. If it cannot be read, no signal counts as ignored.

@@ -85,9 +85,10 @@ pub(super) struct Args {
     /// The CSV files have no header: columns have numbers only. Implies --format csv.
     #[arg(long)]
     no_header: bool,
-    /// Read malformed quotes in CSV as text; otherwise such a file ends the load. Malformed
-    /// are a quote inside a field that does not begin with one, text behind a closing quote, and
-    /// a quote that is not closed, which takes the rest of the file. Implies --format csv.
+    /// Read malformed quotes in CSV as text; otherwise such a file ends the load. These are
+    /// malformed: a quote inside a field that does not begin with one; text behind a closing quote;
+    /// and a quote that is not closed, whose field takes the rest of the file. Implies --format
+    /// csv.
     #[arg(long)]
     lenient_quotes: bool,
     /// Treatment of several input rows with the same key.

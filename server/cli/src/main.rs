@@ -72,9 +72,10 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use mimalloc::MiMalloc;
 
-/// An allocator whose threads share locks only to reserve address space, and when a thread starts or
-/// ends. With the C library's allocator, a thread that serves requests waits for locks held by tasks and
-/// long scans, which the kernel runs on idle cores only.
+/// An allocator whose threads share locks only to reserve address space, and when a thread starts
+/// or ends. With the C library's allocator, a thread that serves requests would wait for locks that
+/// tasks and long scans hold. The kernel runs tasks and long scans on idle cores only, so the wait
+/// may be long.
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 

@@ -3,8 +3,8 @@
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Raises the limit as far as the system allows. Each SSTable and each connection is an open file. If the
-/// system refuses, the limit stays as it is.
+/// Raises the limit of open files as far as the system allows. Each SSTable and each connection is
+/// an open file. If the system refuses, the limit stays as it is.
 pub(super) fn raise_limit() {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit {

@@ -187,8 +187,9 @@ fn tables_of(runner: &Runner, keyspace: &str, snapshot: &str) -> Result<Vec<Stri
     }
 }
 
-/// Prints which row failed the job, from the file that the cause of the failure names. The cause
-/// does not show the row, because clients that may not read the table may see causes.
+/// Prints the row for which the publication failed. The row is in the file [`REFUSED`], which the
+/// cause of the failure names. The cause itself does not contain the row, because clients without
+/// permission to read the table may see the cause.
 fn print_refused_row(folder: &Path, keyspace: &str, snapshot: &str) {
     let file = folder.join(format!("_ebb/{keyspace}/{snapshot}/{REFUSED}"));
     if let Ok(text) = fs::read_to_string(file) {

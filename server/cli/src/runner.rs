@@ -177,12 +177,14 @@ impl<'r> FollowedJob<'r> {
         matches!(self.place, Place::Server(_))
     }
 
-    /// Waits for the end of the job, at most for the time `wait`, and returns a view of the job. The view has
-    /// the end, if the job has ended.
+    /// Waits for the end of the job, at most for the time `wait`, and returns a view of the job.
+    /// The view has the end, if the job has ended. If too many requests wait in the server, sends
+    /// the request again after a pause.
     ///
     /// # Errors
-    /// When the job will not end in this run: the process that runs the job stops, or cannot start the next
-    /// step of a chain of jobs. Also when the job has ended, and the server no longer has the report.
+    /// When the server does not answer, or refuses the request for another reason. When the job
+    /// will not end in this run: the process that runs the job stops, or cannot start the next step
+    /// of a chain of jobs. When the job has ended, and the server no longer has the report.
     pub(crate) fn look(&self, wait: Duration) -> Result<JobView> {
         let looked = match &self.place {
             Place::Own(job) => {
@@ -254,8 +256,8 @@ fn is_conflict(error: &ClientError) -> bool {
     matches!(error, ClientError::Refused(problem) if problem.status == CONFLICT)
 }
 
-/// Returns whether `error` is that too many requests wait in the server. If the server stops, the status is the
-/// same, but the failure is of another class.
+/// Returns whether `error` is that too many requests wait in the server. A server that shuts down
+/// answers with the same status, but with another class of failure.
 fn is_busy(error: &ClientError) -> bool {
     matches!(error, ClientError::Refused(problem)
         if problem.status == UNAVAILABLE && problem.failure == Failure::Other)
@@ -298,7 +300,8 @@ mod tests {
         }
     }
 
-    /// Regression: a job that succeeded was reported as unfinished when the server refused one look.
+    /// Regression: a job that succeeded was reported as unfinished when the busy server refused one
+    /// request for its state.
     #[test]
     fn a_job_is_followed_although_a_busy_server_refuses_requests() {
         let dir = tempfile::tempdir().unwrap();

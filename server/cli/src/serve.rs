@@ -227,8 +227,8 @@ pub(super) fn run(args: Args) -> Result<()> {
     Ok(())
 }
 
-/// Waits for the signal or the failed write that stops the server. Meanwhile handles SIGHUP, where it does
-/// not stop the server.
+/// Waits for the signal or the failed write that stops the server. Until then, reads the files of
+/// TLS again at each SIGHUP that does not stop the server.
 fn wait_for_stop(stop: StopSignal, tls: Option<&Tls>) {
     stop.wait(|| match tls {
         Some(tls) => tls::reload(tls),
@@ -238,9 +238,10 @@ fn wait_for_stop(stop: StopSignal, tls: Option<&Tls>) {
     });
 }
 
-/// Returns whether SIGHUP stops the server. With TLS, it reads the files of TLS again. Without TLS it stops
-/// the server, because its terminal is gone, but not a server that systemd supervises: a unit sends SIGHUP
-/// to reload, and systemd would not restart a server that ends with 0.
+/// Returns whether SIGHUP stops the server. With TLS it does not: the server reads the files of TLS
+/// again. Without TLS, SIGHUP shows that the terminal is gone, and stops the server. The exception
+/// is a server that systemd supervises: a unit sends SIGHUP to reload, and systemd would not
+/// restart a server that ends with exit code 0.
 fn hangup_stops(has_tls: bool) -> bool {
     !has_tls && !supervisor::is_present()
 }
@@ -285,9 +286,10 @@ fn open(
     opened.map_err(|error| with_holder(error.into(), &settings.data))
 }
 
-/// Waits until the clock has reached the upper bound of the timestamps that the last process may have
-/// assigned. The bound is at most a tenth of a second above the last of them, so only a server that restarts
-/// quickly has to wait. Does not wait if the bound is further ahead of the clock: the clock was set back then.
+/// Waits until the clock has reached the upper bound of the timestamps that the last process may
+/// have assigned. The bound is at most a tenth of a second above the last of them, so only a server
+/// that restarts quickly has to wait. If the bound is further ahead of the clock than that, the
+/// clock was probably set back, and the server does not wait.
 #[expect(
     clippy::disallowed_methods,
     reason = "no event shows that the time has come"

@@ -19,7 +19,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// is no terminal.
 ///
 /// # Errors
-/// The error of `request`, or the one of connecting a second time, to ask for the progress.
+/// The error of `request`. Also the error of the second connection to the server, which fetches the
+/// progress.
 pub(super) fn with_server_progress<T, E>(
     attached: &Attached,
     application: &'static str,

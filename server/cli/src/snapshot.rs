@@ -338,8 +338,8 @@ fn listed_in(db: &Db, args: &List) -> Result<SnapshotList> {
     })
 }
 
-/// Returns the current time, to compare the times in `list` with: that of the server's clock, or `client_now`
-/// if the list is not from a server, or from one that sends no time.
+/// Returns the current time, for a comparison with the times in `list`. It is the time of the
+/// server's clock, or `client_now` if no server sent the list, or the server sent no time.
 fn now_of(list: &SnapshotList, client_now: SystemTime) -> SystemTime {
     list.now_unix_ms.map_or(client_now, at)
 }

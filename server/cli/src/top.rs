@@ -74,10 +74,10 @@ pub(super) fn run(args: Args) -> Result<()> {
     ended
 }
 
-/// Restores the terminal before an exit that runs no destructors. (Dropping the [`DefaultTerminal`] would
-/// show the cursor, which each picture hides.) The terminal's modes are restored first, because a terminal
-/// whose window does not respond may block the output that follows. From then on the next signal ends the
-/// process.
+/// Restores the terminal before an exit that runs no destructors. (The destructor of
+/// [`DefaultTerminal`] would show the cursor, which each picture hides.) Restores the terminal's
+/// modes first, because the output that follows may block if the window of the terminal does not
+/// respond. After this first step, the next signal ends the process.
 fn give_terminal_back() {
     // An error here or below is of a terminal that is gone.
     let _ = disable_raw_mode();
@@ -86,8 +86,9 @@ fn give_terminal_back() {
     let _ = execute!(stdout(), Show);
 }
 
-/// Ends the process when its terminal is gone: the wait for a key would not return then, and would keep a
-/// core busy. The system sends SIGHUP only to some processes of the terminal, and they may ignore it.
+/// Starts a thread that ends the process when its terminal is gone. Without the thread, the wait
+/// for a key would not return then, and would keep a core busy. SIGHUP does not suffice: the system
+/// sends it only to some processes of the terminal, and they may ignore it.
 fn end_with_terminal() -> Result<()> {
     let terminal = stdout();
     let wait = move || {

@@ -65,7 +65,7 @@ pub(super) fn run(args: Args) -> Result<()> {
     })
 }
 
-/// Returns the body of the request.
+/// Returns the body of the request to the server, which describes the hypothetical job.
 fn request(args: &Args) -> Result<Value> {
     let goal_s = args.goal.map(|goal| goal.as_secs_f64());
     if let Some(path) = &args.request {

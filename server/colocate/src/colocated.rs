@@ -30,18 +30,19 @@ pub struct ColocatedOptions {
     /// latencies from [`record`](Colocated::record) or [`watch`](Colocated::watch), analytics get everything
     /// that is left.
     pub objective: Option<Objective>,
-    /// Cores that analytics never get, out of `runtime.cores`. If the limit of a cgroup (`cpu.max`) leaves
-    /// more or less than these, the reserve is in proportion.
+    /// The cores that analytics never get, if the service and analytics may use `runtime.cores`
+    /// cores together. If they may use more or fewer, because of the CPU limit (`cpu.max`) of a
+    /// cgroup, the reserve grows or shrinks in proportion.
     pub reserve_cores: f64,
-    /// The least capacity that analytics get, in hundredths of a core, whatever the service and the
-    /// objective need, except in pauses that measure the service alone, and on the floor (see
-    /// `floor_cores`). With 0, analytics may wait forever.
+    /// The guaranteed minimum of analytics, in hundredths of a core. Analytics get it even if the
+    /// service needs the CPU or misses its objective. There are two exceptions: pauses that measure
+    /// the service alone, and the floor (see `floor_cores`). With 0, analytics may wait forever.
     pub least_hundredths: u32,
     /// The *floor*: the cores that analytics get although other processes hold the CPU, unless the
     /// service or the objective needs them; 0 for none. For the floor, analytics run in the
     /// ordinary scheduling class with a high nice value: in the idle class, threads would get next
-    /// to nothing. Meanwhile the floor replaces `least_hundredths`. There is no floor if `runtime`
-    /// does not use the idle class, or does not pace.
+    /// to nothing. Meanwhile the floor replaces `least_hundredths`. There is no floor if
+    /// `runtime.throttles` turns off the idle class or the pacing of CPU time.
     pub floor_cores: f64,
     /// The throughput of the disk that the service and analytics share, in bytes per second; `None`:
     /// analytics read without a limit.
@@ -55,17 +56,18 @@ pub struct ColocatedOptions {
     /// The number of latest control cycles that are kept, and also the number of latest decisions of the
     /// latency guard.
     pub samples_max: usize,
-    /// The options of the runtime of the jobs. `cores` is the number of cores on which jobs can run at once.
-    /// If it is less than the process could use at the start, it also bounds the service and the jobs
-    /// together. The limit of the cgroup bounds these, too, as it is in each control cycle. `capacity` is
-    /// ignored, because the governor provides it.
+    /// The options of the runtime of the jobs. `cores` is the number of cores on which jobs can run
+    /// at once. If it is less than the number that the process could use at the start, it also
+    /// bounds the service and the jobs together. The CPU limit of the cgroup is another bound on
+    /// the service and the jobs together, and is read in each control cycle. `capacity` is ignored,
+    /// because the governor provides it.
     pub runtime: RuntimeOptions,
 }
 
 impl ColocatedOptions {
-    /// Returns options that give analytics everything that a service leaves of `cores` cores, less a reserve
-    /// of a twentieth of the cores, under the [default objective](Objective::DEFAULT), and the runtime's own
-    /// [defaults](RuntimeOptions::new).
+    /// Returns options for `cores` cores. Analytics get everything that the service leaves of them,
+    /// less a reserve of a twentieth of the cores. The latency objective is [`Objective::DEFAULT`],
+    /// and the options of the runtime are those of [`RuntimeOptions::new`].
     #[must_use]
     pub fn new(cores: u32) -> Self {
         Self {
@@ -115,12 +117,14 @@ pub enum ColocateError {
     Watch(#[source] io::Error),
 }
 
-/// Runs jobs in a service's own process, on the capacity that its requests leave of the machine, with
-/// monitor, governor, guard and runtime. Dropping it cancels the jobs and joins all its threads.
+/// Runs jobs in a service's own process, on the capacity of the machine that the service's requests
+/// leave. The parts are a monitor, a governor, a guard and a runtime. Dropping this value cancels
+/// the jobs and joins all threads of the parts.
 ///
-/// All threads in this process count as the service, except those that run tasks of jobs or work under a
-/// [lease](Self::lease). The service has priority over jobs. So has every other process, except over the
-/// [floor](ColocatedOptions::floor_cores).
+/// All threads in this process count as the service, except those that run tasks of jobs or work
+/// under a [lease](Self::lease). The service has priority over jobs. Every other process has
+/// priority over them, too, but cannot take the [floor](ColocatedOptions::floor_cores), a minimum
+/// of CPU, from them.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -274,10 +278,10 @@ impl Colocated {
         }
     }
 
-    /// Feeds the latency guard, which limits analytics while requests are too slow, with latencies from
-    /// another source, until the result is dropped: for a service that cannot [`record`](Self::record) them.
-    /// If a service does both, each request is counted twice. Without an objective there is no guard, and
-    /// the latencies are ignored.
+    /// Adds another source of latencies, for a service that cannot [`record`](Self::record) them.
+    /// The latency guard, which limits analytics while requests are too slow, uses the source until
+    /// the result is dropped. If the service also records its latencies, each request is counted
+    /// twice. Without an objective there is no guard, and the latencies are ignored.
     ///
     /// # Errors
     /// If the system refuses to start a thread.
@@ -304,9 +308,10 @@ pub struct ColocatedStatus {
     /// The latest decision of the latency guard, which limits analytics so that the service meets its
     /// latency objective; `None` before the first one, and without an objective.
     pub guard: Option<GuardSample>,
-    /// The price of analytics: for each fraction that they were allowed of the capacity left by the
-    /// service, the growth of the service's latencies. Empty until the price is known, and for an
-    /// objective that is no [multiple](crate::Limit::OverAlone) of the latency without analytics.
+    /// The price of analytics: the growth of the service's latencies, for each fraction of the
+    /// remaining capacity that analytics were allowed to use. Empty until the price is known, and
+    /// for an objective that is no [multiple](crate::Limit::OverAlone) of the latency without
+    /// analytics.
     pub price: Vec<PricePoint>,
     /// The state of the runtime and of its jobs.
     pub runtime: RuntimeStatus,

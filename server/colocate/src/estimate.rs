@@ -28,8 +28,8 @@ pub(super) struct LoadEstimate {
     transactional_cores: Option<f64>,
     /// The disk throughput of the load; 0 before the first measurement.
     disk_bytes_per_s: f64,
-    /// The cores that other processes use. Rounding of ticks may make the value negative; the
-    /// getter then returns 0.
+    /// The cores that other processes use. Rounding of ticks may make the value negative. The
+    /// getter returns 0 for values below [`OTHERS_CORES_MIN`].
     others_cores: f64,
     analytics_cores: f64,
 }

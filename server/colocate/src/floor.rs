@@ -22,10 +22,11 @@ const RAISED_MAX: f64 = 4.0;
 /// hundredths of a core.
 pub const FLOOR_CORES_MIN: f64 = 0.01;
 
-/// Analytics stay in the idle class while they use at least this fraction of the floor, their minimum of
-/// CPU while other processes use all cores. The fraction is below 1 because measured use never equals the
-/// granted CPU exactly. Analytics outside of the class return to it once 1.25 times the floor is idle:
-/// the floor, divided by this fraction.
+/// Analytics in the idle class stay there while they use at least this fraction of the floor, their
+/// minimum of CPU while other processes use all cores, or while the whole floor is left to them.
+/// The fraction is below 1 because measured use never equals the granted CPU exactly. Analytics
+/// outside of the class return to it once 1.25 times the floor is idle: the floor, divided by this
+/// fraction.
 const ENOUGH_RATIO: f64 = 0.8;
 
 /// Analytics lose the floor, their minimum of CPU beside busy processes, when the load leaves less than

@@ -56,14 +56,16 @@ pub struct LoadSample {
 /// The resources that load and analytics share.
 #[derive(Debug, Clone, Default)]
 pub struct Machine {
-    /// The number of cores on which analytics can run at once. If it is less than the process could use at
-    /// the start, it also bounds the load and analytics together.
+    /// The number of cores on which analytics can run at once. If it is less than the number that
+    /// the process could use at the start, it also bounds the load and analytics together.
     pub cores: u32,
-    /// Cores that analytics never get, out of `cores`. If the limit of a cgroup (`cpu.max`) leaves more or
-    /// less than `cores`, the reserve is in proportion.
+    /// The cores that analytics never get, if the load and analytics may use `cores` cores
+    /// together. If they may use more or fewer, because of the CPU limit (`cpu.max`) of a cgroup,
+    /// the reserve grows or shrinks in proportion.
     pub reserve_cores: f64,
-    /// The least capacity that analytics get, in hundredths of a core, whatever the load uses and the guard
-    /// of its latencies allows, except in pauses that measure the load alone, and on the floor.
+    /// The guaranteed minimum of analytics, in hundredths of a core. Analytics get it even if the
+    /// load uses all cores, or the latency guard allows less. There are two exceptions: pauses that
+    /// measure the load alone, and the floor (see `floor_cores`).
     pub least_hundredths: u32,
     /// The floor: cores that analytics get while other processes hold the CPU; 0 for none. The load
     /// and the guard of its latencies have priority. Meanwhile the floor replaces
@@ -79,9 +81,10 @@ pub struct Machine {
     pub forecast: Option<Arc<Availability>>,
 }
 
-/// Grants analytics the capacity that the transactional load and other processes leave: the machine, less
-/// the measured use, less a reserve; of that the fraction that a [`Guard`] allows, if there is one.
-/// Policies plan by the machine's forecast.
+/// Grants analytics the capacity that the transactional load and other processes leave: the
+/// capacity of the machine, less the measured use, less a reserve. If there is a [`Guard`],
+/// analytics get only the fraction of this capacity that the guard allows. Policies plan by the
+/// machine's forecast.
 ///
 /// The load and analytics together stay below the CPU limit (`cpu.max`) of the cgroups above this
 /// process. The limit is read in each control cycle, so the capacity follows a limit that is raised, lowered
@@ -89,9 +92,10 @@ pub struct Machine {
 ///
 /// While other processes hold the CPU, analytics get a floor: [`Machine::floor_cores`].
 ///
-/// The memory for tasks is the available memory plus the memory that tasks hold, less a twentieth of the
-/// whole: the minimum over the machine and the cgroups of this process, and over the last five seconds. The
-/// guard does not affect it, because latencies do not show how much memory is left.
+/// The memory for tasks is the available memory plus the memory that tasks hold, less a twentieth
+/// of the total. It is computed for the machine and for each cgroup of this process that has a
+/// limit. The minimum of all results of the last five seconds counts. The guard does not affect it,
+/// because latencies do not show how much memory is left.
 #[derive(Debug)]
 pub struct Governor {
     machine: Machine,
@@ -156,8 +160,9 @@ impl Machine {
         self.reserve_cores * (own_cores / f64::from(self.cores.max(1)))
     }
 
-    /// Returns the capacity of analytics in hundredths of a core: the fraction `allowed` of those of the
-    /// `left_cores` on which analytics can run, and at least the guaranteed minimum.
+    /// Returns the capacity of analytics in hundredths of a core: the fraction `allowed` of the
+    /// cores that are left, but at least the guaranteed minimum. Of `left_cores`, only as many
+    /// count as analytics can run on at once, [`cores`](Self::cores).
     fn capacity_hundredths(&self, left_cores: f64, allowed: f64) -> u32 {
         let usable_cores = left_cores.clamp(0.0, f64::from(self.cores));
         ((usable_cores * allowed * 100.0) as u32).max(self.least_hundredths)
@@ -171,19 +176,20 @@ impl Machine {
     }
 }
 
-/// The cores that the load and analytics can use together, whatever the limits of cgroups are.
+/// The numbers of cores that do not depend on the present CPU limits of cgroups.
 #[derive(Debug, Clone, Copy)]
 struct Cores {
     /// The number of cores on which this process may run.
     reachable: f64,
-    /// The number that the load and analytics use at most.
+    /// The greatest number of cores that the load and analytics may use together.
     most: f64,
 }
 
 impl Cores {
-    /// Returns the cores of a process that may run on `reachable` cores, and starts under the CPU limit
-    /// `limit`. If `configured` is less than that leaves, it stays a bound. Otherwise it came from the limit,
-    /// which may be raised later.
+    /// Returns the cores of a process that may run on `reachable` cores, and that starts under the
+    /// CPU limit `limit`. If `configured` is less than the cores that the limit leaves at the
+    /// start, it stays a bound. Otherwise it is taken to come from the limit, which may be raised
+    /// later, and so is no bound.
     fn at_start(configured: u32, reachable: f64, limit: Option<CpuLimit>) -> Self {
         let configured = f64::from(configured);
         let usable = limit.map_or(reachable, |limit| limit.cores.min(reachable));
@@ -315,8 +321,9 @@ impl Governor {
         self.cores.reachable
     }
 
-    /// Returns the number of cores that analytics get if nothing else runs: what the CPU limit of the cgroups
-    /// leaves at the last measurement, less the reserve, but at most the cores on which analytics can run.
+    /// Returns the number of cores that analytics get if nothing else runs: the cores that the load
+    /// and analytics may use together under the last measured CPU limit of the cgroups, less the
+    /// reserve. This is at most the number of cores on which analytics can run.
     pub fn cores_for_analytics(&self) -> f64 {
         let own = self.cores.own(self.lock().cpu_limit);
         (own - self.machine.reserve_of(own)).clamp(0.0, f64::from(self.machine.cores))
@@ -340,10 +347,10 @@ impl Governor {
         self.lock().guarded.last()
     }
 
-    /// Returns the price of analytics: for each fraction that they were allowed of the capacity left by
-    /// the load, the growth of the load's latencies. The guard measures it if the objective is a multiple
-    /// of the latency [without analytics](crate::Limit::OverAlone). The list is empty for another
-    /// objective, and until the price is known.
+    /// Returns the price of analytics: the growth of the load's latencies, for each fraction of the
+    /// remaining capacity that analytics were allowed to use. The guard measures it if the
+    /// objective is a multiple of the latency [without analytics](crate::Limit::OverAlone). The
+    /// list is empty for another objective, and until the price is known.
     pub fn price(&self) -> Vec<PricePoint> {
         let state = self.lock();
         state.guard.as_ref().map(Guard::price).unwrap_or_default()
@@ -598,9 +605,9 @@ mod tests {
         (root, limits)
     }
 
-    /// Returns a governor on eight cores, below `cpu_limits`. The options have `cores` cores, and a twentieth
-    /// of them as the reserve. The load uses `load_cores`, and other processes none. The governor does not
-    /// measure the test's machine.
+    /// Returns a governor on eight cores, under the CPU limits that `cpu_limits` reads. The options
+    /// have `cores` cores, and a twentieth of them as the reserve. The load uses `load_cores`, and
+    /// other processes none. The governor does not measure the test's machine.
     fn below(cpu_limits: CpuLimitMonitor, cores: u32, load_cores: f64) -> Governor {
         let machine = Machine {
             cores,

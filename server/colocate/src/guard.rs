@@ -62,8 +62,8 @@ const COOLDOWN_WINDOWS: u32 = 5;
 /// latency objective was in danger, before analytics may again use the fraction of the free
 /// capacity at which the danger began. Windows of the cooldown ([`COOLDOWN_WINDOWS`]) do not count.
 /// The number doubles each time that the objective is in danger again, up to [`RETRY_WINDOWS_MAX`].
-/// If the request rate falls far enough ([`OTHER_LOAD`]), the wait ends at once, and the number is
-/// this again.
+/// If the request rate falls far enough ([`OTHER_LOAD`]), the wait ends at once, and the next wait
+/// starts from this number again.
 const RETRY_WINDOWS: u32 = 100;
 /// The maximal number of good windows before analytics may again use the fraction of the free
 /// capacity at which the latency objective was last in danger: half an hour of windows of a tenth of
@@ -214,10 +214,11 @@ impl Guard {
         matches!(&self.keeper, Keeper::OverAlone(price) if price.is_pausing())
     }
 
-    /// Returns whether the load misses its latency objective, is about to, or missed it in the latest
-    /// windows. For an objective that is a [multiple](Limit::OverAlone) of the latency without analytics:
-    /// whether the load is known to miss it while analytics use at most `hundredths` hundredths of a core.
-    /// For an objective that is a latency, `hundredths` has no effect.
+    /// Returns whether the latency objective of the load is in danger. An objective that is a
+    /// latency is in danger if the load misses it, is close to it, or missed it in the latest
+    /// windows; `hundredths` has no effect. An objective that is a [multiple](Limit::OverAlone) of
+    /// the latency without analytics is in danger if the load is known to miss it while analytics
+    /// use at most `hundredths` hundredths of a core.
     pub(crate) fn is_in_danger(&self, hundredths: f64) -> bool {
         match &self.keeper {
             Keeper::Latency(controller) => controller.is_tight || controller.cooldown_windows > 0,
@@ -225,10 +226,10 @@ impl Guard {
         }
     }
 
-    /// Returns the price of analytics: for each fraction that they were allowed of the capacity
-    /// left by the load, the growth of the load's latencies. Ascending by the fraction; empty until
-    /// the latency of the load alone is known, and for an objective that is a fixed latency, not a
-    /// multiple of that.
+    /// Returns the price of analytics: the growth of the load's latencies, for each fraction of the
+    /// remaining capacity that analytics were allowed to use, ascending by this fraction. The list
+    /// is empty until the latency of the load alone is known, and for an objective that is a fixed
+    /// latency.
     pub fn price(&self) -> Vec<PricePoint> {
         match &self.keeper {
             Keeper::Latency(_) => Vec::new(),

@@ -180,8 +180,9 @@ mod tests {
         assert_eq!(measured, [3.0]);
     }
 
-    /// Regression: a time without a slot overflowed the number of slots, which removed all of them. A length
-    /// that is not finite left a slot without a mean.
+    /// Regression: a measurement at a time that no slot number can express overflowed the number of
+    /// slots, and all slots were removed. A measurement whose length is not finite left a slot
+    /// without a mean.
     #[test]
     fn measurements_that_are_not_finite_or_have_no_slot_are_ignored() {
         let mut history = LoadHistory::new(1.0);

@@ -147,8 +147,9 @@ impl Requests {
     }
 }
 
-/// Cuts the recorded requests into windows for the latency guard. The first window is the one with the first
-/// request: a service that records nothing must not displace another source of the guard.
+/// Cuts the recorded requests into windows for the latency guard. The first window is the one with
+/// the first request, so a service that records nothing does not count as one of the guard's
+/// sources of latencies.
 #[derive(Debug)]
 pub(crate) struct RecordedWindows {
     reader: Reader,

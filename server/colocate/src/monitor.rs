@@ -104,8 +104,9 @@ impl LoadMonitor {
 
     /// Returns the load, and the other CPU use of the machine, since the last call.
     ///
-    /// The use of a thread that ends is missed from the last call on. This is little: the store's threads,
-    /// and those of a server's connections, live longer than the time between two calls.
+    /// If a thread ends between two calls, the result lacks its use since the earlier call. This is
+    /// little, because the store's threads, and those of a server's connections, live longer than
+    /// the time between two calls.
     ///
     /// # Errors
     /// See [`LoadMonitor::start`].
@@ -159,7 +160,8 @@ impl CpuUse {
 /// The cores that this process may run on.
 #[derive(Debug)]
 struct Machine {
-    /// The numbers of these cores in `/proc/stat`, which may have gaps; `None` if all rows there count.
+    /// The numbers of these cores in `/proc/stat`, which may have gaps; `None` if the rows of all
+    /// cores there count.
     allowed: Option<Vec<usize>>,
     cores: f64,
 }
@@ -185,9 +187,10 @@ impl Machine {
         }
     }
 
-    /// Returns these cores with their numbers in `idle`, the rows of `/proc/stat`. The kernel has a row for
-    /// each core that a process may run on. Where one of them is missing, something other than the kernel
-    /// wrote the rows: in a container, lxcfs numbers the rows of the container's cores from 0. Then all count.
+    /// Returns these cores after a check of `idle`, the rows of `/proc/stat`. The kernel has a row
+    /// for each core that a process may run on. If a row of one of these cores is missing,
+    /// something other than the kernel wrote the rows: in a container, lxcfs numbers the rows of
+    /// the container's cores from 0. All rows count then.
     fn in_rows(mut self, idle: &IdleTimes) -> Self {
         let has_rows = |allowed: &Vec<usize>| allowed.iter().all(|core| idle.has(*core));
         self.allowed = self.allowed.filter(has_rows);
@@ -269,8 +272,9 @@ mod tests {
         assert_eq!(without_others.others_cores(4.0, 2.0), 0.0);
     }
 
-    /// Once, rows of `/proc/stat` counted by their position, so that behind an offline CPU each row was taken
-    /// for the one before: the last core of this process had no row, and counted as used by others.
+    /// Once, the rows of `/proc/stat` were identified by position, although an offline CPU has no
+    /// row. Each row behind the gap was taken for that of a CPU with a lower number. The last core
+    /// of this process then had no row, and counted as used by others.
     #[test]
     fn only_the_cores_of_this_process_stand_idle_whatever_their_numbers() {
         let ticks_per_second = procfs::ticks_per_second();

@@ -364,7 +364,8 @@ impl Price {
     }
 
     /// Returns whether the request rate in `unit`, half a second of measurements, and in the unit
-    /// before it differs from the rate in earlier units by more than chance.
+    /// before it differs from the rate in earlier units by more than the factor [`OTHER_LOAD`], and
+    /// by more than chance explains.
     fn is_another_load(&self, unit: &Unit) -> bool {
         let (mut requests, mut seconds) = (unit.requests as f64, unit.length_s);
         // A single unit may be a burst.

@@ -16,8 +16,9 @@ const THREADS: &str = "/proc/self/task";
 /// gets its name a moment after it starts, and until then has its creator's.
 const NAMES_READ: u8 = 2;
 
-/// The maximal number of threads whose files stay open, which saves two system calls of three; a
-/// process may have a thousand files open.
+/// The maximal number of threads whose files stay open between samples. Open files save two of
+/// three system calls, but count towards the limit of open files of the process, often about a
+/// thousand.
 const OPEN_MAX: usize = 64;
 
 /// A thread at the last sample.

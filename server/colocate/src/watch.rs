@@ -153,7 +153,8 @@ mod tests {
         }
     }
 
-    /// Returns a governor with an objective, and a runtime whose own cycles are too long to matter.
+    /// Returns a governor with an objective, and a runtime whose control cycle, an hour, is longer
+    /// than any test.
     fn colocated(spills: &tempfile::TempDir) -> (Arc<Governor>, Arc<Runtime>) {
         let guard = Guard::new("p99=1ms".parse().unwrap());
         let machine = Machine {

@@ -52,8 +52,8 @@ pub trait Service: Send + Sync + 'static {
     /// A prepared statement.
     type Statement: Statement;
 
-    /// Parses and analyses a statement of the request that `analysis` is for. `keyspace` is the
-    /// keyspace in use.
+    /// Parses and analyses a statement. `keyspace` is the keyspace in use. `analysis` is the state
+    /// that all statements in the texts of one request share.
     ///
     /// # Errors
     /// The error for the client, for example if the statements of the request take too much memory.
@@ -64,10 +64,10 @@ pub trait Service: Send + Sync + 'static {
         analysis: &mut RequestAnalysis,
     ) -> Result<Self::Statement, ErrorResponse>;
 
-    /// Returns whether a statement is valid under the current schema, with markers of the same names
-    /// and types as when it was prepared, and takes about as much memory as then. If not, its clients
-    /// have to prepare it again. Also true for statements that are checked only when they are
-    /// executed.
+    /// Returns whether a prepared statement can still be executed: it is valid under the current
+    /// schema, its markers have the same names and types as at PREPARE, and it takes about as much
+    /// memory as then. If not, its clients have to prepare it again. Also true for statements that
+    /// are checked only when they are executed.
     fn is_current(&self, _statement: &Self::Statement) -> bool {
         true
     }

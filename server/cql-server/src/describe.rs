@@ -250,12 +250,12 @@ impl Describer<'_> {
         all
     }
 
-    /// Returns the keyspace of this name, which may be the name of a snapshot. `None` if there is
-    /// none.
+    /// Returns the keyspace of this name. The name may also stand for a snapshot: `ks@s` or
+    /// `ks__at__s` for the snapshot `s` of `ks`. Returns `None` if there is neither.
     ///
     /// # Errors
-    /// If the keyspace is unreadable, or if the name is that of a snapshot which is missing (with
-    /// `@`), ambiguous (with `__at__`) or unreadable.
+    /// If the keyspace or snapshot is unreadable, if there is no snapshot for a name with `@`, or
+    /// if a name with `__at__` fits several snapshots.
     fn find(&self, name: &str) -> Result<Option<Found>, ErrorResponse> {
         let (state, db) = (&self.facts.state, self.facts.catalog.db());
         if let Some(keyspace) = state.schema().keyspace(name) {
@@ -310,8 +310,8 @@ impl Describer<'_> {
         Ok(listed)
     }
 
-    /// Returns a keyspace, then its types, each after those that it uses, then its tables. So the
-    /// statements can be executed in this order.
+    /// Returns a keyspace, its types and its tables, in this order. Each type comes after the types
+    /// that it uses. So the statements of the elements can be executed in their order.
     fn whole(&self, keyspace: &Found) -> Result<Vec<Element>, ErrorResponse> {
         let mut whole = vec![self.keyspace(keyspace)];
         whole.extend(self.types(keyspace)?);
@@ -320,7 +320,7 @@ impl Describer<'_> {
     }
 
     /// Returns the snapshots of the keyspace in use. Returns all snapshots if no keyspace is in
-    /// use, or if it is not a keyspace of users.
+    /// use, or if the keyspace in use is not one of users.
     fn snapshots(&self) -> Vec<Element> {
         let (state, db) = (&self.facts.state, self.facts.catalog.db());
         let users = self

@@ -61,9 +61,10 @@ use super::system::{Facts, JobList, LocalNode, SystemTables};
 use super::targets::Target;
 use super::write::{JsonPlans, check_consistency};
 
-/// The most time for computing the keys of the partitions that conditional writes and counter
-/// writes read first: such writes take turns, partition by partition. If it takes longer, they take
-/// no turns. The limit is short because the keys are computed on a thread that serves connections.
+/// The most time for computing the hashes of the partitions that conditional writes and counter
+/// writes read. Writes with the same hash are executed one after another. If the hashes take longer
+/// to compute, the writes are executed without this order, and the store detects their conflicts.
+/// The limit is short because the hashes are computed on a thread that serves connections.
 const TURNS_TIME_MAX: Duration = Duration::from_millis(5);
 
 /// Executes statements over one catalog.
@@ -211,7 +212,8 @@ impl Executor {
     /// Kills a query. Only the user that sent it and superusers may do so.
     ///
     /// # Errors
-    /// If there is no such query, if this user may not kill it, or if it may change something.
+    /// If there is no such query, if this user may not kill it, or if the query may change
+    /// something: such a query goes on to its end.
     fn kill_query(&self, id: u64, user: &User) -> Result<()> {
         let queries = &self.activity.queries;
         let Some(sender) = queries.user_of(id) else {

@@ -12,15 +12,16 @@ use ebb_cql::protocol::{ColumnSpec, Columns};
 use crate::error::{Result, invalid};
 use crate::interrupt;
 
-/// The most bytes that a statement takes beyond its own words. The syntax trees of the longest
-/// statements take about as much. The limit is a kilobyte for each of the 65,535 markers that a
-/// statement may have.
+/// The most bytes that a statement may take beyond what is proportional to its text. The syntax
+/// trees of the longest statements take about as much. The limit is a kilobyte for each of the
+/// 65,535 markers that a statement may have.
 pub const BYTES_MAX: usize = 64 << 20;
 
 /// The length of a null in a tuple or in a value of a user-defined type.
 const NULL_BYTES: usize = 4;
 
-/// The bytes that a statement takes beyond its own words, so far.
+/// The bytes that a statement takes so far beyond what is proportional to its text, for example for
+/// the types of its markers.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Memory {
     bytes: usize,

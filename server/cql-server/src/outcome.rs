@@ -11,15 +11,15 @@ pub struct Outcome {
     pub warnings: Vec<String>,
     /// The keyspace that the statement selected, if it was USE.
     pub keyspace: Option<String>,
-    /// True if the statement created a snapshot. There may be no [`SchemaChanges`] nevertheless,
-    /// because a new snapshot may cause no event.
+    /// True if the statement created a snapshot. [`SchemaChanges`] do not show this, because a new
+    /// snapshot may cause no event.
     pub created_snapshot: bool,
     /// True if the write gave up after conflicts with other writes. The request may be executed
     /// again: nothing was written, and there is no body.
     pub is_in_conflict: bool,
-    /// True if the result would have other columns than the response to PREPARE, which the client
-    /// decodes rows with. Nothing was executed, and there is no body: the client has to prepare the
-    /// statement again.
+    /// True if the columns of the result would differ from those in the response to PREPARE, by
+    /// which the client decodes rows. Nothing was executed, and there is no body: the client has to
+    /// prepare the statement again.
     pub is_outdated: bool,
 }
 

@@ -31,7 +31,7 @@ pub struct Prepared {
     pub(super) text: Box<str>,
     /// The number of tokens in the text, for an estimate of the memory that the statement takes.
     pub(super) tokens: usize,
-    /// The bytes that the statement took beyond its own words at PREPARE: see
+    /// The bytes that the statement took at PREPARE beyond what is proportional to its text: see
     /// [`Memory`](super::memory::Memory).
     pub(super) memory_bytes: usize,
     /// The markers, as in the response to PREPARE.
@@ -45,8 +45,9 @@ pub struct Prepared {
     pub(super) meaning: ArcSwap<Meaning>,
 }
 
-/// The most bytes by which an analysis may exceed that at PREPARE: about the size of the smallest
-/// statement, so that growth at most doubles the memory of the cache.
+/// The most bytes by which a later analysis of a statement may exceed the analysis at PREPARE. This
+/// is about the size of the smallest statement, so that growth at most doubles the memory of the
+/// cache.
 const GROWTH_BYTES_MAX: usize = 4 << 10;
 
 impl Prepared {

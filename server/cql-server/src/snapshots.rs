@@ -179,8 +179,9 @@ pub(super) fn keyspace_at(
     ebb_tables::keyspace_at(db, now, &name.snapshot).map_err(of_catalog)
 }
 
-/// Executes a statement about snapshots, and appends the body of the RESULT. Before a snapshot is dropped, calls
-/// `check_drop` with the resource on which the user must have the permission SNAPSHOT.
+/// Executes a statement about snapshots, and appends the body of the RESULT. Before a snapshot is
+/// dropped, calls `check_drop` with the resource on which the user must have the permission
+/// SNAPSHOT.
 ///
 /// # Panics
 /// If the statement is of another kind.
@@ -374,11 +375,13 @@ fn expiry(properties: &[Property]) -> Result<Option<Duration>, ErrorResponse> {
     Ok(ttl)
 }
 
-/// Drops a snapshot, and returns its events. First calls `check` with the resource that the snapshot covers, or
-/// with the one that the statement names if there is no such snapshot. There are no events if clients did not
-/// see the snapshot as a keyspace, or if there is no such snapshot and the statement has IF EXISTS. Also
-/// adds the events to the changes of the call, so that clients get them even if the snapshot is
-/// gone and a later step fails.
+/// Drops a snapshot, and returns the schema events for clients. Before the deletion, calls `check`
+/// with the resource that the snapshot covers or, if there is no such snapshot, with the resource
+/// that the statement names.
+///
+/// Returns no events if clients did not see the snapshot as a keyspace, or if it does not exist and
+/// the statement has IF EXISTS. Also adds the events to the changes of the call: clients get them
+/// even if the snapshot is deleted and a later step fails.
 fn drop(
     context: &SchemaContext<'_>,
     drop: &DropSnapshot,
@@ -459,8 +462,8 @@ fn drop(
     })
 }
 
-/// Returns the resource that a snapshot covers or, if there is no such snapshot, the resource of the keyspace
-/// and table in `named`.
+/// Returns the resource that a snapshot covers or, if there is no such snapshot, the resource of
+/// the keyspace and table in `named`.
 fn dropped_resource(
     db: &Db,
     named: (&str, Option<&str>),

@@ -59,8 +59,8 @@ pub fn readable(
 }
 
 /// Returns whether a SELECT from `keyspace` reads a table at a snapshot: the one in USING SNAPSHOT
-/// (`snapshot`), or the one that the name of the keyspace stands for. Opens no snapshot, so there may
-/// be none of this name.
+/// (`snapshot`), or the one that the name of the keyspace stands for. Does not open the snapshot,
+/// which may not exist.
 pub fn is_at_snapshot(
     state: &CatalogState,
     system: &SystemTables,

@@ -15,9 +15,9 @@ static MEMORY: PeakAlloc = PeakAlloc;
 /// The number of measurements of a peak.
 const MEASUREMENTS: usize = 10;
 
-/// Returns the peak memory of `run` in bytes, without what was allocated before. It is the minimum
-/// of several measurements, because the main thread of the test runner may allocate during some of
-/// them.
+/// Returns the peak memory of `run` in bytes, without the memory that was allocated before. It is
+/// the minimum of several measurements, because the main thread of the test runner may allocate
+/// during some of them.
 fn peak_bytes(mut run: impl FnMut()) -> usize {
     let mut measure = || {
         MEMORY.reset_peak_usage();

@@ -124,7 +124,8 @@ pub(crate) struct PublicationSite<'a> {
     pub(crate) snapshot: &'a str,
     /// The target of the publication; if it is a folder, its path is as this process sees it.
     pub(crate) target: PublishTarget,
-    /// The place of the files, with the disk space that they may take; `None` for a bucket.
+    /// The folder of the target, and the disk space that the files of the publication may take
+    /// there; `None` if the target is a bucket.
     pub(crate) place: Option<SpillPlace>,
     pub(crate) task_memory_bytes: usize,
     /// The handle of the job's record in the history. The publication uses it to record that its commit is

@@ -92,9 +92,10 @@ impl Grouping {
     }
 }
 
-/// Returns the job, with `reduces` reduce tasks, at least one. Rows of the result have the group as
-/// the key (a CSV record if there are several columns), and as the value a CSV record of the number
-/// of rows and of the bytes of their values.
+/// Returns a job that counts the rows of each group, and the bytes of their values, in `reduces`
+/// reduce tasks (at least one). A row of the result has the group as its key; this is a CSV record
+/// if several columns form the group. Its value is a CSV record of the number of rows and of the
+/// number of bytes.
 pub fn spec(
     name: impl Into<String>,
     input: Arc<dyn Input>,

@@ -55,8 +55,8 @@ pub enum JobError {
         /// The error of the operating system.
         source: io::Error,
     },
-    /// The request needs a database, and the node has none. Contains what needs it: the name of a table, or
-    /// work such as "a backup".
+    /// The request needs a database, and the node has none. The text names the table or the work
+    /// that needs the database, such as "a backup".
     #[error("this node has no database, which {0} needs")]
     NoDatabase(String),
     /// The client lacks a permission, such as that to read a table that its job reads, or its role

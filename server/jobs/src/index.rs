@@ -67,10 +67,10 @@ pub fn rows() -> RecordFormat {
 }
 
 /// Returns a job that indexes values by their words (see [`wordcount`](super::wordcount)) in
-/// `reduces` reduce tasks, at least one. A row of the result has a word as the key, and as the
-/// value a CSV record of the keys of the rows in which the word occurs, each once, in the order of
-/// the input. A list of more than a MiB of keys continues in rows with the keys `word#2`, `word#3`
-/// and so on; no word contains a `#`.
+/// `reduces` reduce tasks, at least one. A row of the result has a word as its key. Its value is a
+/// CSV record of the keys of the rows in which the word occurs. Each key occurs once, in the order
+/// of the input. A list of more than a MiB of keys continues in rows with the keys `word#2`,
+/// `word#3` and so on; no word contains a `#`.
 pub fn spec(
     name: impl Into<String>,
     input: Arc<dyn Input>,

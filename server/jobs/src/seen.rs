@@ -90,9 +90,9 @@ impl SeenColumns {
         columns.all(|column| column.occurred.load(Ordering::Relaxed))
     }
 
-    /// Returns the job `spec`, changed so that it fails before the commit of its output if no
-    /// record had one of the columns, which is then probably misspelt. A column for which the job
-    /// searched no record may be missing.
+    /// Returns the job `spec`, changed so that it fails before the commit of its output if one of
+    /// the columns was searched for and occurred in no record. The name of such a column is
+    /// probably misspelt. A column for which the job searched no record may be missing.
     pub(super) fn required(self: Arc<Self>, spec: JobSpec) -> JobSpec {
         let output = SeenOutput {
             inner: Arc::clone(&spec.output),

@@ -113,9 +113,15 @@ pub fn read_scenario(path: &Path) -> Result<Scenario> {
 /// Returns a job that simulates every replica of every point of `scenario` under each of its
 /// policies, in at most `tasks` map tasks. The key of a row is the policy, with the swept values
 /// before it if there are any. The value is a CSV record of the number of replicas and of four
-/// means: the number of jobs with a goal, the fraction of these jobs that missed it, the fraction of
-/// the capacity that was used, and the end of the last job in seconds. Each mean is over the
-/// replicas that have such a number; the field is empty if none has, for example without goals.
+/// means over the replicas:
+///
+/// - the number of jobs with a goal
+/// - the fraction of these jobs that missed it
+/// - the fraction of the capacity that was used
+/// - the end of the last job, in seconds
+///
+/// A replica without such a number, for example without goals, does not count for the mean. The
+/// field is empty if no replica has the number.
 ///
 /// The job is paced and cancelled only between two simulations.
 ///

@@ -134,8 +134,9 @@ impl Order {
         self.by.names().is_empty() && !self.numeric && !self.reverse
     }
 
-    /// Returns, for each column to sort by, unset flags of whether any row has the column. The map tasks of
-    /// a job share and set the flags, so that a job with a misspelt column fails.
+    /// Returns flags for the columns to sort by, all unset. The map tasks of a job share the flags,
+    /// and set those of the columns that occur in a row, so that a job with a misspelt column
+    /// fails.
     pub(super) fn seen(&self) -> Arc<SeenColumns> {
         SeenColumns::new(self.by.names())
     }

@@ -55,9 +55,11 @@ pub fn rows() -> RecordFormat {
 }
 
 /// Returns a job that checks all values in the order of the input. The rows of the result:
-/// `checksum`, the sum of the xxh3 hashes of all values, which is the same in any order;
-/// `misplaced`, the number of values that are less than the value before them; `records`; and, if
-/// something is misplaced, `misplaced_first`, the first such value.
+///
+/// - `checksum`: the sum of the xxh3 hashes of all values, which is the same in any order
+/// - `misplaced`: the number of values that are less than the value before them
+/// - `records`: the number of values
+/// - `misplaced_first`, if a value is misplaced: the first such value
 pub fn spec(
     name: impl Into<String>,
     input: Arc<dyn Input>,

@@ -3,19 +3,20 @@
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::ArrowReaderMetadata;
 
-/// The greatest number of rows of a batch, for files whose rows have few bytes. Without it, a batch could
-/// take far more memory than such a file suggests: a value of fixed length that a dictionary contains once
-/// takes memory for each row of a batch that has it.
+/// The greatest number of rows of a batch, for files whose rows have few bytes. Without this limit,
+/// a batch could take far more memory than such a file suggests: a dictionary has a value of fixed
+/// length only once, but a batch has a copy of it for each row.
 const BATCH_ROWS_MAX: u64 = 1024;
 
 /// The memory of a value in a batch besides the bytes of texts and blobs: 16 bytes for the view of a text, and not
 /// more for any other type. The file may take far less: a run of equal elements of lists takes a few bytes.
 const VALUE_BYTES: u64 = 16;
 
-/// Returns the number of rows, from 1 to [`BATCH_ROWS_MAX`], for batches of about `batch_bytes` bytes, if
-/// only the columns in `mask` are read. A row counts with the mean size of rows in the row group where this
-/// mean is greatest: the uncompressed size in the file, plus [`VALUE_BYTES`] for each value. A text or blob
-/// that rows share in a dictionary counts once, as it also does in the memory of the batch.
+/// Returns the number of rows, from 1 to [`BATCH_ROWS_MAX`], for batches of about `batch_bytes`
+/// bytes, if only the columns in `mask` are read. The size of a row is estimated for each row group
+/// as a mean: the uncompressed size in the file, plus [`VALUE_BYTES`] for each value. The row group
+/// with the greatest mean decides. A text or blob that rows share in a dictionary counts once,
+/// because a batch has it in memory once, too.
 pub(crate) fn batch_rows(
     metadata: &ArrowReaderMetadata,
     mask: &ProjectionMask,

@@ -58,9 +58,10 @@ enum Bounds {
     Unknown,
 }
 
-/// Returns whether the writer of a file leaves out the statistics of a column: of floating-point numbers, whose least
-/// and greatest values do not include NaN. DuckDB and Spark order NaN above all numbers, as Cassandra does. With such
-/// statistics they would leave out rows with NaN that match a condition.
+/// Returns whether the writer of a file leaves out the statistics of a column, because its values
+/// are floating-point numbers. Least and greatest values in statistics do not include NaN. DuckDB
+/// and Spark order NaN above all numbers, as Cassandra does. With such statistics, they would skip
+/// rows with NaN that match a condition.
 pub(crate) fn has_no_statistics(column: &ColumnDescriptor) -> bool {
     matches!(
         column.physical_type(),
@@ -186,7 +187,7 @@ impl Sums {
 /// how bounds are compared and converted to Iceberg's form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {
-    /// An integer with a sign, little endian in both formats.
+    /// An integer with a sign, little endian in Parquet and in Iceberg.
     LittleEndian,
     /// A decimal that Parquet stores as an integer of 32 or 64 bits, little endian. Iceberg, too, stores the
     /// digits without the point as an integer, but big endian, in as few bytes as possible.

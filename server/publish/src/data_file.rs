@@ -438,8 +438,8 @@ mod tests {
         assert_eq!(decoded.columns(), Some(fields));
     }
 
-    /// Regression: columns of floating-point numbers had a least and a greatest value, which leave out NaN. DuckDB
-    /// passed over rows with NaN by them.
+    /// Regression: the statistics of floating-point columns had a least and a greatest value, which
+    /// do not include NaN. Because of them, DuckDB passed over rows with NaN.
     #[test]
     fn floating_point_columns_have_no_statistics_and_their_nulls_are_counted() {
         let pair = CqlType::Tuple([CqlType::Float, CqlType::Text].into());

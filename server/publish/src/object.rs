@@ -19,12 +19,12 @@ use crate::target::Target;
 /// request then fetches several pages.
 const FETCH_BYTES_MIN: u64 = 128 << 10;
 
-/// The greatest number of bytes that one request fetches, unless the library reads more at once. With a store
-/// that takes 50 ms for a request, a column is read at 80 MiB/s.
+/// The greatest number of bytes that one request fetches, unless the Parquet library reads more at
+/// once. With a store that takes 50 ms for a request, a column is read at 80 MiB/s.
 const FETCH_BYTES_MAX: u64 = 4 << 20;
 
-/// The limits of an [`ObjectReader`], which keeps byte ranges of its object in memory, called parts: the
-/// number of the parts, and the least size of a request.
+/// The limits of an [`ObjectReader`]: the number of parts (byte ranges of its object) that it keeps
+/// in memory, and the least number of bytes that one request fetches.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Window {
     /// The least number of bytes that one request fetches.
@@ -41,9 +41,10 @@ impl Window {
         parts_max: 4,
     };
 
-    /// Returns the window for reading `columns` columns from their beginnings to their ends, with one part
-    /// (range of bytes in memory) for each. The parts together take `bytes` at most, or 128 KiB for each
-    /// column if that is more. A part is larger if the library reads more at once.
+    /// Returns the window for reading `columns` columns from their beginnings to their ends, with
+    /// one part (range of bytes in memory) for each. The parts together take `bytes` at most, or
+    /// 128 KiB for each column if that is more. A part is larger if the Parquet library reads more
+    /// at once.
     pub(crate) fn scan(columns: usize, bytes: u64) -> Self {
         let parts_max = columns.max(1);
         let fetch_bytes = bytes / parts_max as u64;
@@ -80,8 +81,9 @@ impl Part {
         (to <= self.bytes.len()).then(|| self.bytes.slice(from..to))
     }
 
-    /// Returns whether `start`, the offset of a read, lies in this part of the object after its first byte,
-    /// or right at its end. Then the read continues the column that was read from this part.
+    /// Returns whether `start`, the offset of a read, lies in this part of the object after its
+    /// first byte, or right at its end. If so, the read continues the column that was read from
+    /// this part.
     fn reaches(&self, start: u64) -> bool {
         let end = self.start.saturating_add(self.bytes.len() as u64);
         self.start < start && start <= end

@@ -1,7 +1,9 @@
 //! A set of rows of a data file.
 
-/// The number of rows that a set may keep beyond twice its distinct ones, so that a set of few rows is not sorted
-/// again for each row. It is small because a table may have a set for each of a million data files.
+/// The number of entries that a set may have in addition to two for each distinct row. Before it
+/// would exceed both together, it sorts its entries and removes the repeated ones. Without the
+/// additional entries, a set of few rows would be sorted again for each row that is added. The
+/// number is small because a table may have a set for each of a million data files.
 const SPARE_ROWS: usize = 64;
 
 /// A set of rows of a data file, by their numbers from 0. Each row takes up to 32 bytes, however often the same row

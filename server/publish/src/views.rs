@@ -10,12 +10,13 @@ use arrow_schema::{DataType, Field, FieldRef, Fields, Schema};
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
 use parquet::errors::Result;
 
-/// Returns the metadata of a file with the Arrow type of each text or blob, also within other types, replaced
-/// by a view (`Utf8View`, `BinaryView`). A reader with this metadata returns arrays of views.
+/// Returns the metadata of a file with the Arrow type of each text or blob, also within other
+/// types, replaced by a view (`Utf8View`, `BinaryView`). A reader with this metadata returns arrays
+/// of views.
 ///
 /// # Errors
-/// If the library does not accept the types of the columns. This is not expected, because the library derived
-/// them from the file itself, apart from the views.
+/// If the Parquet library does not accept the types of the columns. This is not expected, because
+/// the library derived the types from the file itself, apart from the views.
 pub(crate) fn of_metadata(metadata: &ArrowReaderMetadata) -> Result<ArrowReaderMetadata> {
     let schema = Schema::new(of_fields(metadata.schema().fields()));
     let options = ArrowReaderOptions::new().with_schema(Arc::new(schema));

@@ -30,10 +30,12 @@ pub enum EntryKind {
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Entry {
     pub kind: EntryKind,
-    /// The role of the client. A client whose login was refused only claims to be that role.
+    /// The role of the client; `None` if the client has no role or its role is not known. A client
+    /// whose login was refused only claims to be that role.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub role: Option<String>,
-    /// The id of the client's token, or of the token that `ebb token` creates or revokes.
+    /// The id of the client's token, or of the token that `ebb token` creates or revokes; `None` if
+    /// no token is involved.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub token: Option<String>,
     /// The name of the client's token. Without a token, a description of the user, if there is one: for

@@ -59,10 +59,10 @@ const FILE: &str = "audit.log";
 const WRITES_FILE: &str = "audit-writes.log";
 /// The greatest length of the queue of lines that wait to be written, in bytes.
 const QUEUED_BYTES_MAX: usize = 1 << 20;
-/// The limits on entries about refused logins: how many at once, and how many per second in the long run. The
-/// entries take at most 15 megabytes a day, if names consist of control characters, which JSON shows as six
-/// bytes each. Lines of the server's ordinary log which report that entries cannot be written have limits of
-/// the same size.
+/// The limits on entries about refused logins: how many at once, and how many per second in the
+/// long run. In the worst case, the entries take 15 megabytes a day: names may consist of control
+/// characters, which JSON shows as six bytes each. The same two limits apply to the lines of the
+/// server's ordinary log that report that entries cannot be written.
 const BOUND: (f64, f64) = (100.0, 0.1);
 
 /// The audit log of a database, or that of its writes of rows.

@@ -210,8 +210,10 @@ impl Access {
         Ok((principal, Some(credential)))
     }
 
-    /// Returns whether a credential is still valid: its session has not ended, and its token has not expired,
-    /// was not revoked, and has a role that may log in, if it has one. Also returns false if the check fails.
+    /// Returns whether a credential is still valid. Its session, if it has one, must not have
+    /// ended. Its token must not have expired or been revoked. If the token belongs to a role, the
+    /// role must still exist and be permitted to log in. Also returns false if these checks cannot
+    /// be made.
     pub(super) async fn is_valid(self: &Arc<Self>, credential: &Credential) -> bool {
         let cookie = credential.cookie.as_ref();
         let is_over = |cookie| self.sessions.token(cookie, Instant::now()).is_none();
@@ -407,16 +409,16 @@ fn is_open(path: &str) -> bool {
     OPEN.iter().any(|open| path.starts_with(open)) || path == CONSOLE
 }
 
-/// Returns whether a request may change something: whether it is a `POST` or `DELETE`. A `POST` that only
-/// computes a response is no change. Nor is a request to a path that needs no token, because clients without
-/// one must not fill the audit log.
+/// Returns whether a request counts as a change: whether it is a `POST` or `DELETE`. A `POST` that
+/// only reads or computes its response does not count. Nor does a request to a path that needs no
+/// token: clients without a token must not be able to fill the audit log.
 pub(super) fn is_change(request: &Request) -> bool {
     let (method, path) = (request.method(), request.uri().path());
     let changes = matches!(*method, Method::POST | Method::DELETE);
     changes && !is_open(path) && !is_query(path)
 }
 
-/// Returns whether a `POST` to this path only computes a response.
+/// Returns whether a `POST` to this path only reads or computes its response, and changes nothing.
 fn is_query(path: &str) -> bool {
     if let Some(of_table) = path.strip_prefix("/v1/tables/") {
         let ends = ["/get", "/scan", "/loss"];

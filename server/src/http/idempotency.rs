@@ -170,8 +170,8 @@ fn key_of(headers: &HeaderMap) -> Result<String, Problem> {
     })
 }
 
-/// Hashes the parts, each with its length, so that parts that are split elsewhere, such as `ab, c` and
-/// `a, bc`, have different hashes.
+/// Hashes the parts, each of them after its length. Without the lengths, the two parts `ab` and `c`
+/// would have the same hash as `a` and `bc`.
 fn sha256(parts: &[&[u8]]) -> [u8; 32] {
     let mut hash = Sha256::new();
     for part in parts {

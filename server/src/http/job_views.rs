@@ -78,7 +78,8 @@ pub(super) fn page_json(
     jobs: &[Arc<ListedJob>],
     next: Option<&str>,
 ) -> Result<Vec<u8>, Problem> {
-    /// The bytes of JSON around the jobs of a page: the names of the members, and an id.
+    /// The space, in bytes, for the rest of a page's JSON: the names of its two members, and the
+    /// cursor `next`, which is the id of a job.
     const AROUND_BYTES: usize = 64;
     let jobs = jobs.iter().map(|job| job.json_for(principal, db));
     let jobs: Vec<&RawValue> = jobs.collect();

@@ -47,7 +47,9 @@ pub(super) fn check_job(principal: &Principal, request: &JobRequest) -> Result<(
 }
 
 /// Checks that the principal may change a job of the history: that it may read the inputs and write
-/// the output of the job. A permission on a table counts only if the job's table has the name now.
+/// the output of the job. If the name of an input or of the output now belongs to another table, or
+/// to none, a permission on that table or its keyspace does not count: the principal then needs a
+/// permission on all keyspaces.
 ///
 /// # Errors
 /// 403; the text names the scope or the permission that is missing.
@@ -67,8 +69,9 @@ pub(super) fn check_recorded_job(
 }
 
 /// Checks that the principal may read a table that a job of the history reads. `number` is the
-/// number of the table in the record, `None` if it is unknown. A permission on the table counts
-/// only if the table with this number has the name now.
+/// number of the table in the job's record; `None` if it is unknown. If the name now belongs to a
+/// table of another number, or to none, or if the number is unknown, a permission on the table or
+/// its keyspace does not count: the principal then needs a permission on all keyspaces.
 ///
 /// # Errors
 /// 403; the text names the scope or the permission that is missing.
@@ -98,9 +101,10 @@ fn check_files(principal: &Principal, request: &JobRequest) -> Result<(), Proble
     Ok(())
 }
 
-/// Checks that a job of the principal may read a table; `is_live` is whether the table has its name
-/// now. A table of the system's keyspace requires scope `admin`, as in [`check_rows`], because the
-/// job could copy the rows into a table that others may read.
+/// Checks that a job of the principal may read a table. `is_live` is false if the name may now
+/// belong to another table than the one that the job reads. A table of the system's keyspace
+/// requires scope `admin`, as in [`check_rows`], because the job could copy the rows into a table
+/// that others may read.
 fn check_input(principal: &Principal, table: &TableName, is_live: bool) -> Result<(), Problem> {
     if table.keyspace == SYSTEM_KEYSPACE {
         check_admin(principal)?;
@@ -108,8 +112,9 @@ fn check_input(principal: &Principal, table: &TableName, is_live: bool) -> Resul
     check(principal, Permission::Select, job_table(table, is_live))
 }
 
-/// Checks that the principal may write the output of a job. If this is a table, `is_live` returns
-/// whether the table that has its name now is the one that the job writes.
+/// Checks that the principal may write the output of a job. If the output is a table, `is_live`
+/// gets its name, and returns whether the table that now has this name is the one that the job
+/// writes.
 fn check_output(
     principal: &Principal,
     request: &JobRequest,
@@ -122,10 +127,11 @@ fn check_output(
     check(principal, Permission::Modify, on)
 }
 
-/// Returns the resource on which a permission counts for a table of a job. `is_live` is whether the
-/// table has its name now. For any other table this is all keyspaces, and not all tables of its
-/// keyspace as in a snapshot: a snapshot goes with its keyspace, but a record stays, and another
-/// user may have created a keyspace of this name since then.
+/// Returns the resource on which the principal needs a permission for a table of a job. If
+/// `is_live`, the name still belongs to the job's table, and the resource is this table. Otherwise
+/// it is all keyspaces. For a dropped table in a snapshot, the resource is only all tables of the
+/// keyspace, because the snapshot is deleted with the keyspace. But the record of a job stays, and
+/// another user may have created a new keyspace of the same name.
 fn job_table(name: &TableName, is_live: bool) -> Resource {
     if is_live {
         Resource::table(&name.keyspace, &name.table)
@@ -292,7 +298,7 @@ pub(super) fn check_new_snapshot(
 
 /// Checks that the principal's role, if it has one, may now renew or delete a snapshot. Call this
 /// under [`Node::exclusively`]: otherwise another snapshot may get the name before the change. The
-/// inner result is the decision, with the response (403) for a client that may not.
+/// inner result is an error, the response with status 403, if the role lacks the permission.
 ///
 /// # Errors
 /// When the snapshot cannot be looked up; [`JobError::Forbidden`] if the role is gone or may not

@@ -16,8 +16,9 @@ const MEDIA_TYPE: HeaderValue = HeaderValue::from_static("application/problem+js
 /// The challenge in responses with the status 401, as RFC 6750 defines it.
 const BEARER: HeaderValue = HeaderValue::from_static("Bearer realm=\"ebb\"");
 
-/// The body of an error response: the reason why a request failed. It has no `type`, which RFC 9457 reads as
-/// `about:blank`: the problem has no other meaning than that of its status.
+/// The body of an error response: the reason why a request failed. The body has no member `type`.
+/// By RFC 9457, this means `about:blank`: a client learns the kind of the problem from the HTTP
+/// status alone.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Problem {
     /// The status in words.

@@ -18,7 +18,7 @@ use crate::node::Node;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub(super) struct Readiness {
     status: ReadinessStatus,
-    /// The description of the first of `problems`.
+    /// The description of the first of `problems`; absent if there are no problems.
     #[serde(skip_serializing_if = "Option::is_none")]
     detail: Option<String>,
     /// The problems. Those that stop all writes come first.

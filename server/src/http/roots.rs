@@ -48,8 +48,9 @@ impl Roots {
     /// only those below the folder for backups.
     ///
     /// # Errors
-    /// 422 when the name or the path of the folder makes no sense; 403 when the client may not use the
-    /// folder; 409 when the server was started without a folder for backups, and needs it.
+    /// 422 when the name or the path of the folder makes no sense; 403 when the client may not use
+    /// the folder. 409 when the server was started without a folder for backups, and the request
+    /// has a name or comes from another client than the server's own user.
     pub(super) fn backup(&self, place: &BackupPlace, is_owner: bool) -> Result<PathBuf, Problem> {
         let path = match (&place.name, &place.directory) {
             (Some(name), None) => {

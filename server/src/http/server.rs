@@ -87,7 +87,8 @@ pub struct HttpOptions {
     pub connections_max: Option<u32>,
     /// The audit log of the program; `None`: the server opens the log of the database's directory itself.
     pub audit: Option<Arc<AuditLog>>,
-    /// The limits on the memory of the process, which `GET /v1/stats` shows.
+    /// The limits on the memory of the process, which `GET /v1/stats` shows; `None` if the process
+    /// has none.
     pub memory: Option<MemoryLimits>,
 }
 

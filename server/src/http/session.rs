@@ -37,8 +37,10 @@ struct Session {
 }
 
 impl Sessions {
-    /// Begins a session, and returns the value of its cookie. If the token, or the server, has the most
-    /// sessions already, first ends the least recently used session of the token, or of all.
+    /// Begins a session, and returns the value of its cookie. If the token has
+    /// [`SESSIONS_OF_TOKEN_MAX`] sessions already, first ends the least recently used one of these.
+    /// If the server has [`SESSIONS_MAX`] sessions after that, also ends the least recently used
+    /// one of all.
     pub(super) fn begin(&self, token: Token, now: Instant) -> Token {
         let cookie = Token::random();
         let mut of = self.of.lock().unwrap_or_else(PoisonError::into_inner);

@@ -15,11 +15,13 @@ pub const SOCKET: &str = "jobs.sock";
 /// The most connections that wait to be accepted.
 const BACKLOG: i32 = 128;
 
-/// The address of the socket. A socket address has 107 bytes for the path; in place of a longer path, this
-/// has one through the open directory in `/proc/self/fd`.
+/// The address of the socket. A socket address has 107 bytes for the path of the file. If the path
+/// is longer, the address has another path to the same file: one that begins with the open
+/// directory's entry in `/proc/self/fd`.
 struct Address {
     path: PathBuf,
-    /// The directory, which is open for as long as the address is used.
+    /// The directory, which is open for as long as the address is used; `None` if the path was
+    /// short enough.
     _directory: Option<File>,
 }
 

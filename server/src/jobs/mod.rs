@@ -87,8 +87,8 @@ pub trait Jobs: ReadJobs {
     /// job's output is being put in place or its end is being recorded.
     ///
     /// # Errors
-    /// When the job has ended, or is unfinished and does not run or is parked already. The error names the state
-    /// of the job.
+    /// When the job has ended, when it is parked already, or when it is unfinished and does not
+    /// run. The error names the state of the job.
     fn cancel(&self, id: &str) -> Result<bool, Self::Error>;
 
     /// Starts an unfinished job again. The job reads the snapshots that an earlier start made for it. A job

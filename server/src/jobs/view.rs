@@ -13,8 +13,8 @@ use super::wait::Wait;
 pub struct JobView {
     /// The record of the job in the history.
     pub record: JobRecord,
-    /// The inputs and the progress of the job: while it runs, and in the response to a request that waited
-    /// for its end.
+    /// The inputs and the progress of the job, while it runs and in the response to a request that
+    /// waited for the end of the job; `null` in a view that was made from the record alone.
     pub run: Option<Run>,
     /// The predicted end, if the job runs and there is a prediction.
     #[serde(default)]
@@ -110,7 +110,8 @@ pub struct JobEnd {
     /// The error that kept the history from recording that the job has ended or was parked, if there was one.
     /// Missing attempts are no such error: the record has their number.
     pub unrecorded: Option<String>,
-    /// The reason why the job took longer than its work needs, from averages over its whole run.
+    /// The reason why the job took longer than its work needs, computed from averages over its
+    /// whole run; `null` if no such reason is known.
     #[serde(default)]
     pub waited: Option<Wait>,
     /// Lines about the output, if there is more to report than its rows: how much of each table a publication
@@ -126,7 +127,7 @@ pub struct Estimate {
     pub inputs: Vec<ReadInput>,
     /// The estimate, if there is one.
     pub advice: Option<JobAdvice>,
-    /// The reason why there is no estimate.
+    /// The reason why there is no estimate; `null` if there is one.
     pub unknown_because: Option<String>,
 }
 

@@ -39,8 +39,9 @@ pub enum Wait {
     Load {
         /// Cores that the load uses.
         used_cores: f64,
-        /// The number of cores that `used_cores` is compared with: the limit of the server's cgroup, if it is
-        /// used up, or less than the cores that other processes leave; otherwise the cores that the server
+        /// The number of cores to compare `used_cores` with. This is the limit of the server's
+        /// cgroup if the cgroup has used up the limit, or if the limit is lower than the number of
+        /// cores that other processes leave. Otherwise it is the number of cores that the server
         /// may run on.
         cores: f64,
     },
@@ -112,8 +113,9 @@ impl Beside {
     }
 }
 
-/// Returns the number of a job's tasks that run or could run now: while maps are left, all maps that are not
-/// done, and then the reduces. Returns 0 for a job that waits for another job, stops or has ended.
+/// Returns the number of a job's tasks that run or could run now. While maps are left, these are
+/// the maps that are not done; after that, the reduces that are not done. Returns 0 for a job that
+/// waits for another job, stops or has ended.
 pub(crate) fn runnable_tasks(status: &JobStatus) -> u32 {
     let is_ready = matches!(status.state, JobState::Waiting | JobState::Running);
     if !is_ready || !status.follows.is_empty() || status.maps_total == 0 {
@@ -351,7 +353,8 @@ mod tests {
         }
     }
 
-    /// The guard's fraction is one of the cores that jobs can use: 0.6 of 2 cores here, not 2.4 of 8.
+    /// The guard's fraction applies to the cores that jobs can use, and not to all free cores. Here
+    /// it leaves jobs 0.3 of 2 cores, which is 0.6, and not 0.3 of 8 cores, which would be 2.4.
     #[test]
     fn free_cores_beyond_those_on_which_jobs_run_do_not_hide_the_guard() {
         let many = Beside {

@@ -21,10 +21,11 @@ pub(super) struct Ahead {
     policy: &'static str,
 }
 
-/// The machine's clock counts as set since a job's start if the recorded time of the start differs by
-/// more than this, in milliseconds, from the time that the runtime's clock implies. A small difference
-/// is normal: a job is recorded before its input is split, and submitted to the runtime after that. If
-/// the split takes longer than this, the goal counts from the submission, as in the runtime.
+/// The largest normal difference, in milliseconds, between the recorded time of a job's start and
+/// the time of the start that follows from the runtime's clock. A larger difference is taken as a
+/// sign that the machine's clock was set since the start. A small one is normal: a job is recorded
+/// before its input is split, and submitted to the runtime after that. If the split takes longer
+/// than this, the goal counts from the submission, as in the runtime.
 const CLOCKS_DIFFER_MS: u64 = 1000;
 
 /// A moment by both clocks. The time of the runtime goes on evenly. The clock of the machine may be set, and

@@ -160,9 +160,9 @@ impl Day {
         last.is_some_and(|last| last.point.at_unix_ms >= now_unix_ms)
     }
 
-    /// Adds a one-second sample. If the clock was set back, first removes the samples that do not end before it.
-    /// Returns true when a coarse sample is due, for the last ten seconds: see
-    /// [`push_coarse`](Self::push_coarse).
+    /// Adds a one-second sample. First removes the samples that end at the same time or later,
+    /// which exist if the clock was set back. Returns true when a coarse sample is due, for the
+    /// last ten seconds: see [`push_coarse`](Self::push_coarse).
     pub(super) fn push(&mut self, second: Moment) -> bool {
         self.forget_from(second.point.at_unix_ms);
         self.gathered.push(second.clone());

@@ -78,8 +78,9 @@ struct Followed {
 }
 
 impl Ledger {
-    /// Adds a prediction that was made at `at_s`: the job ends at `finish_s`, before any
-    /// correction.
+    /// Adds a prediction for a job that started at `started_s`. By the prediction, which was made
+    /// at `at_s`, the job ends at `finish_s`, before a correction by the errors of earlier
+    /// predictions.
     pub(super) fn note(&mut self, job: &str, started_s: f64, at_s: f64, finish_s: f64) {
         let followed = self.followed.entry(job.to_string());
         let followed = followed.or_insert_with(|| Followed {

@@ -10,8 +10,8 @@ use ebb_storage::Db;
 use super::options::NodeOptions;
 use super::store::StoreRequests;
 
-/// Returns the disk space for spills and outputs of the jobs. Beside a database they leave a reserve
-/// that follows from its low-water mark.
+/// Returns the disk space for spills and outputs of the jobs. If the node has a database, jobs must
+/// leave it a reserve of free space: see [`disk_reserve_bytes`].
 pub(super) fn spill_space(db: Option<&Db>, runtime: &RuntimeOptions) -> SpillSpace {
     let space = runtime.spill_space.clone();
     match db {

@@ -199,7 +199,7 @@ impl BackupTimes {
         }
     }
 
-    /// Returns the latest time that is not in the future.
+    /// Returns the latest time that is not in the future; `None` if there is no such time.
     fn last(&self, now_unix_ms: u64) -> Option<u64> {
         self.lock().range(..=now_unix_ms).next_back().copied()
     }
@@ -335,8 +335,8 @@ mod tests {
         }
     }
 
-    /// Regression: when a thousand times in the future were kept, the time of each new backup was dropped at
-    /// once as the oldest one, so no backup counted.
+    /// Regression: if all kept times, a thousand, lay in the future, the time of each new backup
+    /// was dropped at once as the oldest one, so no backup counted.
     #[test]
     fn many_backups_of_a_time_to_come_leave_room_for_the_latest_one() {
         let (times, ahead) = (BackupTimes::recorded(None), 1_000_000);

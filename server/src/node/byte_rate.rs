@@ -45,7 +45,8 @@ impl ByteRate {
 #[derive(Debug)]
 struct Window {
     bytes_done: u64,
-    /// Times in seconds, with the bytes that were done by then; the oldest first, and never empty.
+    /// Pairs of a time, in seconds since the begin of the work, and the number of bytes that were
+    /// done by then; the oldest first, and never empty.
     marks: VecDeque<(f64, u64)>,
 }
 

@@ -26,8 +26,8 @@ struct Steps {
     runtime: Arc<Runtime>,
     /// The source of the steps of a chain; `None` for a job of one step.
     chain: Option<Box<dyn Chain>>,
-    /// The goal of the whole job: the time by which its last step shall have ended, in seconds of the
-    /// runtime's time.
+    /// The goal of the whole job: the time by which its last step shall have ended, in seconds of
+    /// the runtime's time; `None` for a job without a goal.
     goal_s: Option<f64>,
     /// The most cores that each step, a job of the runtime, uses at a time.
     cores: u32,
@@ -184,9 +184,10 @@ struct Recording {
 }
 
 impl Recording {
-    /// Waits until the attempts at tasks are written to the history, and notes in the record how many could
-    /// not be written. A failure is logged and not returned, because the end of the job can be recorded all
-    /// the same.
+    /// Waits until the attempts at tasks are written to the history, and returns a summary of them.
+    /// Notes in the record how many the history lacks: those beyond its limit, and those that could
+    /// not be written. A failure to write is logged and is no error of this call, because the end
+    /// of the job can be recorded all the same.
     fn finish_attempts(&mut self) -> Recorded {
         let recorded = self.recorder.finish();
         self.record.attempts_dropped = recorded.attempts_dropped;

@@ -17,15 +17,16 @@ use ebb_storage::Db;
 
 use super::Node;
 
-/// The time between two looks for a file that is due for a check, while no file is.
+/// The time after which the thread looks again for a file that is due for a check. It waits for
+/// this time if no file was due, or if a check could not be made or recorded.
 const LOOK_EVERY: Duration = Duration::from_secs(60);
 
 /// The most bytes of files that are read in a second: a small part of what a disk can do, and still 700 GB
 /// a day.
 const BYTES_PER_S: u64 = 8 << 20;
 
-/// The shortest pause. A pause after each block would have the thread wake thousands of times a
-/// second, and take a lease each time.
+/// The shortest pause by which the thread keeps to [`BYTES_PER_S`]. With a pause after each block,
+/// the thread would wake up thousands of times a second, and take a lease each time.
 const PAUSE_MIN: Duration = Duration::from_millis(250);
 
 /// The thread that checks files. Dropping this stops the thread and waits for its end.

@@ -281,7 +281,8 @@ impl Node {
         Ok(jobs)
     }
 
-    /// Returns the handle of a job that runs on this node, to follow its progress and wait for its end.
+    /// Returns the handle of a job, to follow its progress and wait for its end; `None` if the job
+    /// does not run on this node.
     pub fn running(&self, id: &str) -> Option<RunningJob> {
         self.registry.get(id)
     }
@@ -337,8 +338,8 @@ impl Node {
         self.history()?.ok_or_else(no)
     }
 
-    /// Claims a job in the history that does not run, so that no other request starts or discards it.
-    /// Returns its present record.
+    /// Claims a job in the history that does not run. Until the claim is dropped, no other request
+    /// can start or discard the job. Returns the present record of the job, and the claim.
     ///
     /// # Errors
     /// When there is no such job, it runs or is claimed, or the history cannot be read.

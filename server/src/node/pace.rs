@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 /// The longest sleep, in seconds. A wait can be ended between two sleeps.
 const SLEEP_S_MAX: f64 = 0.1;
-/// The shortest wait that is slept, in seconds. Shorter ones add up first, because each sleep takes
-/// about 0.1 ms longer than requested.
+/// The shortest sleep, in seconds. Shorter waits are not slept at once but add up, because each
+/// sleep takes about 0.1 ms longer than requested.
 const WAIT_S_MIN: f64 = 0.01;
 
 /// The waits by which a piece of work keeps to a rate. The work begins when this is created.

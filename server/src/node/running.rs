@@ -59,8 +59,10 @@ struct Step {
 }
 
 impl Step {
-    /// Stops this step. Returns true if the job ends without the output of its last step: this step stops or
-    /// was cancelled, now or earlier, or another step would follow.
+    /// Cancels this step. Returns true if the cancellation keeps the job from its end: the step
+    /// stops or was cancelled, now or by an earlier call; or it commits or has succeeded, but is
+    /// not the last step. Returns false if the step is the last one and commits or has succeeded,
+    /// and if the step has failed.
     fn stop(&self) -> bool {
         if self.handle.cancel() {
             return true;
@@ -286,9 +288,10 @@ impl RunningJob {
         step.stop()
     }
 
-    /// Decides whether the job, which runs no more, is left for a later start, and returns the decision: the
-    /// result of `parks`, which gets the reason why the job was to stop. From then on requests to stop the job
-    /// are refused, so no request is accepted that the record of the job does not show.
+    /// Decides whether the job, which no longer runs, is left for a later start, and returns the
+    /// decision: the result of `parks`. The argument of `parks` is the reason why the job was to
+    /// stop; `None` if it was not. From then on, requests to stop the job are refused, because the
+    /// record of the job would not show them.
     pub(super) fn settle(&self, parks: impl FnOnce(Option<Stop>) -> bool) -> bool {
         let mut state = self.lock();
         let parked = parks(state.stop);

@@ -651,7 +651,8 @@ fn a_restart_on_a_full_disk_leaves_the_job_and_its_snapshots() {
     assert_eq!(job.wait().report.outcome, Outcome::Succeeded);
 }
 
-/// Regression: only spills left the reserve of the disk, and files of outputs took it.
+/// Regression: the reserve of disk space for the database limited only the spills of a job. The
+/// files of its output could use up the reserve.
 #[test]
 fn a_file_of_a_job_leaves_the_disk_space_that_the_node_reserves() {
     let dir = tempfile::tempdir().unwrap();
@@ -791,8 +792,8 @@ fn rows_of_one_job_are_not_taken_for_those_of_another_that_was_killed_before_it_
     assert_eq!(node.job(id).unwrap().starts, 2);
 }
 
-/// Regression: a restart took whatever had the name of the output for the output of the interrupted job, and
-/// recorded that the job had succeeded.
+/// Regression: a restart took any file or folder with the name of the output for the output of the
+/// interrupted job, and recorded that the job had succeeded.
 #[test]
 fn an_interrupted_job_has_succeeded_only_if_the_file_or_folder_in_its_place_is_its_own() {
     for is_folder in [false, true] {

@@ -53,8 +53,8 @@ pub struct Catalog {
     /// then replaced by new ones.
     node_damage: Vec<Unreadable>,
     /// Locked during a change of the schema, and while a statement or a request creates, renews or
-    /// deletes a snapshot. Of the locks of the roles, `creating_snapshots` must be taken before
-    /// this one, and the others after it.
+    /// deletes a snapshot. A thread must take the locks in this order: `creating_snapshots` of the
+    /// roles, this lock, the other locks of the roles.
     changing: Mutex<()>,
 }
 
@@ -73,8 +73,9 @@ impl CatalogState {
         Self { schema, tables }
     }
 
-    /// Returns the state of a schema that was read from the records. Tables that are in `known`
-    /// keep their objects, so that all threads share one for each table.
+    /// Returns the state of a schema that was read from the records. For a table that is in
+    /// `known`, the state contains the object from `known`, so that all threads share one object
+    /// per table.
     fn of(store: &SchemaStore, loaded: LoadedSchema, known: &Tables) -> Self {
         let LoadedSchema { schema, mut tables } = loaded;
         let of_keyspace = |keyspace: &Arc<KeyspaceSchema>| {
@@ -109,7 +110,8 @@ impl CatalogState {
         self.schema.version()
     }
 
-    /// Returns a table that a user created; `None` if there is none in service.
+    /// Returns a table that a user created; `None` if it does not exist, or if it or its keyspace
+    /// is unreadable.
     pub fn table(&self, keyspace: &str, name: &str) -> Option<&Arc<CqlTable>> {
         self.tables.get(keyspace)?.get(name)
     }
@@ -137,10 +139,11 @@ impl CatalogState {
     }
 }
 
-/// Prepares a new read of the schema so that a keyspace in service and its tables stay in service.
-/// Replaces the stored records of the keyspace and these tables, which may be damaged by now, by the
-/// records in memory. Puts the tables in service before the unreadable ones: of two tables that have
-/// an index of the same name, a read of the schema accepts only the first.
+/// Changes `stored`, the records of a keyspace that were read again from the store, so that the
+/// schema in memory stays in use. The records of `keyspace` and its tables, which may be damaged by
+/// now, are replaced by the records in memory. The tables of `keyspace` are moved before the
+/// unreadable ones: if two tables have an index of the same name, the decoder of the records
+/// accepts only the first table.
 fn keep(stored: &mut StoredKeyspace, keyspace: &KeyspaceSchema) {
     stored.record = Ok(keyspace.encode().into());
     for table in &mut stored.tables {
@@ -152,8 +155,8 @@ fn keep(stored: &mut StoredKeyspace, keyspace: &KeyspaceSchema) {
     stored.tables.sort_by_key(is_unreadable);
 }
 
-/// Calls [`keep`] for all keyspaces in service. Adds those that `stored` lacks, because they have no tables
-/// and their record is lost, unless they were dropped without the catalog.
+/// Calls [`keep`] for all keyspaces in `state`. Adds those that `stored` lacks: they have no
+/// tables, and their records are lost. Leaves out keyspaces that were dropped without the catalog.
 fn keep_all(stored: &mut Vec<StoredKeyspace>, state: &CatalogState, db: &Db) {
     for keyspace in state.schema.keyspaces() {
         let name = keyspace.name();
@@ -170,10 +173,10 @@ fn keep_all(stored: &mut Vec<StoredKeyspace>, state: &CatalogState, db: &Db) {
 }
 
 impl Catalog {
-    /// Opens the catalog of a database that has [the operator](super::CQL_ROW), which was given the
-    /// same `grace_periods`. Completes or undoes changes that a crash interrupted. Tables, types,
-    /// keyspaces and roles whose records are damaged are out of service; damaged records of the node
-    /// are replaced: see [`Catalog::unreadable`].
+    /// Opens the catalog of a database that has [the merge operator of CQL tables](super::CQL_ROW),
+    /// created with the same `grace_periods`. Completes or undoes changes that a crash interrupted.
+    /// Tables, types, keyspaces and roles whose records are damaged cannot be used. Damaged records
+    /// of the node itself are replaced. [`Catalog::unreadable`] lists both.
     ///
     /// # Errors
     /// If the store failed for another reason than damage.
@@ -318,23 +321,27 @@ impl Catalog {
         Ok(all)
     }
 
-    /// Changes the schema: `decide` gets the current one and returns the next one, or `None` for no
-    /// change. The next schema is durable and visible to all before this returns. The result is
-    /// whether there was a change.
+    /// Changes the schema. `decide` gets the current schema and returns the next one, or `None` for
+    /// no change. The next schema is durable and visible to all threads before this returns.
+    /// Returns whether the schema has changed.
     ///
-    /// Permissions on dropped objects are dropped too. If a full disk has no space for that, a later
-    /// change drops them, and at the latest the one that creates an object of the same name. Those of an
-    /// unreadable role stay, and apply to an object that is created with the name before the role is
-    /// readable.
+    /// Permissions on dropped objects are removed, too. If the disk is full, a later change removes
+    /// them: at the latest the change that creates an object of the same name. Permissions in the
+    /// records of unreadable roles stay. They apply to a new object of the same name if it exists
+    /// once the role becomes readable.
     ///
     /// A call can carry out only one change of the kind that a statement makes: one created or
     /// dropped keyspace or table, or changed records of one keyspace.
     ///
     /// # Errors
-    /// The inner error is that of `decide`: nothing is changed. The outer error is
-    /// [`CatalogError::Schema`] if the next opening could not decode the change: nothing is changed
-    /// either. It is [`CatalogError::Unfinished`] if the next schema is in effect. Otherwise it is an
-    /// error of the store: the next opening may or may not find the change.
+    /// The inner error is that of `decide`: nothing is changed. The outer error is one of these:
+    /// - [`CatalogError::Schema`], if the next opening could not decode the change, or if the store
+    ///   already has a CQL table with the name of a new table (unless an interrupted creation left
+    ///   it): the schema is unchanged.
+    /// - [`CatalogError::Foreign`], if tables that CQL did not create are in the keyspace to be
+    ///   created or dropped, or have the name of a new table: the schema is unchanged.
+    /// - [`CatalogError::Unfinished`], if a later step failed: the next schema is in effect.
+    /// - Any other error comes from the store: the next opening may or may not find the change.
     pub fn change<E>(
         &self,
         decide: impl FnOnce(&Schema) -> Result<Option<Schema>, E>,
@@ -357,8 +364,8 @@ impl Catalog {
         self.change_state(|state| decide(&state.schema), then)
     }
 
-    /// Changes the schema as [`change`](Self::change) does, unless `table` was dropped: then `decide` is
-    /// not called, and nothing is changed.
+    /// Changes the schema as [`change`](Self::change) does, unless `table` was dropped: then this
+    /// does not call `decide`, changes nothing, and returns false.
     ///
     /// # Errors
     /// See [`change`](Self::change).
@@ -412,16 +419,18 @@ impl Catalog {
         earlier.push(Arc::downgrade(&before));
     }
 
-    /// Reads the records of unreadable keyspaces, tables and roles again, after damaged files were replaced.
-    /// The objects that can be read now are in service when this returns, and their tables are
-    /// [announced](Self::on_announcement). Objects that were in service stay as they are, also at the next
-    /// opening: if their stored records are lost, damaged or replaced by older ones, this writes the records
-    /// again. There is one exception: if two tables have an index of the same name, the next opening serves
-    /// the first table by name, although the other one may be in service now.
+    /// Reads the records of unreadable keyspaces, tables and roles again, after damaged files were
+    /// replaced. Objects that have become readable can be used when this returns, and their tables
+    /// are [announced](Self::on_announcement).
+    ///
+    /// Objects that were readable before stay as they are, also at the next opening: if their
+    /// stored records are lost, damaged or replaced by older ones, this writes the records again.
+    /// There is one exception: if two tables have an index of the same name, the next opening reads
+    /// only the first table by name, although the other one may be in use now.
     ///
     /// # Errors
-    /// If the store failed. If it only failed to write the records of objects in service again, what could be
-    /// read is in service all the same.
+    /// If the store failed. If only the records of objects that were readable before could not be
+    /// written again, the objects that have become readable can be used all the same.
     pub fn reread(&self) -> Result<()> {
         let written = self.write_again(&|_: &Table| false);
         let served = self.exclusively(|state| self.reread_schema(state));
@@ -435,12 +444,14 @@ impl Catalog {
         written.and(served.map(drop)).and(of_roles).and(retained)
     }
 
-    /// Writes again the records of objects in service: all records in the store's table
+    /// Writes the records of readable objects again: all records in the store's table
     /// `keyspace.table`, and those in other tables from which the next opening could not read the
-    /// objects. Call it before damaged files of this table are rewritten without their lost parts:
-    /// otherwise a crash right after that would lose the records, before [`reread`](Self::reread)
-    /// writes them again. Even a record that can still be read may be lost, if it is read from the
-    /// cache and its block on disk is damaged.
+    /// objects.
+    ///
+    /// Call it before damaged files of this table are rewritten without their lost parts. Otherwise
+    /// a crash after the rewrite, and before [`reread`](Self::reread), would lose the records. Even
+    /// a record that can still be read may be lost by the rewrite: the read may be served from the
+    /// cache while the block on disk is damaged.
     ///
     /// # Errors
     /// If a write fails.
@@ -448,9 +459,9 @@ impl Catalog {
         self.write_again(&|of: &Table| of.keyspace() == keyspace && of.name() == table)
     }
 
-    /// Writes the record of a keyspace, table or role in service again if the next opening could
+    /// Writes the record of each readable keyspace, table and role again if the next opening could
     /// not read the same object from the stored record, or if `is_at_risk` returns true for the
-    /// table of the store that contains the record.
+    /// store's table that contains the record.
     fn write_again(&self, is_at_risk: &dyn Fn(&Table) -> bool) -> Result<()> {
         let names: Vec<String> = (self.state().schema().keyspaces())
             .map(|keyspace| keyspace.name().to_owned())
@@ -463,8 +474,9 @@ impl Catalog {
         self.roles.write_again(is_at_risk)
     }
 
-    /// Reads the schema again if a part of it is unreadable, and publishes what is readable now. Returns the
-    /// keyspace and the name of each table that this puts into service.
+    /// Reads the schema again if a part of it is unreadable, and makes the result the current
+    /// schema if other objects are unreadable now. Returns the keyspace and the name of each table
+    /// that has become readable.
     fn reread_schema(&self, now: &CatalogState) -> Result<Vec<(Arc<str>, Arc<str>)>> {
         let unreadable = now.schema.all_unreadable();
         if unreadable.is_empty() {
@@ -496,8 +508,8 @@ impl Catalog {
         self.earlier.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Announces to the subscribers that a table is new in service, though no statement created it: a job has
-    /// created the table, or it has become readable. Call this once the table is in the schema.
+    /// Announces a table that no statement created to the subscribers: a job has created it, or it
+    /// has become readable. Call this once the table is in the schema.
     pub fn announce_table(&self, keyspace: &str, table: &str) {
         let created = Announcement::TableCreated { keyspace, table };
         self.announcements.publish(created);
@@ -523,8 +535,8 @@ impl Catalog {
         })
     }
 
-    /// Runs `work` under the lock that each change of the schema takes, and each statement or request that creates,
-    /// renews or deletes a snapshot.
+    /// Runs `work` under the lock that serializes two kinds of work: changes of the schema, and the
+    /// creation, renewal and deletion of snapshots by statements and requests.
     pub fn exclusively<T>(&self, work: impl FnOnce(&CatalogState) -> T) -> T {
         let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         work(&self.state())

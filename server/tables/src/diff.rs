@@ -10,11 +10,12 @@ use super::form::form;
 use super::store::{ChangedTable, SchemaStore};
 use super::table::CqlTable;
 
-/// Stores the differences between `now` and `next`, and calls `publish` once they are durable.
+/// Stores the differences between `now` and `next`. Calls `publish` with the next state once they
+/// are durable.
 ///
 /// # Errors
-/// If the next opening could not decode the change: nothing is written. Also the errors of the
-/// store. If `publish` was not called, the change is not visible.
+/// If the next opening could not decode the change, or if existing tables prevent it: nothing is
+/// written. If the store fails: the change is visible only if `publish` was called.
 pub(super) fn carry_out(
     store: &SchemaStore,
     now: &CatalogState,

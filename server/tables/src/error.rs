@@ -31,8 +31,8 @@ pub enum CatalogError {
         /// The names of the tables that CQL did not create, at least one.
         tables: Vec<String>,
     },
-    /// The schema has changed, and a later step failed, such as the removal of permissions on a
-    /// dropped object. The next change or opening completes it.
+    /// The schema has changed, but a later step failed, such as the removal of permissions on a
+    /// dropped object. A later change of the schema, or the next opening, completes the step.
     #[error(transparent)]
     Unfinished(Box<Self>),
 }

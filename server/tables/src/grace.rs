@@ -12,7 +12,7 @@ use arc_swap::ArcSwap;
 use super::catalog::CatalogState;
 
 /// The grace periods of all tables in the catalog of one database. Clones share their content: the
-/// opener of the database passes one to the merge operator and one to the catalog.
+/// code that opens the database passes one clone to the merge operator and one to the catalog.
 #[derive(Debug, Clone, Default)]
 pub struct GracePeriods {
     /// The grace periods in seconds, by `KEYSPACE.TABLE`.
@@ -32,10 +32,10 @@ impl GracePeriods {
         self.by_table.store(Arc::new(all.collect()));
     }
 
-    /// Returns the time in seconds since 1970 before which content must have been deleted or expired for
-    /// merges to purge it: `read_time_ms`, the time of the earliest reader, less the grace period of `table`
-    /// (`KEYSPACE.TABLE`). If the grace period is unknown, the result is [`i64::MIN`], so that merges purge
-    /// nothing by age.
+    /// Returns a time in seconds since 1970. Merges may purge content that was deleted or expired
+    /// before this time. It is `read_time_ms`, the time of the earliest reader, less the grace
+    /// period of `table` (`KEYSPACE.TABLE`). If the grace period is unknown, the result is
+    /// [`i64::MIN`], so that merges purge nothing by age.
     pub(super) fn gc_before_s(&self, table: &str, read_time_ms: u64) -> i64 {
         let Some(&grace_s) = self.by_table.load().get(table) else {
             return i64::MIN;

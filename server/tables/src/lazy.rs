@@ -27,8 +27,8 @@ impl LazyCatalog {
         }
     }
 
-    /// Returns the catalog if it is open. Never waits: returns `None` also while another thread holds the lock,
-    /// to open the catalog or for a moment to look at it.
+    /// Returns the catalog if it is open. Never waits: also returns `None` while another thread
+    /// holds the lock, either to open the catalog or, for a moment, to get the open one.
     pub fn opened(&self) -> Option<Arc<Catalog>> {
         match self.opened.try_lock() {
             Ok(opened) => opened.clone(),

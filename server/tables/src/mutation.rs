@@ -24,8 +24,8 @@ pub(crate) enum Mutation {
     OnlyMarkersCount,
     /// A row exists if it has a cell of a column that was dropped and not added again.
     GoneColumnsCount,
-    /// A partition with rows gives one more row, for its static columns. (Only one without rows
-    /// may.)
+    /// A partition with rows returns one more row, for its static columns. (Without the fault, only
+    /// a partition without rows returns such a row.)
     StaticRowsBesideRows,
 }
 

@@ -47,12 +47,12 @@ pub fn merge_operators() -> MergeOperators {
 }
 
 /// The merge operator of CQL tables. It merges the writes of a row, or of a partition's header (its
-/// deletions and static columns): the key shows whether it is that of a row or of a header.
+/// deletions and static columns). The key shows whether it belongs to a row or to a header.
 ///
 /// For the purge of deleted content, the keys of a partition are one group, and the header is the
-/// head of the group: the store passes it to the purge of the rows, because its deletions may hide
-/// them. The record of the schema and the entries of indexes are plain values, whose versions the
-/// store drops by its own rules.
+/// head of the group. The store passes the header to the purge of each row, because the deletions
+/// in the header may hide the row. The record of the schema and the entries of indexes are plain
+/// values, whose versions the store drops by its own rules.
 #[derive(Debug, Clone, Default)]
 pub struct CqlRow {
     grace_periods: GracePeriods,
@@ -130,8 +130,8 @@ impl MergeOperator for CqlRow {
 
     /// Removes garbage (tombstones and expired values that no reader needs) and content that the
     /// deletions in the partition's header hide. Hidden content must go even if the grace period is
-    /// unknown: later in the same merge it may be known, the header's deletions may be removed, and
-    /// content that had been kept would reappear.
+    /// unknown. Later in the same merge the grace period may be known, and the header's deletions
+    /// may be removed: hidden content that was kept would then reappear.
     fn purge(
         &self,
         key: &[u8],
@@ -299,8 +299,9 @@ mod tests {
         assert_eq!(deletion.map(|deletion| deletion.timestamp), Some(4));
     }
 
-    /// Regression: a row or header that had a cell of a column and, written after a change of the schema,
-    /// collections of the same column, was unreadable even after the row or the partition was deleted.
+    /// Regression: a row or header was unreadable if it had a cell of a column, and a later write,
+    /// after a change of the schema, had written a collection to the same column. It stayed
+    /// unreadable even after the row or the partition was deleted.
     #[test]
     fn a_deletion_heals_what_has_a_cell_and_a_collection_in_one_column() {
         let options = Options {

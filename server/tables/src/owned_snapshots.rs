@@ -23,9 +23,10 @@ use super::error::Result;
 /// The table of the records, in [`SYSTEM_KEYSPACE`](crate::names::SYSTEM_KEYSPACE).
 pub(super) const ROLE_SNAPSHOTS_TABLE: &str = "role_snapshots";
 
-/// The most stale records (of snapshots that no longer exist, because they expired, say) that are removed
-/// when their role creates a snapshot. The limit bounds the bytes that a creation writes. It is above 1,
-/// because each creation adds one record: so the stale records become fewer.
+/// The maximal number of stale records of a role that are removed when the role creates a snapshot.
+/// A record is stale if its snapshot no longer exists, for example because it has expired. The
+/// limit bounds the bytes that a creation writes. It is above 1, because each creation also adds a
+/// record: so the number of stale records falls.
 const GONE_MAX: usize = 8;
 
 /// The snapshots that roles created. Some of them may no longer exist.

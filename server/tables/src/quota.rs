@@ -63,13 +63,13 @@ impl RoleStore {
         })
     }
 
-    /// Removes the record by which the deleted snapshot at the commit `seq` counted for the quota
-    /// of its role. Call it after the deletion, and sync the log afterwards. Does nothing if no
-    /// role created the snapshot, or if the snapshot still exists.
+    /// Removes the record that a role created the snapshot at the commit `seq`. Call it after the
+    /// snapshot is deleted, and sync the log afterwards. Does nothing if no role created the
+    /// snapshot, or if the snapshot still exists.
     ///
     /// # Errors
-    /// If the store fails. The deleted snapshot does not count for the role's quota all the same, because
-    /// only existing snapshots do.
+    /// If the store fails. Even then the deleted snapshot does not count for the role's quota,
+    /// because only existing snapshots do.
     pub fn forget_snapshot(&self, seq: SeqNo) -> Result<()> {
         self.owned.remove(&self.db, seq)
     }

@@ -40,7 +40,8 @@ pub struct RoleStore {
     generation: AtomicU64,
     /// Locked while the roles change.
     changing: Mutex<()>,
-    /// Locked while a role creates a snapshot. A holder may lock `changing`, not the other way round.
+    /// Locked while a role creates a snapshot. A thread that needs both locks must take this one
+    /// before `changing`.
     pub(super) creating_snapshots: Mutex<()>,
 }
 
@@ -199,9 +200,11 @@ impl RolesState {
         self.unreadable.all()
     }
 
-    /// Checks a change of the role `name` to `role` for conflicts with unreadable roles. Returns an
-    /// unreadable role that has, or may have, the name of a role to be created, or an identity that
-    /// the change adds. `None` if there is no such role, or for the drop of a role (`role` is `None`).
+    /// Returns an unreadable role that conflicts with the change of the role `name` to `role`;
+    /// `None` if there is none. If the change creates a role, an unreadable role conflicts if it
+    /// has, or may have, the name `name`. If the change adds an identity, each unreadable role
+    /// conflicts, because it may have the identity. The drop of a role (`role` is `None`) has no
+    /// conflicts.
     fn unreadable_owner(&self, name: &str, role: Option<&Role>) -> Option<Unreadable> {
         let before = self.roles.get(name);
         if before.is_none()
@@ -309,13 +312,13 @@ impl RoleStore {
     }
 
     /// Reads the unreadable roles again, and the records of the snapshots that roles created. Roles
-    /// that are in service stay unchanged.
+    /// that were readable before stay unchanged.
     ///
     /// # Errors
-    /// If the store failed. If only a write failed, the roles that have become readable are in service
-    /// all the same. But if the record of one of these roles lists snapshots, as earlier versions wrote
-    /// it, none of these roles comes into service: the records of the listed snapshots must be written
-    /// first.
+    /// If the store failed. If only a write failed, the roles that have become readable can be used
+    /// all the same, with one exception: if the record of one of them lists snapshots, as earlier
+    /// versions wrote it, all of them stay unreadable. The records of the listed snapshots must be
+    /// written first, because a change of such a role writes its record without the list.
     pub(super) fn reread(&self) -> Result<()> {
         let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         self.owned.reread()?;
@@ -344,9 +347,11 @@ impl RoleStore {
         tidied
     }
 
-    /// Writes a record for each existing snapshot in `listed`, the lists from roles' own records, and
-    /// writes these roles' records without the lists. Removes the records of snapshots that no longer
-    /// exist. All this is one commit. A full disk is no error if `listed` is empty.
+    /// Moves the lists of snapshots from the records of roles into records of their own. `listed`
+    /// contains these lists, each with the name of its role. Writes a record for each listed
+    /// snapshot that exists, and the records of these roles without the lists. Also removes the
+    /// records of snapshots that no longer exist. All this is one commit. A full disk is no error
+    /// if `listed` is empty.
     fn tidy_snapshots(
         &self,
         roles: &Roles,
@@ -427,12 +432,12 @@ impl RoleStore {
         Ok(Ok(true))
     }
 
-    /// Drops the unreadable role that is shown as `name`: removes its record, its membership grants to
-    /// other roles, and permissions on it. Returns false, and does nothing, if there is no such role or a
-    /// readable role has this name.
+    /// Drops the unreadable role that is shown as `name`: removes its record, the memberships of
+    /// other roles in it, and permissions on it. Returns false, and does nothing, if there is no
+    /// such role or a readable role has this name.
     ///
     /// # Errors
-    /// If the store fails: the role may be there or not after the next opening.
+    /// If the store fails: the next opening may or may not find the role.
     pub fn drop_unreadable(&self, name: &str) -> Result<bool> {
         let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         let now = self.state();
@@ -526,8 +531,9 @@ impl RoleStore {
     }
 }
 
-/// Turns the error of a full disk into success. For writes that only remove records without effect:
-/// their failure must fail neither an opening nor a drop, and a later opening or drop tries again.
+/// Turns the error of a full disk into success. It is for writes that only remove records without
+/// effect. A failure of such a write must fail neither an opening nor a drop, because a later
+/// opening or drop repeats the write.
 fn unless_full(written: Result<()>) -> Result<()> {
     match written {
         Err(CatalogError::Store(error)) if error.kind() == ErrorKind::DiskFull => Ok(()),

@@ -94,7 +94,8 @@ pub struct SnapshotKeyspace {
 /// The snapshots that are listed as keyspaces.
 #[derive(Debug, Default)]
 pub(super) struct SnapshotKeyspaces {
-    /// The maximal number of snapshots of each keyspace that are listed: the newest ones. 0: none.
+    /// The maximal number of snapshots of each keyspace that are listed, the newest ones; 0 to list
+    /// none.
     pub(super) max: AtomicU32,
     /// Locked during a listing. When many drivers connect at once, only the first one waits for files,
     /// and the others find the schemas in the cache.
@@ -105,8 +106,9 @@ pub(super) struct SnapshotKeyspaces {
     known: Mutex<KnownKeyspaces>,
 }
 
-/// By the name of a listed snapshot: the schema of the current keyspace, and the keyspace of the
-/// snapshot that was computed from it.
+/// The entries of the cache, by names such as `ks@s`. An entry contains the schema that the
+/// keyspace `ks` had when the entry was created, and the keyspace as of the snapshot `s`, which was
+/// computed from this schema.
 type KnownKeyspaces = HashMap<String, (Arc<KeyspaceSchema>, SnapshotKeyspace)>;
 
 impl SnapshotKeyspaces {
@@ -184,8 +186,9 @@ impl SnapshotKeyspaces {
         self.known().retain(|name, _| names.contains(&**name));
     }
 
-    /// Returns the entry `name` of the cache, if it is of the snapshot at `seq` (an earlier snapshot may
-    /// have had the same name), and its schema was computed from the keyspace `now`.
+    /// Returns the snapshot's keyspace with the name `name` from the cache. Returns `None` unless
+    /// it belongs to the snapshot at `seq` (an earlier snapshot may have had the same name) and was
+    /// computed from the keyspace `now`.
     fn cached(
         &self,
         name: &str,

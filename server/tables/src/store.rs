@@ -45,8 +45,8 @@ pub(super) struct SchemaStore {
 pub(super) struct ChangedTable {
     pub(super) table: Table,
     pub(super) record: Vec<u8>,
-    /// The ranges of ids (with exclusive ends) that no index has, if the indexes changed; otherwise empty.
-    /// Index entries with these ids are removed.
+    /// The ranges of ids, with exclusive ends, that no index of the table has; empty if the change
+    /// leaves the indexes unchanged. Index entries with these ids are removed.
     pub(super) ids_of_no_index: Vec<(u32, u32)>,
     /// Whether the change drops an index, which frees the space of its entries.
     pub(super) drops_index: bool,
@@ -321,8 +321,9 @@ impl SchemaStore {
     }
 }
 
-/// Removes the record of a keyspace that was dropped without the catalog. Does nothing if CQL did not
-/// create the keyspace. (A record that is left over creates an empty keyspace at the next opening.)
+/// Removes the record of a keyspace that was dropped without the catalog, because the next opening
+/// would create an empty keyspace from the record. Has no effect if CQL did not create the
+/// keyspace.
 ///
 /// # Errors
 /// Errors of the store.

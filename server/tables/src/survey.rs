@@ -46,8 +46,9 @@ pub(super) struct Survey {
     pub(super) dropping: Vec<String>,
     /// Tables whose creation was interrupted, each as its keyspace and its name.
     pub(super) cut: Vec<(String, String)>,
-    /// The keys in `ebb_system.creations` (each notes that the creation of a table has begun) that a
-    /// start removes: all but the keys of tables that are kept without a readable record.
+    /// The keys in `ebb_system.creations` that a start removes. Each key notes that the creation of
+    /// a table has begun. The keys of tables that are kept although their records are unreadable or
+    /// missing are not removed.
     pub(super) notes: BTreeSet<Bytes>,
 }
 
@@ -164,8 +165,8 @@ impl Tables {
     }
 
     /// Returns whether CQL may have created the keyspace, judged by its tables alone: false only if
-    /// it has tables, and CQL created none of them. This decides if damage hides whether the keyspace
-    /// has a record: the damaged records may all be of other keyspaces.
+    /// it has tables, and CQL created none of them. The result is needed if damage hides whether
+    /// the keyspace has a record, because the damaged records may all belong to other keyspaces.
     fn may_be_of_cql(&self) -> bool {
         !self.cql.is_empty() || !self.has_others
     }
@@ -242,8 +243,8 @@ pub(super) fn own_table(db: &Db, name: &str) -> Result<Option<Table>> {
 }
 
 /// Returns the keys of all tables that are noted as being created, up to the first unreadable
-/// entry. A table whose note is lost is not taken for an interrupted creation, so it is not
-/// dropped.
+/// entry. If the note of a table is lost, the table does not count as an interrupted creation, so
+/// it is not dropped.
 fn notes(creations: Option<Table>) -> Result<BTreeSet<Bytes>> {
     let mut notes = BTreeSet::new();
     for entry in creations.iter().flat_map(|all| all.range::<&[u8], _>(..)) {
@@ -255,9 +256,9 @@ fn notes(creations: Option<Table>) -> Result<BTreeSet<Bytes>> {
     Ok(notes)
 }
 
-/// Returns the names of all keyspaces of the store, and of all that have a record. If damage makes
-/// records unreadable, only names of keyspaces that the store does not have are missing: their
-/// creation or drop was interrupted.
+/// Returns the names of all keyspaces that exist in the store or have a record, except ebb's own
+/// keyspace. Damage may make records unreadable. Then names are missing only of keyspaces that do
+/// not exist in the store, because their creation or drop was interrupted.
 fn keyspace_names(db: &Db, records: Option<&Table>) -> Result<BTreeSet<String>> {
     let mut names: BTreeSet<String> = db.keyspaces().into_iter().collect();
     for entry in records

@@ -11,8 +11,8 @@ use super::damage::{MISSING, Readable, is_empty, readable};
 use super::error::{CatalogError, Result};
 use super::operators::CQL_ROW;
 
-/// A table and its schema at one moment. It is immutable: an ALTER creates another one over the
-/// same rows.
+/// A table and its schema at one moment. It is immutable: an ALTER creates another `CqlTable` with
+/// the same stored rows.
 #[derive(Debug, Clone)]
 pub struct CqlTable {
     schema: Arc<TableSchema>,
@@ -29,9 +29,9 @@ impl CqlTable {
         &self.schema
     }
 
-    /// Returns the table of the store. It contains headers of partitions, and rows, as operands of
-    /// [`CQL_ROW`](super::CQL_ROW), and before them the record of the schema under [`SCHEMA_KEY`] and
-    /// the entries of indexes.
+    /// Returns the table of the store. In the order of its keys, it contains the record of the
+    /// schema (under [`SCHEMA_KEY`]), the entries of indexes, and the headers and rows of
+    /// partitions. Headers and rows are operands of [`CQL_ROW`](super::CQL_ROW).
     pub fn rows(&self) -> &Table {
         &self.rows
     }

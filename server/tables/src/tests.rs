@@ -384,8 +384,9 @@ fn permissions_are_dropped_with_their_resource_even_after_a_crash() {
     assert_eq!(resources(&catalog), []);
 }
 
-/// Opens a catalog again on a disk whose free space is used up; a flush before has created the file
-/// RESERVE. A newly opened database looks at the free space at its first write, an open one only at times.
+/// Opens a catalog again on a disk without free space. Before, a flush creates the file RESERVE.
+/// The catalog is opened again because a newly opened database checks the free space at its first
+/// write, and an open one only now and then.
 fn reopen_on_full_disk(disk: &MemDisk, catalog: Catalog) -> Catalog {
     disk.set_capacity_bytes(Some(disk.used_bytes() + (128 << 20)));
     catalog.db().flush().unwrap();

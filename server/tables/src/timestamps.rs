@@ -20,9 +20,10 @@ use super::error::Result;
 /// The key of the stored upper bound on all assigned timestamps, in `ebb_system.node`.
 const BOUND_KEY: &[u8] = b"timestamp_bound_us";
 
-/// The distance of a new bound from the timestamp that needs it, in microseconds: the stored bound
-/// lies above all assigned timestamps, and is raised when a timestamp reaches it. A server that
-/// restarts before the clock has reached the bound waits for that: see [`Timestamps::until_bound`].
+/// The distance between a new bound and the timestamp that made it necessary, in microseconds. The
+/// stored bound lies above all assigned timestamps: before a timestamp that reaches it is assigned,
+/// a new bound is stored. A server that restarts before the clock has reached the bound waits until
+/// it does: see [`Timestamps::until_bound`].
 const AHEAD_US: i64 = 100_000;
 
 /// The source of timestamps, for any number of threads.

@@ -80,7 +80,8 @@ pub struct Sorted {
     start: Instant,
 }
 
-/// Files in the scratch folder. Dropping this removes them; a table keeps what it has ingested.
+/// Files in the scratch folder. Dropping this removes them. Files that a table has ingested stay in
+/// the table.
 #[derive(Debug)]
 struct ScratchFiles {
     disk: Arc<dyn FileSystem>,
@@ -156,9 +157,9 @@ impl Sorted {
     /// database. Rows in `table` with the same keys are replaced.
     ///
     /// # Errors
-    /// Errors of the store; nothing was loaded then. Only after [`ebb_storage::Error::ReadOnly`] (a
-    /// write or an fsync of the log failed) may the rows be in the table once the database is opened
-    /// again.
+    /// Errors of the store. Nothing was loaded then, with one exception: after
+    /// [`ebb_storage::Error::ReadOnly`] (a write or an fsync of the log failed), the rows may be in
+    /// the table once the database is opened again.
     pub fn ingest(mut self, table: &Table) -> Result<LoadReport, LoadError> {
         let paths = self.files.iter().flat_map(|written| &written.paths);
         let paths: Vec<_> = paths.collect();

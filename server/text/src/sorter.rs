@@ -204,7 +204,8 @@ pub(super) enum Run {
 }
 
 impl Run {
-    /// Gives a run in a file a read buffer of `bytes`. Must be called before the first row is read.
+    /// Gives a run in a file a read buffer of `bytes`. A run in memory stays unchanged. Must be
+    /// called before the first row is read.
     pub(super) fn with_buffer(self, bytes: usize) -> Self {
         match self {
             Self::Memory { .. } => self,

@@ -10,8 +10,8 @@ pub enum FileError {
     /// No file or folder of this name exists.
     #[error("no such file: {}", path.display())]
     Missing { path: PathBuf },
-    /// The content is no text that ebb reads, or it is too long; or the file has the name of standard
-    /// input, and both are to be loaded.
+    /// The content is not text that ebb reads, or it is too long. Also the error if a file has the
+    /// name of standard input, and both are to be loaded.
     #[error("{}: {problem}", path.display())]
     Malformed {
         path: PathBuf,

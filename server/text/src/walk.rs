@@ -162,7 +162,8 @@ pub fn walk<P: AsRef<Path>>(paths: &[P], leave_out: Option<&Path>) -> Result<Fou
     Ok(found)
 }
 
-/// Checks that no file has the name of standard input if that is read, too.
+/// If standard input is to be loaded, checks that no file has the same name: the keys of their
+/// lines would be equal.
 fn check_names(files: &[TextFile]) -> Result<(), FileError> {
     let named = |file: &&TextFile| !file.is_stdin() && file.name() == STDIN_NAME;
     match files.iter().find(named) {

@@ -138,8 +138,8 @@ impl Iterator for ChangedKeys {
     }
 }
 
-/// An iterator over the keys of which a version was written between the two snapshots, or expired
-/// between the times of the two snapshots.
+/// An iterator over the keys that may have changed between two snapshots: a version of the key was
+/// written between the two, or a version expired between their times.
 #[derive(Debug)]
 struct WrittenKeys {
     window: ChangeWindow,
@@ -209,8 +209,8 @@ impl Iterator for WrittenKeys {
     }
 }
 
-/// An iterator over the keys of the older snapshot that lie in ranges deleted between the two
-/// snapshots.
+/// An iterator over the keys of the older of two snapshots that lie in ranges that were deleted
+/// between the two.
 #[derive(Debug)]
 struct DeletedKeys {
     open: Option<Range>,

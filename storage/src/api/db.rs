@@ -68,16 +68,18 @@ impl Db {
     }
 
     /// Opens the database of a directory for reading only. Writes nothing at all, not even a lock
-    /// file: any number of processes may do so at once, and the directory may be read-only. Replays
-    /// the log into memory. Calls that would write fail with [`Error::OpenedReadOnly`].
+    /// file, so the directory may be read-only. Any number of processes may have the database open
+    /// for reading at once. Replays the log into memory. Calls that would write fail with
+    /// [`Error::OpenedReadOnly`].
     ///
-    /// The handle shows the database as it was when it was opened, and no process can open it for
-    /// writing meanwhile. In a directory without a `LOCK` file, for example a plain copy, only the
-    /// directory itself is locked. On NFS this keeps away writers of the same machine only: the
-    /// caller must keep away all others.
+    /// The handle shows the database as it was when it was opened. While the handle lives, no
+    /// process can open the database for writing. In a directory without a `LOCK` file, for example
+    /// a plain copy, only the directory itself is locked. On NFS this lock keeps away writers of
+    /// the same machine only: the caller must keep away all others.
     ///
-    /// If the directory is moved away meanwhile, or another one is put in its place, reads that
-    /// have to open a file fail: the files at this path are not those of this database any more.
+    /// If the directory is moved away while the handle lives, or another directory is put in its
+    /// place, reads that have to open a file fail: the files at this path are not those of this
+    /// database any more.
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
@@ -199,10 +201,10 @@ impl Db {
 
     /// Commits a batch as [`Db::write_with`] does, even on a full disk: the batch is accepted below
     /// the low-water mark ([`Options::low_water_bytes`]), and may use the space that the database
-    /// holds back (the file `RESERVE`). For small batches that free space, or without which space
-    /// cannot be freed later. A table that the batch truncates, by a range delete of all keys, is
-    /// flushed soon, even if other flushes find no space. So its files are removed without another
-    /// write.
+    /// holds back (the file `RESERVE`). Use it only for small batches: those that free space, and
+    /// those that must be written before space can be freed. A table that the batch truncates, by a
+    /// range delete of all keys, is flushed soon, even if other flushes find no space. So its files
+    /// are removed without another write.
     ///
     /// # Errors
     /// As [`Db::write`]; [`Error::DiskFull`] only if the space that is held back does not suffice, or
@@ -406,9 +408,9 @@ impl Db {
     /// linked, the log grows until the backup ends.
     ///
     /// # Errors
-    /// [`Error::InvalidRequest`] for a directory with other content, also a backup from before the
-    /// database was put back to an earlier state; [`Error::Locked`] for a directory that another
-    /// process or thread is filling or reading; [`Error::ReadOnly`] after a failed write;
+    /// [`Error::InvalidRequest`] for a directory with other content, or with a backup from before
+    /// this database was put back to an earlier state; [`Error::Locked`] for a directory that
+    /// another process or thread is filling or reading; [`Error::ReadOnly`] after a failed write;
     /// [`Error::DiskFull`], also when the disk of the database is about to be full; [`Error::Io`].
     pub fn backup(&self, dir: impl AsRef<Path>) -> Result<BackupInfo> {
         self.backup_with_progress(dir, &mut |_| ())
@@ -442,9 +444,9 @@ impl Db {
         Backup::start(&self.inner, dir.as_ref())
     }
 
-    /// Returns the options of a [`SortedWriter`] for files that this database ingests: the file
-    /// system of this database, so that the files get the same permissions, and the size of its
-    /// files. All other options have their defaults.
+    /// Returns the options of a [`SortedWriter`] for files that this database will ingest. Two of
+    /// them are those of this database: the file system, so that the files get the same permissions
+    /// as the database's own files, and the file size. All other options have their defaults.
     ///
     /// [`SortedWriter`]: crate::SortedWriter
     pub fn sorted_writer_options(&self) -> SortedWriterOptions {

@@ -213,7 +213,8 @@ impl Keyspace {
     /// opens a snapshot.
     ///
     /// # Errors
-    /// [`NotFound`](crate::Error::NotFound) when there is none of this name, or it has gone.
+    /// [`NotFound`](crate::Error::NotFound) when there is no hold of this name, or it was released
+    /// or has expired.
     pub fn held(&self, name: &str) -> Result<Snapshot> {
         Snapshot::open(self.db.clone(), &self.name, &hold_name(name))
     }
@@ -228,13 +229,14 @@ impl Keyspace {
     /// Releases a hold, which [`Keyspace::hold_snapshot`] made.
     ///
     /// # Errors
-    /// [`NotFound`](crate::Error::NotFound) when there is none of this name, or it has gone already.
+    /// [`NotFound`](crate::Error::NotFound) when there is no hold of this name, or it was released
+    /// or has expired already.
     pub fn release_hold(&self, name: &str) -> Result<()> {
         self.db.delete_snapshot(&self.name, &hold_name(name), None)
     }
 
-    /// Returns the snapshots, oldest first, without reading a file. The cost grows with the number of
-    /// tables that are in any snapshot, and with the sum of the numbers of tables of all snapshots.
+    /// Returns the snapshots, oldest first, without reading a file. In the worst case, the cost
+    /// grows with the number of these snapshots times the number of tables in the database.
     pub fn snapshots(&self) -> Vec<SnapshotInfo> {
         SnapshotInfo::list(&self.db, self.db.snapshots_of(&self.name))
     }

@@ -43,9 +43,9 @@ pub enum Cache {
 /// `next_back` go from the other end.
 ///
 /// An error (a damaged block, say) is yielded once; then the iterator ends. Until it is dropped,
-/// the iterator keeps the files and memtables that it reads, and the database open: the last reader
-/// of an obsolete file removes it, which must not happen in a directory in which the database was
-/// opened again.
+/// the iterator keeps the files and memtables that it reads. It also keeps the database open:
+/// dropping the last reader of an obsolete file removes the file, and that must not happen after
+/// the database was closed and its directory was opened again.
 #[derive(Debug)]
 pub struct Range {
     version: Arc<TableVersion>,
@@ -54,11 +54,11 @@ pub struct Range {
     /// The range tombstones of all sources.
     range_tombstones: Vec<Tombstones>,
     cache: Cache,
-    /// The lower bound of the keys that are still to be read. Once `next` has read a key, this is
-    /// the key that it has read last, excluded, or a later one without a visible version.
+    /// The lower bound of the keys that are still to be read: at first the range's own lower bound.
+    /// Each search upwards moves it behind the keys that the search has read or passed.
     lower: Bound<Vec<u8>>,
-    /// The upper bound of the keys that are still to be read. Once `next_back` has read a key, this
-    /// is the key that it has read last, excluded, or an earlier one without a visible version.
+    /// The upper bound of the keys that are still to be read: at first the range's own upper bound.
+    /// Each search downwards moves it before the keys that the search has read or passed.
     upper: Bound<Vec<u8>>,
     front: Option<Merge<Source, false>>,
     back: Option<Merge<Source, true>>,
@@ -133,10 +133,11 @@ impl Range {
         self
     }
 
-    /// Searches for the next entry upwards, in at most `keys_max` keys (at least one); `None` at the
-    /// end. A version that is newer than the instant of the range counts as a key of its own. For
-    /// callers that must not spend long on one call: between two entries there may be any number of
-    /// deleted keys, until merges drop them, and of newer versions.
+    /// Searches for the next entry upwards, in at most `keys_max` keys (at least one). Returns
+    /// `None` at the end of the range. A version that is newer than the instant of the range counts
+    /// as a key of its own. Callers that must not spend long on one call use this in place of
+    /// `next`: two entries may have any number of deleted keys between them, until merges drop
+    /// these keys, and any number of versions that are too new.
     pub fn next_within(&mut self, keys_max: u32) -> Option<Result<Search>> {
         if self.done {
             return None;
@@ -153,10 +154,11 @@ impl Range {
         self.end_search(search)
     }
 
-    /// Returns a key behind which a new range could go on: searches upwards have read all keys up to
-    /// it, or passed them with all their versions. `None` as long as there is no such key. If the first
-    /// key has very many versions that are newer than the range's instant, this may last for many
-    /// searches.
+    /// Returns the last key that searches upwards have read, or passed with all of its versions. A
+    /// new range that begins behind this key continues this one. Before the first such key, returns
+    /// the lower bound of the range if the range excludes it, and `None` otherwise. If the first
+    /// key has very many versions that are newer than the range's instant, many searches may go by
+    /// before it is passed.
     pub fn passed_key(&self) -> Option<&[u8]> {
         match &self.lower {
             Bound::Excluded(key) => Some(key),
@@ -181,8 +183,9 @@ impl Range {
         self.end_search(search)
     }
 
-    /// Returns a key before which a new range could go on: searches downwards have read all keys from it
-    /// on, or passed them. `None` as long as there is no such key.
+    /// Returns the last key that searches downwards have read or passed. A new range that ends
+    /// before this key continues this one. Before the first such key, returns the upper bound of
+    /// the range if the range excludes it, and `None` otherwise.
     pub fn passed_back_key(&self) -> Option<&[u8]> {
         match &self.upper {
             Bound::Excluded(key) => Some(key),
@@ -340,9 +343,9 @@ impl Range {
         Ok(Some(Search::Passed))
     }
 
-    /// Counts a key that a search has read, if it is dead and its newest visible version is in a
-    /// memtable. A key with a value sets the count back to 0. The end of a search does not, because
-    /// a search that stops before an entry goes on in the next call.
+    /// Counts a key that a search has read, if it is dead (has no value) and its newest visible
+    /// version is in a memtable. A key with a value sets the count back to 0. The end of a search
+    /// does not set it back: a search may stop before it finds an entry, and the next call goes on.
     fn count_dead_key(&mut self, is_dead: bool, in_memory: bool) {
         let (Some(dead_keys), Some(db)) = (&mut self.dead_keys, &self.db) else {
             return;
@@ -483,7 +486,7 @@ pub(super) fn until_found(
 }
 
 /// Returns whether a source's cursor is at damage that begins right behind all versions of `key`.
-/// The cursor then has the sequence number 0, which no version of a key has for readers.
+/// The cursor then shows `key` with the sequence number 0. Readers see no version with this number.
 fn is_behind(source: &Source, key: &[u8]) -> bool {
     source.seq() == SeqNo::ZERO && source.key() == key
 }

@@ -145,8 +145,8 @@ impl Table {
         self.write(batch)
     }
 
-    /// Removes all keys. Versions that snapshots and views see stay. The removal is flushed soon, and then
-    /// the files that hold no such version are deleted without being read, also on a full disk.
+    /// Removes all keys. Versions that snapshots and views see stay. The removal is flushed soon,
+    /// and then the files without such versions are deleted unread. This works on a full disk, too.
     ///
     /// # Errors
     /// The errors of [`Db::write_freeing`](crate::Db::write_freeing).
@@ -163,8 +163,9 @@ impl Table {
     /// snapshots see none of it. The cost is that of verifying the files, whatever is in the table;
     /// no other thread waits for the verification.
     ///
-    /// The files are linked into the database where the file system can do that, and must not be
-    /// changed afterwards; else they are copied. Their names stay and may be removed.
+    /// If the file system permits it, the database makes hard links to the files, and the files
+    /// must not be changed afterwards. Otherwise it copies them. The caller may remove the files'
+    /// own names after the call.
     ///
     /// # Errors
     /// [`InvalidRequest`](crate::Error::InvalidRequest) for no files, or files whose keys overlap;
@@ -265,8 +266,8 @@ pub(crate) fn get_at(
 }
 
 /// Returns the values of some keys at a sequence number and a read time, and counts the reads.
-/// Memtables and runs are read one by one, newest first, until `enough`, if it is given, returns
-/// true for what was found so far.
+/// Memtables and runs are read one by one, newest first. If `enough` is given, reading ends once it
+/// returns true for the values that were found so far.
 pub(crate) fn get_many_at<K: AsRef<[u8]>>(
     engine: &Engine,
     core: &TableCore,

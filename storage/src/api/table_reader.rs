@@ -192,8 +192,8 @@ impl Entries<'_> {
         }
     }
 
-    /// Returns a key behind which a new range could go on, as [`Range::passed_key`] does. `None` in a
-    /// transaction and in memory.
+    /// Returns the last key that was read or passed, as [`Range::passed_key`] does. Returns `None`
+    /// for the entries of a transaction, and for entries in memory.
     pub fn passed_key(&self) -> Option<&[u8]> {
         match self {
             Self::Stored(range) => range.passed_key(),
@@ -215,8 +215,8 @@ impl Entries<'_> {
         }
     }
 
-    /// Returns a key before which a new range could go on, as [`Range::passed_back_key`] does. `None` in
-    /// a transaction and in memory.
+    /// Returns the last key that was read or passed downwards, as [`Range::passed_back_key`] does.
+    /// Returns `None` for the entries of a transaction, and for entries in memory.
     pub fn passed_back_key(&self) -> Option<&[u8]> {
         match self {
             Self::Stored(range) => range.passed_back_key(),

@@ -9,8 +9,8 @@ use crate::commit::Payload;
 use crate::db::TableCore;
 use crate::key::KeyRange;
 
-/// Writes to any tables of one database that become visible, and survive a crash, all or none.
-/// They apply in the order in which they were added to the batch.
+/// Writes to any tables of one database. Either all of them become visible and survive a crash, or
+/// none of them. They apply in the order in which they were added to the batch.
 ///
 /// ```
 /// # let dir = tempfile::tempdir().unwrap();

@@ -29,7 +29,8 @@ const BYTES_MAX: usize = 512 << 20;
 /// write set and in the map.
 const POINT_OVERHEAD_BYTES: usize = 112;
 /// A commit with more keys than this is not in the index's `map`, because it would take long to add
-/// the keys under the order lock. Conflict checks search its keys separately.
+/// the keys under the order lock (which every commit takes). Conflict checks search its keys
+/// separately.
 const MAPPED_POINTS_MAX: usize = 1024;
 /// Each commit removes about this many keys of older commits from the index, and two more for each
 /// key that it adds, so that the index can shrink.
@@ -65,9 +66,9 @@ struct Index {
 /// The sequence numbers of the last commits that wrote a key.
 #[derive(Debug, Default, Clone, Copy)]
 struct Writes {
-    /// The number of the last put or delete of a key; 0 if there is none.
+    /// The sequence number of the last put or delete of the key; 0 if there is none.
     put: SeqNo,
-    /// The number of the last merge into a key; 0 if there is none.
+    /// The sequence number of the last merge into the key; 0 if there is none.
     merge: SeqNo,
 }
 
@@ -86,8 +87,8 @@ pub(crate) enum Clash {
     TooOld,
 }
 
-/// Commits that were removed from the index, for the caller to free after it has released the order
-/// lock.
+/// Commits that were removed from the index. The caller has to free them after it has released the
+/// order lock of the commit queue.
 #[derive(Debug, Default)]
 #[must_use = "drop it after the order lock is released: freeing takes time"]
 pub(crate) struct Pruned {
@@ -108,7 +109,8 @@ impl Conflicts {
     }
 
     /// Registers a transaction that reads at `at`, the last sequence number that a commit has got.
-    /// Called under the order lock, so that every commit numbered above `at` will record its keys.
+    /// Called under the order lock of the commit queue: commits get their numbers under this lock,
+    /// so every commit numbered above `at` will record its keys.
     pub(crate) fn begin(&self, at: SeqNo) {
         let mut index = self.index.lock().unwrap();
         *index.living.entry(at).or_default() += 1;
@@ -132,15 +134,15 @@ impl Conflicts {
     }
 
     /// Returns whether a commit has to record its keys, because a transaction lives. If the caller
-    /// has the order lock, it can rely on false: transactions begin only under this lock. True may
-    /// be out of date, because a transaction may end at any time; [`record`](Self::record) then does
-    /// nothing. Without the lock, either result may be out of date.
+    /// holds the order lock of the commit queue, false is certain: transactions begin only under
+    /// this lock. True may be out of date, because a transaction may end at any time; then
+    /// [`record`](Self::record) does nothing. Without the lock, either result may be out of date.
     pub(crate) fn is_needed(&self) -> bool {
         self.living.load(Ordering::Relaxed) > 0
     }
 
-    /// Checks that a transaction that reads at `since` can commit: nothing that it writes or guards
-    /// was written after that. Called under the order lock.
+    /// Checks that a transaction that reads at `since` can commit: no commit after `since` is in
+    /// conflict with its writes or guards. Called under the order lock of the commit queue.
     pub(crate) fn check(
         &self,
         since: SeqNo,
@@ -168,8 +170,9 @@ impl Conflicts {
         Ok(())
     }
 
-    /// Records the keys of the commit whose first operation has the number `seq`. Called under the
-    /// order lock. Returns the commits that it removes from the index, to be freed without the lock.
+    /// Records the keys of the commit whose first operation has the sequence number `seq`. Called
+    /// under the order lock of the commit queue. Returns the commits that it removes from the
+    /// index. The caller frees them without the lock.
     pub(crate) fn record(&self, seq: SeqNo, write_set: WriteSet) -> Pruned {
         let mut index = self.index.lock().unwrap();
         // The last transaction may have ended a moment ago.

@@ -54,10 +54,10 @@ struct Pending {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Place(u64);
 
-/// The obligation to end a commit that has got its sequence numbers, with [`Ticket::publish`] or
-/// [`Ticket::was_finished`]. A ticket that is dropped otherwise (a failed commit, a panic) marks
-/// the commit as finished, so that later commits do not wait for it. No operation in a memtable has
-/// its numbers then.
+/// The ticket of a commit that has got its sequence numbers. The commit has to be ended: with
+/// [`Ticket::publish`], or with [`Ticket::was_finished`] if another thread finished it. If the
+/// commit fails or panics, the drop of the ticket marks the commit as finished, so that later
+/// commits do not wait for it. No operation in a memtable has the numbers of a failed commit.
 #[derive(Debug)]
 pub(crate) struct Ticket<'a> {
     queue: &'a CommitQueue,

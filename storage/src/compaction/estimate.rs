@@ -78,10 +78,11 @@ pub(super) struct Overwritten {
     all: KeySketch,
 }
 
-/// Estimates the versions that a merge of `runs` (newest first) would drop: those that newer ones of
-/// these runs overwrite and, if `is_bottom` (the table has no older run), the tombstones of all runs
-/// but the oldest. (Tombstones in the oldest run were kept for snapshots or views when it was
-/// written.) `None` if the keys that a run overwrites are unknown: see [`RunShape::overwrites`].
+/// Estimates the versions that a merge of `runs` (newest first) would drop. These are the versions
+/// that a newer one of `runs` overwrites. If `is_bottom` is true (the table has no older run), the
+/// tombstones of all runs but the oldest are dropped, too. (Tombstones in the oldest run were kept
+/// for snapshots or views when it was written.) Returns `None` if the keys that a run overwrites
+/// are unknown: see [`RunShape::overwrites`].
 pub(super) fn overwritten(runs: &[RunShape], is_bottom: bool) -> Option<Overwritten> {
     let mut all = KeySketch::default();
     let (mut bytes, mut entries, mut keys, mut distinct) = (0_u64, 0_u64, 0_u64, 0_u64);

@@ -46,8 +46,9 @@ pub(crate) struct PinEstimates {
     pub(crate) together: PinEstimate,
 }
 
-/// The keys and bytes of the runs of one stripe together. A run belongs to the stripe between two
-/// successive bookmarks (commits at which snapshots read) that has the middle of the run's commits.
+/// The keys and bytes of all runs of one stripe together. A stripe is the range of sequence numbers
+/// between two successive bookmarks (commits at which snapshots read). A run belongs to the stripe
+/// that contains the middle of the run's own range of sequence numbers.
 #[derive(Default)]
 struct Stripe {
     keys: KeySketch,

@@ -77,15 +77,15 @@ pub(crate) struct Purger<'a> {
     has_failed: bool,
 }
 
-/// The group (keys with a common prefix) to which the last key with a group belongs.
+/// The group (keys with a common prefix) of the last purged key that belongs to a group.
 #[derive(Debug)]
 struct OpenGroup {
     prefix: Vec<u8>,
     /// The values of the group's head, the key whose value can delete content of all keys of the
-    /// group: for each stripe (the commits between two neighbouring boundaries), its index and the
-    /// value that its readers see. The values are those from before the head was purged: the purged
-    /// head may lack a deletion, and the other keys are purged by that deletion. Empty if the
-    /// group's first key is no head, or has operands that cannot be folded.
+    /// group. Each item is the index of a stripe (the commits between two neighbouring boundaries)
+    /// and the value that the readers of this stripe see. The values are not purged: purging may
+    /// drop a deletion from the head, and this deletion is still needed to purge the group's other
+    /// keys. Empty if the group's first key is no head, or has operands that cannot be folded.
     heads: Vec<(usize, Bytes)>,
     is_head_purged: bool,
 }

@@ -47,11 +47,11 @@ pub(crate) struct KeptVersion {
 }
 
 impl<'a> Retain<'a> {
-    /// Returns the versions that [`Retain::versions`] keeps, newest first, with the output run of
-    /// each and the boundaries for which it is kept. The ascending sequence numbers `splits` cut
-    /// the output into runs: versions numbered up to the first split go into run 0. `covering` and
-    /// `bottom` are as in [`Retain::versions`]. `versions` is empty afterwards. Versions that a
-    /// `purger` removes are not returned.
+    /// Returns the versions that [`Retain::versions`] keeps, newest first. Each comes with its
+    /// output run, and with the boundaries (commits at which readers read) for which it is kept.
+    /// The ascending sequence numbers `splits` cut the output into runs: versions numbered up to
+    /// the first split go into run 0. `covering` and `bottom` are as in [`Retain::versions`].
+    /// `versions` is empty afterwards. Versions that a `purger` removes are not returned.
     pub(crate) fn kept<'v>(
         self,
         key: &[u8],
@@ -82,11 +82,12 @@ impl<'a> Retain<'a> {
         })
     }
 
-    /// Reduces one key's `versions` (newest first) to those that a reader at some boundary, or
-    /// above all boundaries, can see. Between two neighbouring boundaries, operands are folded with
-    /// each other and with the value below them, where that is possible. A put that is expired for
-    /// all its readers becomes a tombstone. `covering` are the numbers of the range tombstones over
-    /// the key, newest first; the run stores these tombstones apart from its versions.
+    /// Reduces one key's `versions` (newest first) to those that some reader can see: a reader at
+    /// one of the boundaries (the commits at which readers read now), or a later reader. Between
+    /// two neighbouring boundaries, operands are folded with each other and with the value below
+    /// them, where that is possible. A put that is expired for all its readers becomes a tombstone.
+    /// `covering` are the numbers of the range tombstones over the key, newest first; the run
+    /// stores these tombstones apart from its versions.
     ///
     /// `bottom` is true if no older version of the key is anywhere else. Then the oldest versions
     /// are dropped if they are tombstones, because they hide nothing. If the oldest version left is
@@ -126,9 +127,10 @@ impl<'a> Retain<'a> {
         }
     }
 
-    /// Adds to `kept` what stays of `versions`: at least one version of a key, all in one stripe
-    /// (between two neighbouring boundaries). Operands are folded into one version where that is
-    /// possible. `covering` are the numbers of the range tombstones over the key, newest first.
+    /// Adds the versions to `kept` that a flush or a merge keeps of `versions`: the versions of a
+    /// key, newest first, in one stripe (the commits between two neighbouring boundaries).
+    /// `versions` must not be empty. Operands are folded into one version where that is possible.
+    /// `covering` are the numbers of the range tombstones over the key, newest first.
     fn stripe(self, key: &[u8], versions: &[Version], covering: &[SeqNo], kept: &mut Vec<Version>) {
         let newest = versions[0].seq;
         let stripe = self.boundaries.stripe(newest);

@@ -20,9 +20,9 @@ pub(crate) fn room_bytes(free_bytes: u64, reserved_bytes: u64) -> u64 {
     free_bytes - free_bytes.div_ceil(LEFT_FRACTION)
 }
 
-/// Returns whether a merge of these runs frees so much that it may run although less than the
-/// low-water mark is free. Without such merges the deletion of snapshots or rows would free nothing
-/// then.
+/// Returns whether a merge of these runs frees so much that it may run although the free space is
+/// below the low-water mark. If no merge could run there, the deletion of snapshots or rows would
+/// free nothing.
 ///
 /// # Panics
 /// If there is no run.
@@ -39,11 +39,14 @@ pub(crate) fn output_bytes(runs: &[RunShape]) -> u64 {
 }
 
 /// Returns the bytes that the next part of a merge of these runs needs on the disk, if a part ends
-/// after `part_bytes`. That is at most the whole output of the merge. Room is needed for the output
-/// of the part; for the input files in which the part ends, because they stay until a later part
-/// has read the rest of them; and for the output of a part once more, because the space of merged
-/// files does not come back while readers hold them, and the next parts must not take all of the
-/// free space.
+/// after `part_bytes`. The result is at most the whole output of the merge. Otherwise it is the sum
+/// of:
+///
+/// - the output of the part;
+/// - the input files in which the part ends, because they stay until a later part has read the rest
+///   of them;
+/// - the output of one more part: the space of merged files does not come back while readers hold
+///   the files, and the next parts must not take all of the free space.
 pub(crate) fn part_room_bytes(runs: &[RunShape], part_bytes: u64) -> u64 {
     let files = runs.iter().map(|run| run.largest_file_bytes);
     let cut = files.fold(0, u64::saturating_add);

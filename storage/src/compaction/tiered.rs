@@ -18,7 +18,8 @@ use super::shape::{RunShape, TableShape};
 /// lie: every reader sees the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Bounding {
-    /// Only runs that the same snapshots see are merged, as in the thesis.
+    /// Only runs that the same snapshots see are merged, as in the *bounded compaction* of Polo's
+    /// thesis (2014).
     Strict,
     /// Like `Strict`, except in a table that would otherwise have more than 24 runs: there, runs
     /// that different snapshots see are merged, too.
@@ -207,9 +208,9 @@ fn ladder(runs: &[RunShape], size_ratio: f64) -> usize {
     len
 }
 
-/// Returns the merge that reads the fewest bytes of those after which at most `runs_max` runs are
-/// left, once the merges under way have ended, too; `None` if no merge is needed or possible.
-/// `runs` begin at position `start` of the table's list.
+/// Returns a merge after which at most `runs_max` runs are left, counted as if the merges under way
+/// had ended: of several such merges, the one that reads the fewest bytes. Returns `None` if no
+/// merge is needed or possible. `runs` begin at position `start` of the table's list.
 fn thin_out(start: usize, runs: &[RunShape], runs_max: usize) -> Option<Range<usize>> {
     let stretches = runs.chunk_by(|a, b| a.is_busy && b.is_busy);
     let len = (stretches.count() + 1).checked_sub(runs_max)?;

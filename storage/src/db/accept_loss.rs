@@ -28,10 +28,11 @@ impl Engine {
     /// Replaces a damaged file by other files, in one edit of the manifest. `write_rest` gets the
     /// run of the damaged file, and writes and returns the new files. If it returns `Rest(None)`,
     /// the damaged file is taken out of its run, and the run out of the table if it has no other
-    /// file. If `write_rest` returns `None`, the damaged file stays. Returns whether the file was
-    /// replaced or taken out: false also if the table no longer has the file; new files are removed
-    /// then. The holds of the table are released before the edit. The damaged file is removed once
-    /// no reader needs it.
+    /// file. If `write_rest` returns `None`, the damaged file stays. The holds of the table are
+    /// released before the edit. The damaged file is removed once no reader needs it.
+    ///
+    /// Returns whether the file was replaced or taken out. If the table no longer has the file,
+    /// removes the new files and returns false.
     ///
     /// To be called within [`Self::while_none_reopens`]: otherwise the file could become whole
     /// meanwhile.

@@ -52,9 +52,9 @@ impl Failures {
     }
 }
 
-/// The pause before the next attempt of work that found no space, or no file descriptor; `None` if
-/// no attempt is due. After flushes there is a pause also while writes are refused below the
-/// low-water mark, because each flush looks whether there is space again.
+/// The pause before background work is repeated because it found no space, or no file descriptor;
+/// `None` if the last attempt needs no retry. Flushes are repeated also while writes are refused
+/// below the low-water mark, because each flush looks whether there is space again.
 #[derive(Debug, Default)]
 struct Retry {
     after: Option<Duration>,

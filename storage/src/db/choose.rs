@@ -59,9 +59,12 @@ impl Chosen<'_> {
     }
 }
 
-/// Returns the next merge of a table, with its runs claimed. Returns `None` if no further merge is
-/// worth it, if no merge, or none of this size, may run beside the merges under way, while merges
-/// are paused, or if the picker's answer is refused (this is counted in the statistics).
+/// Returns the next merge of a table, with its runs claimed. Returns `None` in these cases:
+///
+/// - no further merge is worth it;
+/// - the merges under way permit no further merge, or none of this size;
+/// - merges are paused;
+/// - the picker's answer is refused, which the statistics count.
 ///
 /// # Errors
 /// `DiskFull` if a merge is worth it and none fits on the disk.

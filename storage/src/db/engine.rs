@@ -94,8 +94,8 @@ pub(crate) struct Engine {
     pub(crate) group_listeners: GroupListeners,
     pub(super) manifest: Mutex<Manifest>,
     pub(super) catalog: RwLock<Catalog>,
-    /// The lock under which snapshots are created and deleted, one at a time, with the largest id
-    /// that a snapshot ever had.
+    /// The lock under which snapshots are created and deleted, one at a time. Its value is the
+    /// largest id that a snapshot ever had.
     pub(super) snapshot_ops: Mutex<u64>,
     /// A lock that an ingest holds from the moment it takes its sequence numbers until it has
     /// succeeded or failed. A capture of the state, as for a backup, holds this lock, too.
@@ -130,8 +130,8 @@ pub(crate) struct Engine {
     pub(super) reserve: Reserve,
     /// The low-water mark: the free space on the disk that writes and merges must leave.
     pub(super) low_water: LowWater,
-    /// The times of the last checks of SSTables; `None` if the opening found no record of them,
-    /// until the first look for a file to check.
+    /// The times of the last checks of SSTables. `None` if the opening of the database found no
+    /// record of them, and no thread has looked for a file to check since.
     pub(super) check_record: Mutex<Option<CheckRecord>>,
     /// The lock that is held during a check of a file. No thread waits for it.
     pub(super) checking_file: Mutex<()>,
@@ -206,8 +206,8 @@ impl Engine {
         }
     }
 
-    /// Requests another thread to merge beside this one, if there are several threads for merges and
-    /// `is_wanted` returns true: there is something to merge.
+    /// Requests another thread to merge beside this one. Does so only if the database has several
+    /// threads for merges, and `is_wanted` returns true because there is something to merge.
     pub(crate) fn wake_compaction(&self, is_wanted: impl FnOnce() -> bool) {
         if self.options.compaction.threads > 1 && is_wanted() {
             self.signal.compact();
@@ -227,9 +227,9 @@ impl Engine {
         self.clock.now_ms()
     }
 
-    /// Returns the time of the clock, in milliseconds since 1970. Unlike [`Self::now_ms`] it goes
-    /// back when the clock is set back. Times of file checks are recorded by it: times of
-    /// [`Self::now_ms`] would lie in the future until a clock that was set back has caught up.
+    /// Returns the time of the clock, in milliseconds since 1970. Unlike [`Self::now_ms`], this
+    /// time goes back when the clock is set back. File checks record this time. A recorded time of
+    /// [`Self::now_ms`] would be in the future until a clock that was set back has caught up.
     pub(super) fn clock_ms(&self) -> u64 {
         self.options.clock.now_ms()
     }
@@ -289,11 +289,14 @@ impl Engine {
         self.manifest.lock().unwrap().inspect()
     }
 
-    /// Makes an edit of the manifest durable, and then its effect visible to readers, by `show`. Other
-    /// threads see no state in between, because the manifest is locked. Returns true once that is done.
-    /// `edit` returns the edit for the current state, or `None` if there is nothing to install any more,
-    /// for example because the table was dropped: then nothing is done, and the result is false. Removes
-    /// the files of the `fresh` runs unless the manifest names them, or may name them after a failure.
+    /// Makes an edit of the manifest durable, then calls `show` to make its effect visible to
+    /// readers, and returns true. The manifest is locked during both steps, so that no other edit
+    /// comes in between.
+    ///
+    /// `edit` returns the edit for the current state. It returns `None` if there is nothing to
+    /// install any more, for example because the table was dropped; then nothing is done, and the
+    /// result is false. Removes the files of the `fresh` runs unless the manifest names them, or
+    /// may name them after a failure.
     pub(crate) fn install(
         &self,
         fresh: &[Arc<Run>],
@@ -322,8 +325,8 @@ impl Engine {
         outcome
     }
 
-    /// Returns whether an edit of the manifest failed, and may be there at the next opening all the
-    /// same.
+    /// Returns whether an edit of the manifest failed with an uncertain outcome: the next opening
+    /// may find the edit in the manifest all the same.
     pub(crate) fn has_uncertain_edit(&self) -> bool {
         self.manifest.lock().unwrap().has_failed()
     }
@@ -522,8 +525,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Frees the versions of tables that were replaced, and the forgotten tables (dropped ones that no
-    /// snapshot shows), unless a reader holds them. Returns the number of those that readers still hold.
+    /// Frees the replaced versions of all tables, and the dropped tables that no snapshot shows,
+    /// unless a reader holds them. Returns how many of these versions and tables are still held.
     pub(crate) fn release_retired(&self) -> usize {
         let tables = self.tables().into_iter();
         let held: usize = tables.map(|table| table.release_retired()).sum();

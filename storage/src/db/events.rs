@@ -56,24 +56,24 @@ pub enum Event<'a> {
         /// A description of the damage.
         detail: &'a str,
     },
-    /// A file was rewritten without what cannot be read of it, because an operator accepted that loss:
-    /// see [`Db::rewrite_damaged`](crate::Db::rewrite_damaged).
+    /// The readable part of a damaged file was written to new files, because an operator accepted
+    /// the loss of the rest: see [`Db::rewrite_damaged`](crate::Db::rewrite_damaged).
     LossAccepted {
         /// The name of the table's keyspace.
         keyspace: &'a str,
         /// The name of the table within its keyspace.
         table: &'a str,
-        /// The path of the damaged or missing file. Whatever could be read of it is in new files.
-        /// The damaged file is removed once no reader needs it.
+        /// The path of the damaged or missing file. New files have its readable part. The damaged
+        /// file is removed once no reader needs it.
         path: &'a Path,
         /// The number of versions and range tombstones that are lost.
         entries_lost: u64,
         /// The path under which the damaged file is kept, if it is kept.
         kept_as: Option<&'a Path>,
     },
-    /// Writes, flushes or merges find no space on the disk, and found some before. Reads go on, and
-    /// nothing that was acknowledged is lost. A listener that is added while they find none is
-    /// called at once.
+    /// Writes, flushes or merges begin to find no space on the disk. Reads go on, and no
+    /// acknowledged write is lost. A listener that is added while such a shortage lasts is called
+    /// at once.
     DiskFull {
         /// The kind of work that finds no space.
         space_use: SpaceUse,
@@ -104,10 +104,13 @@ pub enum Event<'a> {
         /// The approximate duration of the call.
         took: Duration,
     },
-    /// Merges leave out a run, because a file of the run cannot be read; nothing else is held up.
-    /// Sent after a merge or a check failed with `cause`, or got wrong bytes three times from a
-    /// file that is whole on the disk, or after a file could not be opened again. A file that could
-    /// not be opened with the database causes no event, and is only in the statistics.
+    /// Merges leave out one or more runs of a table for a while, because the runs cannot be read
+    /// reliably; nothing else is held up. Sent in three cases: a merge or a check failed to read a
+    /// file; a file could not be opened again; or three or more merges or checks of a run in a row
+    /// found damage that a second reading did not find, or damage in none of their input files.
+    ///
+    /// A file that could not be opened with the database causes no event, and is only in the
+    /// statistics.
     LeftOut {
         /// The name of the table's keyspace.
         keyspace: &'a str,
@@ -220,10 +223,10 @@ impl EventListeners {
         all.iter().for_each(|callback| callback(&event));
     }
 
-    /// Notes that there is a shortage at the file or directory `full_at`, or, with `None`, that it
-    /// is over. Notifies the listeners if a kind of work has no space from now on, or has space
-    /// again. Does not notify them if another shortage stops the same kind of work anyway. Returns
-    /// whether the shortage began or ended.
+    /// Notes that there is a shortage at the file or directory `full_at`; with `None`, that this
+    /// shortage is over. Notifies the listeners if a kind of work has no space from now on, or has
+    /// space again. Does not notify them if another shortage stops the same kind of work anyway.
+    /// Returns whether this call began or ended the shortage.
     pub(super) fn tell_of_space(&self, shortage: Shortage, full_at: Option<&Path>) -> bool {
         let space_use = shortage.space_use();
         {

@@ -53,8 +53,9 @@ impl FileCheck<'_> {
     }
 
     /// Reads every block of the file past the block cache, without a lock of the database, and
-    /// compares its checksum. Reads pieces of some blocks, and calls `step` after each piece with its
-    /// length in bytes; `step` may wait. If `step` breaks, the file counts as not checked.
+    /// compares its checksum. Calls `step` after every few data blocks, with the bytes of the data
+    /// blocks since the last call; `step` may wait. If `step` breaks, the file counts as not
+    /// checked.
     pub fn read(&mut self, step: &mut dyn FnMut(u64) -> ControlFlow<()>) {
         self.outcome = match self.sstable().check_blocks(step) {
             Ok(ControlFlow::Break(())) => None,
@@ -63,13 +64,14 @@ impl FileCheck<'_> {
         };
     }
 
-    /// Records the outcome. A file that is found damaged again, when it is read past the caches of
-    /// the system, goes into quarantine. The run of a file that cannot be read is left out of
-    /// merges for a while.
+    /// Records the outcome of the check. If [`Self::read`] found damage, the file is read again,
+    /// past the caches of the system, and goes into quarantine if it is damaged again. The run of a
+    /// file that cannot be read is left out of merges for a while.
     ///
-    /// Returns false, and records nothing, if `step` ended the reading. After an error it does so,
-    /// too, if a merge has the run of the file now (it will find the error itself), if the run is
-    /// gone, or if no further merge may begin.
+    /// Returns false, and records nothing, if `step` ended the reading. After damage or a failed
+    /// read, also returns false, and records nothing, in these cases: a merge has the run of the
+    /// file now, and will find the error itself; the table no longer has the run; or no further
+    /// merge may begin.
     ///
     /// # Errors
     /// [`Error::DiskFull`], [`Error::Io`], [`Error::ReadOnly`]: the outcome is not recorded.

@@ -29,8 +29,8 @@ use crate::version::TableVersion;
 /// side has at least the bytes of a full memtable divided by this number.
 const SPLIT_FRACTION: usize = 8;
 
-/// A flush adds the bytes of the entries that it has processed to the tokens of throttled writers
-/// each time they reach this number.
+/// Each time a flush has processed entries of this many bytes, it adds these bytes to the tokens
+/// that throttled writers wait for.
 const CREDIT_BYTES: u64 = 64 << 10;
 
 /// A memtable that was written as runs. Readers see the runs only after [`install`].
@@ -41,8 +41,8 @@ pub(super) struct Written {
     /// The last sequence number of the memtable: once the runs are installed, the table is flushed
     /// up to it.
     end: SeqNo,
-    /// The runs that hold what readers need of the memtable, newest first; empty if they need
-    /// nothing of it.
+    /// The runs with the versions of the memtable that readers need, newest first; empty if readers
+    /// need none of them.
     runs: Vec<Arc<Run>>,
 }
 
@@ -274,7 +274,8 @@ fn splits(memtable: &Memtable, bookmarks: &[SeqNo], memtable_bytes: usize) -> Ve
 
 /// Returns the bookmarks (commits of snapshots) at which a memtable is split into runs, ascending:
 /// each run gets at least `worth` bytes. `bytes[i]` is the number of bytes between the bookmarks
-/// `i - 1` and `i`.
+/// `i - 1` and `i`. The first element of `bytes` is for the versions up to the first bookmark, and
+/// the last one for those above the last bookmark.
 fn choose_splits(bytes: &[usize], bookmarks: &[SeqNo], worth: usize) -> Vec<SeqNo> {
     let mut above: usize = bytes.iter().sum();
     let mut below = 0;

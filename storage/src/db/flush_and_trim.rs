@@ -136,8 +136,8 @@ impl Engine {
         self.wal.roll()
     }
 
-    /// Freezes the memtable of a table if it has at least `bytes_min` bytes and any write. Returns
-    /// whether the memtable was frozen.
+    /// Freezes the memtable of a table if it has at least `bytes_min` bytes and at least one write.
+    /// Returns whether the memtable was frozen.
     pub(super) fn rotate(&self, table: &TableCore, bytes_min: usize) -> bool {
         self.queue.pause(|next| {
             let end = SeqNo(next.0 - 1);
@@ -301,8 +301,9 @@ mod tests {
         }
     }
 
-    /// Regression: an opening removed such a segment though the manifest needs it, and the next
-    /// opening missed it. A backup made in between did not open.
+    /// Regression: an opening removed a segment of the log whose header was incomplete, though the
+    /// manifest needs the segment, and the next opening missed it. A backup made in between did not
+    /// open.
     #[test]
     fn a_needed_segment_without_a_whole_header_is_replaced_by_an_empty_one() {
         for (kept_bytes, zeros) in [(0, 0), (10, 0), (0, SEGMENT_HEADER_BYTES as u64 + 9)] {
@@ -328,7 +329,9 @@ mod tests {
         }
     }
 
-    /// A write that finds no space must not remove the file either: the manifest needs it.
+    /// The only segment of the log has no header, and the opening finds no space to write one.
+    /// Reads work. Neither the opening nor a write that finds no space may remove the segment's
+    /// file: the manifest needs it.
     #[test]
     fn a_database_with_such_a_segment_can_be_read_on_a_full_disk() {
         let mem = MemDisk::new();
@@ -347,7 +350,8 @@ mod tests {
         assert_eq!(only_segment(&mem), segment);
     }
 
-    /// A database that was opened for reading only does not replace the segment.
+    /// The backup has no segment of the log, because the only one of the source has no header. The
+    /// source was opened for reading only, so the opening did not replace this segment.
     #[test]
     fn a_backup_without_any_segment_opens() {
         let mem = MemDisk::new();

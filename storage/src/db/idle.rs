@@ -19,8 +19,8 @@ pub(super) struct Activity {
 pub(super) struct IdleWatch {
     after: Duration,
     seen: Activity,
-    /// The time at which `seen` was the activity. Since then there was no write, and at most
-    /// [`READS_MAX`] point reads.
+    /// The time at which the activity was measured as `seen`. At the last look, there had been no
+    /// write since then, and at most [`READS_MAX`] point reads.
     since: Instant,
 }
 

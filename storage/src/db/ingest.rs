@@ -44,7 +44,7 @@ pub struct IngestInfo {
 
 impl Engine {
     /// Adds SSTables that were written outside of the database to a table by one commit. Returns
-    /// once the commit is visible, and its record as durable as that of a write.
+    /// once the commit is visible, and its record in the log is as durable as that of a write.
     ///
     /// # Errors
     /// `InvalidRequest` if there is no file, if a file was not written for ingesting, or if two

@@ -50,10 +50,10 @@ impl Part<'_> {
 }
 
 impl<'a> KeptRuns<'a> {
-    /// Returns the output of a flush or a merge, empty as yet; `form` is the form of its files. The
-    /// ascending sequence numbers `splits` cut the output into runs. `origins` has two sequence
-    /// numbers for each run, the oldest run first: of the numbers from the first to the second, the
-    /// run has all versions that are still needed.
+    /// Returns the output of a flush or a merge, empty as yet. `form` are the options of its files.
+    /// The ascending sequence numbers `splits` cut the output into runs. `origins` has a pair of
+    /// sequence numbers for each run, the oldest run first: the run has all versions from the first
+    /// number to the second that are still needed.
     pub(super) fn new(
         engine: &'a Engine,
         table: &'a TableCore,

@@ -45,8 +45,9 @@ pub(crate) struct LeftOut(Mutex<Runs>);
 #[derive(Debug, Default)]
 struct Runs {
     failures: BTreeMap<RunId, Failure>,
-    /// Kept while the run is left out, so that the first suspicious merge of a retry leaves the run
-    /// out again.
+    /// The counts of suspicious merges and checks in a row, by run: see [`SUSPICIONS_MAX`]. A run
+    /// keeps its count while it is left out, so that it is left out again if the merge that retries
+    /// it is suspicious, too.
     suspicions: BTreeMap<RunId, Suspicions>,
 }
 

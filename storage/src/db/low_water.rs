@@ -29,17 +29,17 @@ const LOOK_EVERY_BYTES: u64 = 1 << 20;
 /// The low-water mark, and the length of the log at which a write looks at the free space next.
 #[derive(Debug)]
 pub(super) struct LowWater {
-    /// The free space that writes leave at least, from the options; 0 turns the mark off. A large
-    /// manifest raises `mark_bytes` above this.
+    /// The lower bound of the low-water mark, in bytes, from the options; 0 turns the mark off. A
+    /// large manifest raises the mark (`mark_bytes`) above this bound.
     least_bytes: u64,
     mark_bytes: AtomicU64,
     /// The length that the log must reach, counted since the opening, for a write to look at the
     /// free space again.
     look_at: AtomicU64,
-    /// The bytes of the write that was refused last; 0 once a write was accepted after a look at the
-    /// free space, or a flush has found enough space for the refused write. (Flushes look for this
-    /// much. Otherwise writes would be accepted again, the large write would be refused again, and so
-    /// on.)
+    /// The bytes of the write that was refused last; 0 once a write was accepted after a look at
+    /// the free space, or a flush has found enough space for the refused write. Flushes look for
+    /// this much space. If they looked for less, the database would accept small writes again,
+    /// refuse the large write again, and so on.
     refused_bytes: AtomicU64,
     /// Whether the last look at the free space found less than twice the low-water mark.
     is_near: AtomicBool,
@@ -69,7 +69,7 @@ impl LowWater {
         self.mark_bytes.load(Ordering::Relaxed)
     }
 
-    /// Returns whether a write that makes the log `log_bytes` long looks at the free space.
+    /// Returns whether a write that makes the log `log_bytes` long has to look at the free space.
     fn is_due(&self, log_bytes: u64) -> bool {
         self.least_bytes > 0 && log_bytes >= self.look_at.load(Ordering::Relaxed)
     }
@@ -88,11 +88,13 @@ impl LowWater {
     }
 }
 
-/// Returns the low-water mark (the free space that writes must leave): `least_bytes`, or twice the
-/// size of the manifest with its copy if that is more; 0, which means no mark, if `least_bytes` is 0.
-/// Any edit, also one that drops a table, may begin a new manifest, with its copy, beside the old
-/// one. The file `RESERVE` holds back twice the size of the manifest once more, or 1 MiB if that is
-/// more, while enough space is free.
+/// Returns the low-water mark (the free space that writes must leave), in bytes: `least_bytes`, or
+/// twice `manifest_bytes` (the size of the manifest and its copy together) if that is more. If
+/// `least_bytes` is 0, returns 0, which means no mark.
+///
+/// The size of the manifest counts because any edit, also one that drops a table, may write a new
+/// manifest with its copy beside the old ones. In addition, the file `RESERVE` holds back twice
+/// `manifest_bytes`, or 1 MiB if that is more, while enough space is free.
 fn mark_bytes(least_bytes: u64, manifest_bytes: u64) -> u64 {
     match least_bytes {
         0 => 0,
@@ -185,7 +187,8 @@ impl Engine {
         is_near()
     }
 
-    /// Returns whether the last look found less than the low-water mark.
+    /// Returns whether the last look at the free space found that a write would leave less free
+    /// space than the low-water mark.
     pub(super) fn is_low_on_space(&self) -> bool {
         self.events.has(Shortage::LowWater)
     }

@@ -32,7 +32,7 @@ use crate::version::TableVersion;
 
 /// The memory of all memtables is added up again each time the log has grown by 1 / `LOOK_FRACTION`
 /// of the budget, or by [`LOOK_BYTES_MIN`] if that is more. In between, writers may exceed the
-/// budget by about as much, so the part is small.
+/// budget by about as much, so the log may grow only by a small part of the budget.
 const LOOK_FRACTION: u64 = 128;
 const LOOK_BYTES_MIN: u64 = 64 << 10;
 
@@ -109,9 +109,11 @@ impl MemtableMemory {
         limit.pressure(self.pressing_bytes.load(Ordering::Relaxed) as f64)
     }
 
-    /// Returns the positions in `tables` of those whose open memtables are to be frozen, the
-    /// largest first: none while the open memtables take at most half of the budget, and otherwise,
-    /// of those that are worth it, as many as bring them down to 3/8 of it.
+    /// Returns the positions in `tables` of the tables whose open memtables are to be frozen, the
+    /// largest first. Returns none while all open memtables together take at most half of the
+    /// budget. Otherwise returns as many as it takes to bring the open memtables down to 3/8 of the
+    /// budget, but no table with a small open memtable ([`WORTH_FRACTION`]) or with `frozen_max`
+    /// frozen ones.
     fn to_freeze(&self, tables: &[Sizes]) -> Vec<usize> {
         let open_bytes = Sizes::sum(tables).open_bytes;
         if open_bytes <= self.budget_bytes / 2 || mutation::is(Mutation::FreezeOnlyFullMemtables) {

@@ -290,11 +290,12 @@ fn refuse_headless(disk: &dyn Disk, dir: &Path, tables: &dyn TableStore) -> Resu
     }
 }
 
-/// Refuses a manifest that may have lost its last edits. Such a manifest names files that merges
-/// have removed since, and does not name those that the merges wrote: the opening would remove
-/// these as orphans. So the opening is refused if a named file is missing and there is an orphan.
-/// The file may be missing for another reason, and a crash may have left the orphan; this looks the
-/// same. A file that is missing without an orphan in the directory is taken for lost.
+/// Returns an error if the manifest may have lost its last edits. Such a manifest names files that
+/// merges have removed since, and does not name the files that the merges wrote: the opening would
+/// remove these as orphans. So the opening is refused if a named file is missing and there is an
+/// orphan. This also refuses an intact manifest if the file is missing for another reason and a
+/// crash left the orphan, because the two cases look alike. If a file is missing and there is no
+/// orphan, the opening goes on without the file.
 fn refuse_old_manifest(
     tables: &dyn TableStore,
     manifest: &Manifest,
@@ -325,8 +326,9 @@ fn refuse_old_manifest(
     Err(Error::corruption(&missing, 0, detail))
 }
 
-/// Returns the numbers of the SSTables that the manifest names, and of those of the runs in
-/// `waiting`: ingested runs, which the manifest names only once all older memtables are flushed.
+/// Returns the numbers of the SSTables that the manifest names, and of the SSTables of the runs in
+/// `waiting`. These are ingested runs that the manifest does not name yet: it names an ingested run
+/// only once all older memtables are flushed.
 fn named_files(manifest: &Manifest, waiting: &[RunMeta]) -> HashSet<FileNumber> {
     let runs = manifest.state().runs().chain(waiting);
     runs.flat_map(RunMeta::numbers).collect()

@@ -1,9 +1,9 @@
 //! The CPU priority of threads that flush and merge: below that of threads that
 //! serve requests, so that on a busy machine the background pays first.
 
-/// The steps of niceness below the serving threads of the process. Each step divides the share of a
-/// core that a thread gets by about 1.25. So with these steps a thread gets a third of an ordinary
-/// thread's share when both need the core, and flushes do not starve.
+/// The number of steps of niceness by which background threads rank below the threads that serve
+/// requests. Each step divides a thread's share of a core by about 1.25. So a background thread
+/// gets a third of an ordinary thread's share when both need the core, and flushes do not starve.
 #[cfg(target_os = "linux")]
 const NICE: i32 = 5;
 

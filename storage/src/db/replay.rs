@@ -21,9 +21,9 @@ use crate::wal::{self, Lsn, Segment};
 /// The WAL after a replay: its last sequence number, its segments, and its end.
 #[derive(Debug, Default)]
 pub(super) struct Recovered {
-    /// The number of the last operation in the log; 0 for an empty log.
+    /// The sequence number of the last operation in the log; 0 for an empty log.
     pub(super) last_seq: SeqNo,
-    /// Number and bytes of the segments of the log that stay, ascending.
+    /// The segments of the log that stay, ascending: the number and the size in bytes of each.
     pub(super) segments: Vec<(FileNumber, u64)>,
     /// The position at which the log ends.
     pub(super) end: Lsn,
@@ -33,10 +33,10 @@ pub(super) struct Recovered {
 }
 
 impl Recovered {
-    /// Makes durable what the replay has read, and cuts off a torn tail. Removes the last segment
-    /// if not even its header is whole. If `floor`, the first segment that the manifest needs, is
-    /// that segment, replaces it by an empty one instead: without it the next opening would miss a
-    /// segment. If there is no space for that, the first write makes the segment.
+    /// Makes the replayed part of the log durable, and cuts off a torn tail. Removes the last
+    /// segment if not even its header is whole. But if this segment is `floor`, the first one that
+    /// the manifest needs, replaces it by an empty segment: without one, the next opening would
+    /// report a missing segment. If there is no space for that, the first write makes the segment.
     pub(super) fn settle(
         &mut self,
         log_store: &dyn LogStore,

@@ -28,8 +28,8 @@ use crate::sync::Mutex;
 /// and for many records of the log.
 const RESERVE_BYTES_MIN: u64 = 1 << 20;
 
-/// At most 1 / `FREE_FRACTION` of the free space is held back, so that the reserve is not what
-/// fills the disk.
+/// At most 1 / `FREE_FRACTION` of the free space is held back, so that the reserve does not fill
+/// the disk.
 const FREE_FRACTION: u64 = 16;
 
 /// The number of times that an operation is repeated if it finds no space although the reserve was
@@ -146,9 +146,10 @@ impl Reserve {
 }
 
 impl Engine {
-    /// Does `work`, which frees space. If `work` finds no space, removes the reserve and repeats
-    /// `work`. When `work` fails with [`DiskFull`](crate::Error::DiskFull), it must have changed
-    /// nothing, or be able to go on from there when it is repeated.
+    /// Does `work`, which frees space. If `work` finds no space, removes the reserve (the file
+    /// `RESERVE`) and repeats `work`. So `work` must be repeatable: when it fails with
+    /// [`DiskFull`](crate::Error::DiskFull), it must have changed nothing, or the next call must
+    /// continue from the changes that it made.
     pub(super) fn with_reserve<T>(&self, mut work: impl FnMut() -> Result<T>) -> Result<T> {
         let found_none = |outcome: &Result<T>| {
             outcome

@@ -12,8 +12,8 @@ use crate::key::{ReadPoint, SeqNo, TableId};
 use crate::options::{HoldOptions, SnapshotOptions};
 use crate::snapshots::{Bookmark, CoveredTable, SnapshotExpiry, SnapshotRecord};
 
-/// The beginning of the names of holds ([`HoldOptions`]). No name of a snapshot has a slash, so
-/// none is that of a hold.
+/// The beginning of the names of holds ([`HoldOptions`]). The name of a snapshot cannot contain a
+/// slash, so no snapshot has the name of a hold.
 const HOLD_PREFIX: &str = "hold/";
 
 /// The latest time at which a snapshot can expire, the end of the year 9999. Snapshots are listed with

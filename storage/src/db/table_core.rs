@@ -133,8 +133,8 @@ impl TableCore {
         self.version.load_full()
     }
 
-    /// Returns the present version of the table, for the duration of a lookup, without counting a
-    /// reference.
+    /// Returns the present version of the table, for the duration of a lookup. If possible, this
+    /// changes no reference count.
     pub(crate) fn peek(&self) -> PublishedGuard<TableVersion> {
         self.version.load()
     }
@@ -145,8 +145,9 @@ impl TableCore {
         self.dropped_after.load(Ordering::Relaxed) != NOT_DROPPED
     }
 
-    /// Sets the last commit before the drop of the table: no later commit writes to it. `None` takes a
-    /// drop back. Called under the order lock.
+    /// Sets the last commit before the drop of the table: no later commit writes to the table.
+    /// `None` takes a drop back. Called under the order lock of the commit queue, so that no commit
+    /// gets a number meanwhile.
     pub(super) fn set_dropped(&self, last: Option<SeqNo>) {
         self.dropped_after
             .store(dropped_after(last), Ordering::Relaxed);
@@ -175,8 +176,8 @@ impl TableCore {
         self.merged_as_of.store(asked, Ordering::Relaxed);
     }
 
-    /// Checks that the table was not dropped. If the caller holds the order lock, the table cannot be
-    /// dropped before the caller's commit has its sequence number.
+    /// Checks that the table was not dropped. If the caller holds the order lock of the commit
+    /// queue, the table cannot be dropped before the caller's commit has its sequence number.
     ///
     /// # Errors
     /// `NotFound` if the table was dropped.

@@ -162,8 +162,8 @@ impl Engine {
         found.ok_or_else(|| unknown_table(keyspace, name))
     }
 
-    /// Drops a table: later writes to it are refused, and its data goes with its last snapshot and
-    /// its last reader.
+    /// Drops a table. Later writes to the table are refused. Its data is removed once no snapshot
+    /// covers the table and no reader uses it.
     ///
     /// Order of effects, each relying on the one before:
     ///

@@ -26,9 +26,9 @@ use crate::options::WriteOptions;
 const FROZEN_MAX: usize = 64;
 
 impl Engine {
-    /// Commits writes even on a full disk, where other writes are refused: truncations, and writes
-    /// without which space cannot be freed later. Tables that these writes truncate are flushed
-    /// soon.
+    /// Commits writes even on a full disk, on which other writes are refused. Callers use this for
+    /// truncations, and for writes without which space cannot be freed later. Tables that these
+    /// writes truncate are flushed soon.
     ///
     /// # Errors
     /// `DiskFull` if there is no space even so, or if flushes or merges find no space and one of

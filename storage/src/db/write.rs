@@ -14,9 +14,9 @@ use crate::mutation::{self, Mutation};
 use crate::options::{Durability, WriteOptions};
 use crate::wal::Position;
 
-/// A commit of more bytes than this joins no group: its own thread waits for the disk and inserts
-/// it, beside others. For a smaller commit, waking its thread would cost more than inserting it
-/// does.
+/// A commit of more bytes than this joins no group: its own thread waits for the sync of the log
+/// and inserts the commit into the memtables, in parallel with other threads. For a smaller commit,
+/// waking its thread would cost more than inserting the commit does.
 const GROUPED_BYTES_MAX: usize = 64 << 10;
 
 /// The encoded operations of a commit, with the memtables that they are inserted into.
@@ -53,9 +53,9 @@ impl Engine {
     }
 
     /// Commits a payload that has operations, unless `check` returns an error. While transactions
-    /// are open, `check` is called under the order lock, with the keys that the operations write;
-    /// otherwise nothing can conflict, and it is not called. Returns the number of the last
-    /// operation.
+    /// are open, calls `check` with the keys that the operations write, under the order lock of the
+    /// commit queue. While none is open, there can be no conflict, and `check` is not called.
+    /// Returns the sequence number of the last operation.
     pub(crate) fn write_if(
         &self,
         payload: Payload,
@@ -180,8 +180,8 @@ impl Engine {
             .collect()
     }
 
-    /// Inserts the commits whose records are durable into their memtables. Drops those whose sync
-    /// failed, and returns the outcome of each commit.
+    /// Inserts the commits whose records are durable into their memtables. Drops the commits whose
+    /// sync failed. Marks all as finished, and returns the outcome of each commit.
     fn insert_members(&self, synced: Vec<(Place, Insertion, Result<()>)>) -> Vec<Result<()>> {
         let (mut places, mut results) = (Vec::new(), Vec::new());
         for (place, insertion, synced) in synced {
@@ -262,8 +262,9 @@ impl Engine {
     }
 
     /// Commits an operation on the list of snapshots, and returns its sequence number. Calls
-    /// `register` under the order lock, `apply` once the operation is in the log and before it is
-    /// visible, and `undo` if the commit fails after `register`.
+    /// `register` under the order lock of the commit queue. Then calls `apply` once the operation
+    /// is in the log, before the operation is visible. If writing or syncing the log fails, calls
+    /// `undo` instead of `apply`.
     pub(super) fn commit_record(
         &self,
         payload: &[u8],

@@ -14,8 +14,9 @@ use crate::sync::{Condvar, Mutex};
 pub(super) enum Admission {
     /// The write goes on at once.
     Free,
-    /// The write goes on once there is this number of tokens for it, or after
-    /// [`Backlog::throttle_wait_max`]. Flushes and merges add a token for each byte.
+    /// The write costs this number of tokens, which it spends as soon as the balance of tokens is
+    /// above 0. It goes on then, or without tokens after [`Backlog::throttle_wait_max`]. Flushes
+    /// and merges add a token to the balance for each byte.
     Throttled(u64),
     /// The write waits until background work is done.
     Stalled,

@@ -16,11 +16,12 @@ use crossbeam_utils::CachePadded;
 
 use super::stuck::DiskCall;
 
-/// The number of calls that can be noted at once. A call that finds no free slot is made without a
-/// note. A disk that hangs is found nevertheless, because the noted calls hang as well.
+/// The number of slots in the table of calls under way. Each slot has the note of one call. A call
+/// that finds no free slot is made without a note. A disk that hangs is found nevertheless, because
+/// the calls with notes hang as well.
 const SLOTS: usize = 128;
-/// The number of slots in which a call looks for a free one, to note itself. If it finds none, it
-/// is made without a note.
+/// The number of slots, in the table of calls under way, that a call tries to take for its note. If
+/// none of them is free, the call is made without a note.
 const TRIES: usize = 4;
 
 /// The number of bits of a [`Note`] that hold the number of the file.

@@ -39,9 +39,9 @@ const GROUP_DIR_MODE: u32 = 0o750;
 /// A file is a regular file, or a symbolic link to one. To open a pipe, a socket, a device or a directory as
 /// a file is an error, and does not wait.
 ///
-/// New files have mode 0600 and new directories 0700, whatever the umask of the process would
-/// leave to others: they hold what a database stores. [`LocalDisk::group_readable`] returns a disk
-/// with other modes. The mode of a file or directory that exists does not change.
+/// New files have mode 0600 and new directories 0700, even if the umask of the process is more
+/// permissive, because the files hold the data of a database. [`LocalDisk::group_readable`] returns
+/// a disk with other modes. The mode of a file or directory that exists does not change.
 #[derive(Debug, Clone, Default)]
 pub struct LocalDisk {
     is_group_readable: bool,

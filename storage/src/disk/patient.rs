@@ -63,7 +63,8 @@ pub(crate) struct PatientDisk {
     /// How long calls that create files, open second handles on them, or sync directories wait for
     /// a file descriptor.
     making: Patience,
-    /// The directory of the first lock that is taken, which is that of the database; empty until then.
+    /// The database's directory, with its lock. Set when the first lock is taken, because this is
+    /// the lock of the database; empty before.
     home: Arc<OnceLock<Home>>,
 }
 
@@ -138,8 +139,9 @@ impl PatientDisk {
         self.files.hold_spares(|| self.disk.open_read(path));
     }
 
-    /// Returns the guard of the lock that was taken by the lock file at `path`. The first lock is that of the
-    /// database: the directory of its lock file is recorded as the database's directory.
+    /// Returns a guard for `lock`, which was taken by the lock file at `path`. The first lock that
+    /// is taken is the lock of the database: the directory of its lock file is recorded as the
+    /// database's directory.
     fn hold(&self, path: &Path, lock: Box<dyn LockGuard>) -> Box<dyn LockGuard> {
         let lock = SharedLock(Arc::new(RwLock::new(Some(lock))));
         if let Some(dir) = path.parent() {

@@ -58,7 +58,8 @@ impl DiskWatch {
     }
 }
 
-/// A disk whose reads, appends and fsyncs are noted while they are under way.
+/// A disk that records each read, append, truncation and fsync in a table while the call is under
+/// way, so that a [`DiskWatch`] can find calls that hang.
 #[derive(Debug)]
 pub(crate) struct WatchedDisk {
     disk: Arc<dyn Disk>,
@@ -144,9 +145,9 @@ impl TableFiles for WatchedDisk {
     }
 }
 
-/// An open file whose reads, appends and fsyncs are noted while they are under way. `noted` registers
-/// the path of the file for the notes; the handles that only sync the file ([`WriteFile::syncer`])
-/// share it.
+/// An open file of a [`WatchedDisk`], which records each read, append and fsync while the call is
+/// under way. `noted` registers the path of the file for these records; the handles that only sync
+/// the file ([`WriteFile::syncer`]) share `noted`.
 #[derive(Debug)]
 struct WatchedFile<F> {
     file: F,

@@ -28,7 +28,8 @@ pub trait FileSystem: Send + Sync + Debug {
     fn truncate(&self, path: &Path, len: u64) -> io::Result<()>;
     /// Removes a file.
     fn remove(&self, path: &Path) -> io::Result<()>;
-    /// Returns the paths of the entries of a directory, in no order.
+    /// Returns the paths of the entries of a directory, each with `dir` in front, in no particular
+    /// order.
     fn list(&self, dir: &Path) -> io::Result<Vec<PathBuf>>;
     /// Creates a directory and those of its parents that are missing. The new directories are
     /// durable when the call returns.
@@ -73,14 +74,14 @@ pub trait ReadFile: Send + Sync + Debug {
 const ENFILE: i32 = 23;
 const EMFILE: i32 = 24;
 
-/// Returns whether a call failed because the process, or the machine, has no file descriptor left:
-/// a state that passes.
+/// Returns whether a call failed because the process or the machine has no file descriptor left.
+/// The same call may succeed later, once other files were closed.
 pub(crate) fn is_out_of_descriptors(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(ENFILE | EMFILE))
 }
 
-/// Returns the outcome of removing a file that is no longer needed: success also if there was no
-/// such file, because it may have been removed by hand before.
+/// Returns the outcome of removing a file that is no longer needed. If the file did not exist, this
+/// is a success, too: a user may have removed it by hand.
 pub(crate) fn gone(removed: io::Result<()>) -> io::Result<()> {
     match removed {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -88,8 +89,8 @@ pub(crate) fn gone(removed: io::Result<()>) -> io::Result<()> {
     }
 }
 
-/// Returns what a user can do if there is no file descriptor left, as text to append to the message of
-/// the error; an empty text for other errors.
+/// Returns advice for the user if the process or the machine has no file descriptor left, as text
+/// to append to the message of `error`. Returns an empty text for other errors.
 pub(crate) fn descriptor_advice(error: &io::Error) -> &'static str {
     match error.raw_os_error() {
         Some(EMFILE) => {

@@ -36,10 +36,11 @@ pub(crate) struct Boundaries {
     /// The sequence numbers at which readers read (the boundaries), ascending, each once. Of the
     /// versions of a key between two neighbouring boundaries, readers see at most the newest.
     seqs: Vec<SeqNo>,
-    /// For each stripe (the commits between two neighbouring boundaries), the earliest read time of
-    /// all present and future readers that can see it, in milliseconds since the Unix epoch: an
-    /// entry that has expired by then has expired for all of them. The times ascend, and there is
-    /// one more of them than of `seqs`.
+    /// For each stripe, the earliest read time of all present and future readers that can see its
+    /// versions, in milliseconds since the Unix epoch: an entry that has expired by then has
+    /// expired for all of them. The boundaries divide the commits into stripes: one up to the first
+    /// boundary, one between each two neighbours, and one above the last boundary. The times
+    /// ascend.
     judged_ms: Vec<u64>,
 }
 
@@ -64,9 +65,9 @@ impl Boundaries {
         Self { seqs, judged_ms }
     }
 
-    /// Returns the neighbours of the boundary at position `at` (at most two), as if that boundary were
-    /// removed. The two stripes (the commits between two neighbouring boundaries) that it separated are
-    /// one stripe in the result, with the read time of the upper one.
+    /// Removes the boundary at position `at`, and returns only its neighbours (at most two). The
+    /// stripes below and above the removed boundary become one stripe, with the read time of the
+    /// upper one. (A stripe has the commits between two neighbouring boundaries.)
     pub(crate) fn joined_at(&self, at: usize) -> Self {
         let (first, end) = (at.saturating_sub(1), (at + 2).min(self.seqs.len()));
         let mut joined = Self {
@@ -78,9 +79,8 @@ impl Boundaries {
         joined
     }
 
-    /// Returns the last boundary below a sequence number; `None` if there is none. This boundary is
-    /// the last number of the stripe (the commits between two neighbouring boundaries) before that of
-    /// `seq`.
+    /// Returns the last boundary below a sequence number; `None` if there is none. The stripe of
+    /// `seq` (the commits between two neighbouring boundaries) begins after this boundary.
     pub(crate) fn below(&self, seq: SeqNo) -> Option<SeqNo> {
         let below = self.seqs.partition_point(|&boundary| boundary < seq);
         below.checked_sub(1).map(|at| self.seqs[at])
@@ -98,8 +98,10 @@ impl Boundaries {
         next.is_some_and(|&next| next <= to)
     }
 
-    /// Returns the first and the last of the boundaries at which readers see `version` (a sequence
-    /// number), although its key also has the version `newer`; `None` if no boundary is between the two.
+    /// Returns the first and the last of the boundaries that are at least `version` and below
+    /// `newer`, the sequence numbers of two versions of a key. Readers at these boundaries may need
+    /// the older version, because they do not see the newer one. `None` if there are no such
+    /// boundaries.
     pub(crate) fn needed_by(&self, version: SeqNo, newer: SeqNo) -> Option<(SeqNo, SeqNo)> {
         let needed = self.seqs.get(self.stripe(version)..self.stripe(newer))?;
         Some((*needed.first()?, *needed.last()?))

@@ -16,9 +16,9 @@ pub(crate) trait Cursor: Send {
     /// Returns whether the cursor stands on a version, or on damage.
     fn valid(&self) -> bool;
     /// Returns the damage if the cursor stands on damage instead of a version. The versions from
-    /// here on cannot be read. `key` and `seq` are then a bound: the first version that may follow
-    /// is not before them (if the cursor moves backwards, the last one that may precede is not
-    /// after them). There is no `kind` or `value`, and `next` and `prev` fail.
+    /// here on cannot be read. The position (`key`, `seq`) is then a bound of these versions: if
+    /// the cursor moved forwards, none of them is before it; if the cursor moved backwards, none is
+    /// after it. There is no `kind` or `value`, and `next` and `prev` fail.
     #[inline]
     fn damage(&self) -> Option<&Error> {
         None

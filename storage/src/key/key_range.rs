@@ -71,8 +71,8 @@ impl KeyRange {
         *self.start <= *key && is_before(key, self.end.as_ref())
     }
 
-    /// Returns whether some key is in both ranges, if neither is empty. An empty range within the
-    /// other one overlaps it, too.
+    /// Returns whether the two ranges have a key in common, provided that neither is empty. Returns
+    /// true, too, for an empty range that lies within the other range.
     pub(crate) fn overlaps(&self, other: &Self) -> bool {
         is_before(&self.start, other.end.as_ref()) && is_before(&other.start, self.end.as_ref())
     }

@@ -8,10 +8,13 @@ pub const MAX_VALUE_BYTES: usize = 256 << 20;
 /// The longest result, in bytes, of folding the merge operands of a key: as long as the longest value. It is
 /// smaller in unit tests, so that they can exceed it.
 pub(crate) const FOLDED_BYTES_MAX: usize = if cfg!(test) { 1 << 20 } else { MAX_VALUE_BYTES };
-/// The limit on the bytes of merge operands of one key that a reader collects, which bounds its
-/// memory. If the next operand would exceed this, the reader first folds the operands that it has, if
-/// there are at least two. The extra quarter bounds the copying: a result of the longest size is copied
-/// again only after that many bytes of new operands, not for each operand.
+/// The limit on the bytes of merge operands of one key that a reader collects, to bound its memory.
+/// If the next operand would exceed the limit, the reader first folds the operands that it has, if
+/// there are at least two.
+///
+/// The limit is a quarter above the longest result. So after a fold with the longest result, the
+/// reader collects new operands of a quarter of this length before the next fold copies that
+/// result.
 pub(crate) const UNFOLDED_BYTES_MAX: usize = FOLDED_BYTES_MAX + FOLDED_BYTES_MAX / 4;
 
 /// Checks that the key and the value are within their limits. The error names the one that is too long.

@@ -206,12 +206,14 @@ impl RangeTombstones {
         Some(first.range.hull(&last.range))
     }
 
-    /// Returns the tombstones that flush and compaction keep. Of each fragment (a key range within
+    /// Returns the tombstones that flush and compaction keep: of each fragment (a key range within
     /// which no tombstone begins or ends), the newest tombstone of each stripe (the commits between
-    /// two neighbouring boundaries) is kept. If the oldest of the kept tombstones has no boundary below
-    /// it, and `has_older` (whether older sources have versions in a range) returns false for the
-    /// fragment, it is dropped, too, because it hides nothing: the flush or merge drops the versions of
-    /// its own input that the tombstone hides.
+    /// two neighbouring boundaries).
+    ///
+    /// The oldest of these tombstones is dropped, too, if no boundary is below it, and `has_older`
+    /// returns false for the key range of the fragment: no older source has versions there. Then
+    /// this tombstone could only hide versions in the input of the flush or merge, which drops them
+    /// anyway.
     pub(crate) fn retained(
         &self,
         boundaries: &Boundaries,

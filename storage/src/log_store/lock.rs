@@ -22,9 +22,9 @@ pub(crate) fn take_lock(log_store: &dyn LogStore, dir: &Path) -> Result<Box<dyn 
     })
 }
 
-/// Checks that a locked directory is still at its path. The caller opened files by their paths, so if
-/// the directory was moved, these files were missing, or belong to another directory. Without a lock,
-/// checks nothing.
+/// Checks that a locked directory is still at its path. The engine opens files by their paths:
+/// after the directory was moved, a file is missing at its path, or is a file of another directory.
+/// If `lock` is `None`, this checks nothing.
 ///
 /// # Errors
 /// [`Error::Io`] if the directory was moved or replaced, or if this cannot be found out.

@@ -42,8 +42,8 @@ impl Deletion {
         ticket.publish();
     }
 
-    /// Does the steps of a merge between the choice of its input and its edit of the manifest: reads
-    /// which snapshots need versions, then syncs the log.
+    /// Takes the steps of a merge after it has chosen its input and before it edits the manifest:
+    /// reads which snapshots need versions, then syncs the log.
     fn merge(&self) {
         let kept = self.snapshots.bookmark_seqs(span());
         self.wal.sync_all().unwrap();

@@ -52,7 +52,8 @@ fn loom_a_group_commit_acknowledges_what_is_on_the_disk() {
     group_commit(1 << 20, false);
 }
 
-/// Does the same as the test before, with segments so short that each record begins a new one.
+/// In a log whose segments take one record each, a record acknowledged as written is written, and
+/// one acknowledged as synced is synced.
 #[test]
 fn loom_a_group_commit_over_segments_acknowledges_what_is_on_the_disk() {
     group_commit(1, false);
@@ -65,9 +66,9 @@ fn loom_an_acknowledgement_without_a_sync_is_caught() {
     group_commit(1 << 20, true);
 }
 
-/// Runs three writers, each with a commit of two sequence numbers, that wait for the disk in groups:
-/// two may join a group while the first one syncs. With `lies`, an fsync returns success without any
-/// effect.
+/// Runs three writers, each with a commit of two sequence numbers. They wait for the disk in
+/// groups: while the first writer syncs, the other two may join one group. With `lies`, an fsync
+/// returns success without any effect.
 fn in_groups(lies: bool) {
     explore(move || {
         let mut disk = CountingDisk::default();

@@ -85,16 +85,16 @@ fn switch_beside_writers(write: impl Fn(&Writes) + Copy + Send + Sync + 'static)
     });
 }
 
-/// Once the end number of a frozen memtable is visible, the memtable has every version with a number
-/// up to the end, and no version above it.
+/// Once the last sequence number of a frozen memtable is visible, the memtable has every version up
+/// to this number, and no version above it.
 #[test]
 fn loom_a_frozen_memtable_has_all_up_to_its_end() {
     switch_beside_writers(Writes::write);
 }
 
 /// Deliberate fault: a writer takes the memtable before its commit has a sequence number. If the
-/// table switches to a new memtable in between, the commit is numbered above the end of the frozen
-/// one.
+/// table switches to a new memtable in between, the commit gets a number above the last number of
+/// the frozen memtable.
 #[test]
 #[should_panic(expected = "is not what it says")]
 fn loom_a_memtable_pinned_before_the_order_lock_is_caught() {

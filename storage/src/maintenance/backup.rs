@@ -206,8 +206,8 @@ impl<'a> Backup<'a> {
     /// backup keeps files that the database does not need any more; [`Error::Io`], also when an
     /// SSTable that could be opened before cannot be copied; [`Error::InvalidRequest`] if an
     /// SSTable of the older backup has the number of an SSTable of the database, but is another
-    /// file. Damage is no error, nor is a file that could not be opened before, or a linked one
-    /// that cannot be read.
+    /// file. Damage is no error. Nor is it an error if the database could not open a file before
+    /// the backup began, or if a linked file cannot be read.
     pub fn copy(
         &mut self,
         step: &mut dyn FnMut(MaintenanceProgress) -> ControlFlow<()>,
@@ -281,7 +281,7 @@ impl<'a> Backup<'a> {
     }
 
     /// Copies the first `bytes` bytes of a segment of the log, checks every record while it is
-    /// copied, and notes damage. Returns `Break` if `step` does.
+    /// copied, and notes damage. Returns `Break` if `step` does, or if too little space is left.
     fn copy_segment(
         &mut self,
         number: FileNumber,
@@ -324,7 +324,7 @@ impl<'a> Backup<'a> {
 
     /// Copies the SSTable `file` if it is not linked, checks it, and adds it to the counts of the
     /// backup. Leaves the file out of the backup if the database could not open it and it cannot be
-    /// copied. Returns `Break` if `step` does.
+    /// copied. Returns `Break` if `step` does, or if too little space is left.
     fn add(&mut self, file: &FileMeta, origin: Origin, step: Step<'_>) -> Result<ControlFlow<()>> {
         let to = files::sstable(&self.dir, file.number);
         let (way, put_at) = match origin {
@@ -383,7 +383,8 @@ impl<'a> Backup<'a> {
 
     /// Checks the file at `at`, which an older backup left. Keeps it if it is the SSTable `file` and
     /// undamaged; if it is damaged, schedules its replacement. `is_synced` is true if the bytes of
-    /// the file are known to be durable. Returns `Break` if `step` does.
+    /// the file are known to be durable. Returns `Break` if `step` does, or if too little space is
+    /// left.
     ///
     /// # Errors
     /// As [`refuse_other_file`] if the file is another SSTable; [`Error::UnsupportedFormat`];
@@ -451,7 +452,7 @@ impl<'a> Backup<'a> {
     }
 
     /// Copies an SSTable to `to`, checks every block of it while it is copied, and notes damage.
-    /// Returns the length of the SSTable, or `Break` if `step` does.
+    /// Returns the length of the SSTable; `Break` if `step` does, or if too little space is left.
     fn copy_sstable(
         &mut self,
         file: &FileMeta,
@@ -506,7 +507,7 @@ impl<'a> Backup<'a> {
     }
 
     /// Checks every block of a linked SSTable at `to` in the target, and notes damage. Returns the
-    /// length of the SSTable, or `Break` if `step` does.
+    /// length of the SSTable; `Break` if `step` does, or if too little space is left.
     fn check_link(
         &mut self,
         file: &FileMeta,
@@ -534,9 +535,9 @@ impl<'a> Backup<'a> {
     }
 }
 
-/// Marks the captured state as that of a backup of `source`. If the directory has log segments of an
-/// older backup, raises the numbers of the new segments above those. Returns the number that is added
-/// to each number; 0 if they stay.
+/// Marks the captured state as that of a backup of `source`. If the directory has log segments of
+/// an older backup, raises the numbers of the new segments above theirs. Returns the difference
+/// between the new and the old number of a segment; 0 if the numbers stay.
 fn number_log(capture: &mut Capture<'_>, target: &BackupDir, source: DatabaseId) -> u64 {
     let first = capture.segments.first().map(|(number, _)| number.0);
     let free = target.first_segment().0;

@@ -7,8 +7,8 @@ use crate::error::{Error, Result};
 use crate::runs::{FileMeta, Run, RunFile};
 use crate::sstable::SsTable;
 
-/// Records in the manifest the ingested runs that only the log names so far, by flushing the
-/// memtables: an ingested run waits for the flush of the memtables that are older.
+/// Flushes the memtables if only the log names some of the ingested runs. Afterwards the manifest
+/// names these runs, too: they only waited for the flush of older memtables.
 pub(super) fn flush_waiting_runs(engine: &Engine) -> Result<()> {
     let waits = |table: &Arc<TableCore>| table.version().waiting_runs().next().is_some();
     if engine.tables().iter().any(waits) {

@@ -21,8 +21,8 @@ pub(crate) struct DbFiles {
 impl DbFiles {
     /// Takes a shared lock of a directory, and lists its files. Returns the list and the lock: until
     /// the lock is dropped, no writer changes the files. The lock is `None` if the directory has no
-    /// lock file, and the disk cannot lock the directory itself;
-    /// [`Db::open_read_only`](crate::Db::open_read_only) does without a lock then, too.
+    /// lock file, and the disk cannot lock the directory itself. In this case
+    /// [`Db::open_read_only`](crate::Db::open_read_only) does without a lock, too.
     ///
     /// # Errors
     /// [`Error::NoDatabase`] if the directory has no file of a database; [`Error::BeingWritten`] if

@@ -176,7 +176,8 @@ impl BackupFiles {
         Ok(Self { by_id, unreadable })
     }
 
-    /// Returns the reason why a file is not restored if the backup was found to have no copy of it.
+    /// Returns the reason why a damaged file was not restored: the backup has no copy of the file,
+    /// or none whose header can be read.
     fn reason_of_lack(&self) -> String {
         match &self.unreadable {
             None => "the backup does not have it".to_string(),
@@ -218,9 +219,9 @@ fn restore_file(
     }
 }
 
-/// Returns whether the file `number`, whose object `file` was found to be damaged, is still damaged:
-/// the table still has this object, or has another one that is known to be damaged. Meanwhile,
-/// another restore may have replaced the file, or a retry may have opened it.
+/// Returns whether the damaged file `number` is still damaged: the table still has `file`, the
+/// object in which the damage was found, or has another object that is known to be damaged. Since
+/// the damage was found, another restore may have replaced the file, or a retry may have opened it.
 fn is_still_damaged(table: &TableCore, number: FileNumber, file: &Arc<RunFile>) -> bool {
     let version = table.version();
     let runs = version.runs.iter();

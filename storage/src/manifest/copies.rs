@@ -63,8 +63,8 @@ pub(super) fn read_all(log_store: &dyn LogStore, path: &Path) -> Result<Vec<u8>>
     Ok(bytes)
 }
 
-/// Returns the most informative of the errors of several files that cannot be used: if possible, that a
-/// file has another format version; only if there is no other error, that a file is missing.
+/// Returns the most informative of the errors of several files that cannot be used. The error of
+/// another format version comes first; the error of a missing file comes last.
 ///
 /// # Panics
 /// If `errors` is empty.

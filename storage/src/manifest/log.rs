@@ -50,9 +50,10 @@ pub(crate) struct Manifest {
     /// The damage to copies of the manifest or to CURRENT. Nothing was lost, because each damaged part was
     /// readable in the other copy.
     damage: Vec<Error>,
-    /// The size, in bytes, at which the manifest is replaced. It is at least twice the state that the
-    /// manifest began with, so by then the edits are at least as long as that state. So the average
-    /// cost of an edit depends on the length of the edit, however large the state is.
+    /// The size, in bytes, at which the manifest is replaced: at least twice the size of the state
+    /// that the manifest began with. Before the engine writes a whole state again, it has written
+    /// edits of at least the same size. So the average cost of an edit does not depend on the size
+    /// of the state.
     bytes_max: u64,
     /// The open copies of the manifest; `None` until the first change since the opening of the
     /// database.

@@ -81,8 +81,9 @@ pub(crate) struct State {
 pub(crate) struct BackupMark {
     /// The database that was backed up.
     pub(crate) source: DatabaseId,
-    /// The first number that no WAL segment of this backup has. If segments with this or a larger
-    /// number exist, an interrupted later backup into the same directory left them.
+    /// The number after that of the last WAL segment of this backup; `wal_floor` if the backup has
+    /// no segment. If segments with this or a larger number exist, an interrupted later backup into
+    /// the same directory left them.
     pub(crate) wal_end: FileNumber,
 }
 
@@ -145,9 +146,10 @@ pub(crate) enum Edit {
         file: FileNumber,
         quarantine: Quarantine,
     },
-    /// Replaces the damaged file `file` by `by`, a copy of the same SSTable from a backup, under another
-    /// number. `by` has the same number if the file was missing and was restored, or if it was found to be
-    /// whole; then this edit ends its quarantine.
+    /// Replaces the record of the damaged file `file` by `by`, the record of a copy of the same
+    /// SSTable from a backup. The copy has another number, unless the file was missing. If the file
+    /// was found to be whole after all, `by` is its own record without the damage, which ends the
+    /// quarantine.
     Restore {
         table: TableId,
         file: FileNumber,
@@ -183,9 +185,9 @@ pub(crate) struct FlushedTable {
 }
 
 impl State {
-    /// Returns the range of the numbers that needed WAL segments may have. Its end is not the last
-    /// segment: it is the end of the backup's log in a backup, and the largest possible number
-    /// otherwise.
+    /// Returns the range of the numbers that needed WAL segments may have. In a backup, the range
+    /// ends after the last segment of the backup's log; otherwise it ends at [`NUMBER_MAX`], a
+    /// number that no segment ever gets.
     pub(crate) fn wal_segments(&self) -> Range<FileNumber> {
         let end = self
             .backup

@@ -13,8 +13,8 @@ use bytes::Bytes;
 /// reads older ones.
 #[derive(Debug, Clone, Copy)]
 pub struct FoundSoFar<'f> {
-    /// For each key, in their order, the value that the versions found so far make; `None` if there
-    /// are none, or if the key has no value because of a deletion or an expiry.
+    /// For each key, in the order of the keys, the value that results from the versions found so
+    /// far. `None` if no version was found yet, or if the key was deleted, or its value expired.
     pub values: &'f [Option<Bytes>],
     /// An upper bound of the timestamps in the sources that are not read yet, whatever their keys:
     /// [`i64::MIN`] if no value there has a timestamp, [`i64::MAX`] if the timestamps are unknown.

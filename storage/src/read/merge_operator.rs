@@ -30,8 +30,8 @@ pub trait MergeOperator: Send + Sync + Debug {
     fn merge(&self, key: &[u8], older: &[u8], newer: &[u8]) -> Result<Vec<u8>, String>;
 
     /// Returns the bounds of all timestamps in a value or operand. `None`, the default, means that
-    /// they are unknown: [`PurgeContext::oldest_elsewhere`] is then [`i64::MIN`] for other versions
-    /// of the key.
+    /// the timestamps are unknown. In a purge of another version of the key,
+    /// [`PurgeContext::oldest_elsewhere`] is then [`i64::MIN`].
     fn timestamps(&self, key: &[u8], value: &[u8]) -> Option<TimestampBounds> {
         let _ = (key, value);
         None

@@ -11,8 +11,8 @@ use crate::read::{
     ExpiryBounds, FilterPrefix, KeyPrefixes, MergeOperator, MergeOperators, bounds_of,
 };
 
-/// A table's merge operator, to fold operands, if this process has it; with the names of the
-/// operator and the table for errors.
+/// The merge operator of a table, which folds operands; this process may not have the operator.
+/// Also has the names of the operator and the table, for errors.
 #[derive(Debug)]
 pub(crate) struct Merger {
     /// The full name `KEYSPACE.TABLE`, for errors.
@@ -121,8 +121,9 @@ impl Merger {
         self.fold_group(operator, key, newer, group)
     }
 
-    /// Folds the operands of `group`, newest first and at least one, and then `newer`, the result of
-    /// newer operands, onto them. `newer` may be long, so it is usually copied only once.
+    /// Folds the operands of `group` (newest first, at least one), and then applies `newer`, the
+    /// result of newer operands, to their result. `newer` may be long; in this order it is usually
+    /// copied only once.
     fn fold_group(
         &self,
         operator: &dyn MergeOperator,

@@ -21,8 +21,8 @@ pub(crate) struct RunBuilder<'a> {
     /// The table and the part of its history that each file records as its origin. The key range is
     /// set for each file by itself.
     origin: Origin,
-    /// The start of the key range that the open file records as its part of the table, or the next
-    /// file if none is open; `None` for the start of all keys.
+    /// The start of the key range that the open file records as its part of the table; if no file
+    /// is open, the start for the next file. `None` for the start of all keys.
     start: Option<Bytes>,
     /// The merge operator, which reads the timestamps and the expiries in the values.
     operator: Option<&'a dyn MergeOperator>,
@@ -152,9 +152,9 @@ impl<'a> RunBuilder<'a> {
         *self.kept.entry(by).or_default() += plain_bytes(key, &version.value);
     }
 
-    /// Returns an estimate of the stored bytes that only snapshots and views (open readers) need,
-    /// for each range of the sequence numbers at which these read: their plain bytes, times the
-    /// compression of the whole run.
+    /// Returns, for each range of the sequence numbers at which snapshots and views (open readers)
+    /// read, an estimate of the stored bytes that only these need: the bytes before compression,
+    /// times the compression ratio of the whole run.
     fn kept_for(&self) -> Vec<KeptFor> {
         let stored = |plain: u64| {
             let bytes = u128::from(plain) * u128::from(self.bytes);

@@ -13,8 +13,8 @@ use crate::sstable::SsTableCursor;
 /// of the first and the last file that are outside of the run's key range.
 ///
 /// At a damaged place the cursor does not fail yet, because the reader may stop before it needs the
-/// data: it stands on the damage, at the first position that a version there can have (backwards:
-/// at the last). A step from there fails.
+/// data. It stands on the damage: after a move to larger keys, at the first position that a damaged
+/// version can have; after a move to smaller keys, at the last. The next step fails.
 #[derive(Debug)]
 pub(crate) struct RunCursor {
     run: Arc<Run>,
@@ -49,8 +49,8 @@ struct Damaged {
     error: Error,
 }
 
-/// The position of a cursor before a move, or the target of a seek. `None` for a move to the first
-/// or the last version, and for steps that do not need it, as most steps in a run without gaps.
+/// The position of a cursor before a step, or the target of a seek. `None` for a move to the first
+/// or the last version. Also `None` for most steps in a run without gaps, which do not need it.
 type Start<'a> = Option<(&'a [u8], SeqNo)>;
 
 impl RunCursor {

@@ -101,9 +101,10 @@ impl Run {
         mutation::replace(&self.gaps, Mutation::PassOverGaps, &[])
     }
 
-    /// Returns this run with a damaged file replaced by a whole one. The damaged file is removed
-    /// once no reader holds it, unless both have the same number: then it is the same file, which
-    /// can be opened now, or was missing and is restored. `None` if the run has no file `damaged`.
+    /// Returns this run with the file `damaged` replaced by a whole one; `None` if the run does not
+    /// have the file `damaged`. The damaged file is removed once no reader holds it, unless the
+    /// whole file has the same number: this is the same file, which can be opened now, or the
+    /// restored copy of a missing file.
     pub(crate) fn restored(
         &self,
         damaged: FileNumber,

@@ -46,9 +46,9 @@ use crate::table_store::TableFiles;
 /// * The cut of [`FileSystem::truncate`], once it returned. The emptying of an
 ///   existing file by [`FileSystem::create`] may be undone until that file is synced.
 ///
-/// A sync that failed by [`MemDisk::fail_next`] spoils what it was to write: as
-/// on Linux, a later sync of the file succeeds without those bytes, and a
-/// power loss treats them as unsynced.
+/// If a sync of a file fails by [`MemDisk::fail_next`], no later sync writes the bytes that this
+/// one was to write, as on Linux: a later sync succeeds, and a power loss still treats these bytes
+/// as unsynced.
 ///
 /// # Which calls count
 ///

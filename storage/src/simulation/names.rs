@@ -97,7 +97,7 @@ impl Names {
         }
     }
 
-    /// Returns the last components of the names in `dir`.
+    /// Returns the last components of the paths of the files and directories in `dir`.
     pub(super) fn list(&self, dir: &Path) -> io::Result<Vec<PathBuf>> {
         self.check_dir(dir)?;
         let paths = self.dirs.iter().chain(self.seen.keys());
@@ -153,7 +153,8 @@ impl Names {
     /// Gives a file one more name.
     ///
     /// # Errors
-    /// `AlreadyExists` if the name is taken; `NotFound` or `NotADirectory` without its directory.
+    /// `AlreadyExists` if the name is taken; `NotFound` if the directory of the name is missing;
+    /// `NotADirectory` if that directory is a file.
     pub(super) fn link_again(&mut self, path: PathBuf, inode: Inode) -> io::Result<()> {
         self.check_dir(parent(&path))?;
         if self.exists(&path) {
@@ -229,8 +230,8 @@ impl Names {
         Ok(())
     }
 
-    /// Drops the changes that are not durable, but for a random prefix of the changes of each
-    /// directory.
+    /// Undoes the changes that are not durable. Of the changes of each directory, a random number
+    /// of the oldest ones survives.
     pub(super) fn lose_power(&mut self, rng: &mut SplitMix64) {
         let mut left: BTreeMap<PathBuf, usize> = BTreeMap::new();
         for dir in self.journal.iter().flat_map(NameOp::dirs) {

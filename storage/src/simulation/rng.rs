@@ -1,9 +1,8 @@
 //! The seeded choices of the simulated disk.
 
-/// SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number
-/// generators", OOPSLA 2014). Not `rand`: a dozen lines keep the crate's
-/// dependencies light, and the stream of a seed can never change under a
-/// recorded failure.
+/// SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number generators", OOPSLA 2014).
+/// The crate `rand` is not used: a dozen lines keep the dependencies light, and the numbers for a
+/// seed never change, so the seed of a recorded failure always reproduces the failure.
 pub(super) struct SplitMix64(u64);
 
 impl SplitMix64 {

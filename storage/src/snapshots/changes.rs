@@ -18,7 +18,8 @@ pub(crate) enum SnapshotOp {
     Expiry(SnapshotExpiry),
 }
 
-/// The operations on snapshots that the manifest may not have yet, as an edit adds them to it.
+/// The operations on snapshots that an edit adds to the manifest. The manifest may have some of
+/// them already, and skips those.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SnapshotChanges {

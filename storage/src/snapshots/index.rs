@@ -133,9 +133,9 @@ mod tests {
         }
     }
 
-    /// The index finds the same snapshots as the plain [`Bookmark::covers`]: for tables of each
-    /// keyspace and with each lifetime in a range of commits, and with each snapshot removed in
-    /// turn.
+    /// For a table, the index finds the snapshots for which the plain [`Bookmark::covers`] returns
+    /// true. This holds for tables of several keyspaces with many lifetimes, also after any one of
+    /// the snapshots was removed.
     #[test]
     fn the_snapshots_of_a_table_are_those_that_cover_it() {
         let all = [

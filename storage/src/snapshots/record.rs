@@ -21,8 +21,9 @@ pub(crate) struct SnapshotRecord {
     /// at the commit of the snapshot.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) table: Option<CoveredTable>,
-    /// The creation time, in milliseconds since the Unix epoch; that of the snapshot, if this is a
-    /// hold. Readers of the snapshot or hold judge expiry by this time.
+    /// The creation time, in milliseconds since the Unix epoch; for a hold, the creation time of
+    /// its snapshot. Readers of the snapshot or hold decide by this time which entries have
+    /// expired.
     pub(crate) created_ms: u64,
     /// The time from which on the snapshot counts as deleted; the engine deletes it soon after.
     /// `None`: the snapshot does not expire.
@@ -127,9 +128,9 @@ impl Bookmarks {
         }
     }
 
-    /// Applies the operations that are newer than `as_of`. Two edits, of a flush and of a merge,
-    /// may read the operations in one order and be written in the other, so the later edit may have
-    /// operations that were applied already.
+    /// Applies the operations that are newer than `as_of`. The others were applied already: a flush
+    /// and a merge may both read the operations for their manifest edits before either edit is
+    /// written, so the later edit may repeat operations of the earlier one.
     pub(crate) fn catch_up(&mut self, changes: SnapshotChanges) {
         for (seq, op) in changes.ops {
             if seq > self.as_of {
@@ -234,8 +235,9 @@ mod tests {
         }
     }
 
-    /// Regression: each flush and each merge wrote all snapshots there were, and each snapshot the
-    /// names of all its tables: 2000 snapshots of 200 tables made a record of 300 kB.
+    /// Regression: each flush and each merge wrote the records of all snapshots, and each record
+    /// listed the names of all tables of its snapshot. With 2000 snapshots and 200 tables, that
+    /// took 300 kB.
     #[test]
     fn an_operation_takes_as_many_bytes_beside_many_snapshots_as_alone() {
         let len = |id| {

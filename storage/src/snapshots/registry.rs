@@ -36,8 +36,8 @@ pub(crate) struct SnapshotRegistry {
     state: Mutex<State>,
 }
 
-/// The sequence numbers at which the readers of a table read, with its bookmarks (snapshots and holds) and
-/// without them. The difference gives the space that snapshots pin.
+/// The sequence numbers at which the readers of a table read, with its bookmarks (snapshots and
+/// holds) and without them. The difference gives the space that snapshots pin.
 #[derive(Debug)]
 pub(crate) struct PinPoints {
     /// The sequence numbers at which bookmarks (snapshots, and holds on a snapshot's state of one

@@ -25,8 +25,8 @@ const HEAD_BYTES: usize = size_of::<u64>();
 /// in `long`.
 const LONG: u8 = u8::MAX;
 
-/// The bound of a block: not below the last version of the block, and below the first version
-/// of the next.
+/// The bound of a block, as a key and a sequence number. The bound is not below the last version of
+/// the block, and below the first version of the next block.
 pub(super) type Bound = (Vec<u8>, SeqNo);
 
 /// The ascending bounds of neighbouring blocks.

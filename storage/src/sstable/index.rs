@@ -228,9 +228,9 @@ mod tests {
         }
     }
 
-    /// The keys have few different bytes, zeros among them, so that many have the same first eight
-    /// bytes (heads), or fewer, padded with zeros. Every other time the keys have a long common
-    /// prefix.
+    /// The keys have few different bytes, zeros among them, so that different keys may have the
+    /// same head (the first eight bytes, padded with zeros). In every other round the keys have a
+    /// long common prefix.
     #[test]
     fn a_position_is_the_first_entry_not_smaller() {
         let mut rng = ChaCha8Rng::seed_from_u64(7);

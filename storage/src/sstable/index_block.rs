@@ -17,7 +17,8 @@ const ENTRY_BYTES_MIN: usize = 7;
 /// the sequence number of the bound, a value of three numbers, and a restart point.
 pub(super) const ENTRY_BYTES_MAX: usize = 3 * 5 + 1 + 10 + 3 * 10 + 4;
 
-/// The payload of an index, whose number of restart points was checked, but not yet its entries.
+/// The payload of an index. The number of its restart points has been checked, but its entries have
+/// not.
 pub(super) struct IndexBlock(Block);
 
 #[derive(Debug, Clone, Copy)]

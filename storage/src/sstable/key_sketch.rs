@@ -12,7 +12,7 @@ use super::damage::Damage;
 
 /// log2 of [`REGISTERS`].
 const INDEX_BITS: u32 = 10;
-/// The number of registers. The standard error of an estimate is 1.04 / sqrt of it: 3.3%.
+/// The number of registers. The standard error of an estimate is 1.04 / sqrt(`REGISTERS`): 3.3%.
 const REGISTERS: usize = 1 << INDEX_BITS;
 /// The largest value of a HyperLogLog register, its rank: one more than the number of bits of a
 /// hash behind the register's index. The smallest is 0.

@@ -38,8 +38,8 @@ pub(super) struct Parts {
 impl Parts {
     /// Reads and checks the parts of an SSTable that stay in memory while it is open: footer, top
     /// level of the index, properties, range tombstones. The properties must record `file_number`
-    /// or [`NO_NUMBER`], unless the footer has the `id` that is given: then any number is accepted.
-    /// The returned properties have `file_number` in each case.
+    /// or [`NO_NUMBER`]. If the footer has the file id `id`, they may record any number. The
+    /// returned properties have `file_number` in each case.
     ///
     /// # Errors
     /// The errors of [`SsTable::open`](super::SsTable::open).

@@ -194,9 +194,10 @@ impl Salvage {
         })
     }
 
-    /// Reads the range tombstones that the properties name. Without properties, the bytes between
-    /// the data blocks and the partitions are taken for their block. If these bounds are unknown,
-    /// too, adds to `lost` that the file may have had range tombstones.
+    /// Reads the range tombstones from the place that the properties record. Without properties,
+    /// takes the bytes between the data blocks and the partitions for the block of range
+    /// tombstones. If the place of these bytes is unknown, too, records in `lost` that the file may
+    /// have had range tombstones.
     fn tombstones(&mut self, bytes: &Bytes, footer: Option<&Footer>) {
         const HID: &str = "are lost, what they hid may show";
         let listed = self.properties.as_ref().map(|it| &it.range_tombstones);
@@ -310,9 +311,10 @@ impl Salvage {
         }
     }
 
-    /// Salvages stored blocks one after the other from the start of the file to `data_end`. If that
-    /// is not known, not even from the properties, ends at the first block that is no data block.
-    /// What follows the last good block is lost.
+    /// Salvages the data blocks by their order in the file, from the start of the file up to
+    /// `data_end`, or up to the first block that is no good data block. `None` for `data_end`
+    /// stands for the end that the properties record; if they cannot be read either, it stands for
+    /// the end of the file. The bytes behind the last good block, up to that end, are lost.
     fn in_sequence(&mut self, bytes: &Bytes, data_end: Option<u64>) {
         let id = self.id;
         let found: Vec<_> = stored_blocks(bytes, id, HEADER_BYTES as u64).collect();
@@ -344,10 +346,11 @@ impl Salvage {
         }
     }
 
-    /// Adds the stored blocks `found` between two offsets to the good ones, until a block is
-    /// damaged, or has a version that is not behind `last` (the last version before the block) or
-    /// is above `bound`. Returns the offset at which the last good block ends, and the last version
-    /// in it; if no block is good, `start` and the given `last`.
+    /// Adds the stored blocks `found`, which begin at the offset `start`, to the good ones. Stops
+    /// at the first block that ends behind `data_end`, is damaged, has a version that is not behind
+    /// `last` (the last version before the block), or has a version above `bound`. Returns the
+    /// offset at which the last good block ends, and the last version in it; if no block is good,
+    /// `start` and the given `last`.
     fn take(
         &mut self,
         bytes: &Bytes,

@@ -43,7 +43,8 @@ pub(crate) struct SsTableCursor {
     /// The offset of the loaded block; `None` until the first one is loaded.
     data_offset: Option<u64>,
     /// The memory of the block that was loaded before the current one. A block that is read without
-    /// the cache is put there if it fits, unless a caller still holds a value of the previous block.
+    /// the cache is put into this memory if it fits, unless a caller still holds a value of the
+    /// previous block.
     spare: Bytes,
 }
 
@@ -53,10 +54,10 @@ impl SsTable {
     /// were missing there than found: a scan of the table must not displace the blocks that lookups
     /// need.
     ///
-    /// Without `fill_cache` the cursor does not even look into the block cache: it may run on a
-    /// thread that loses its core at any moment, and must not lose it while it holds a lock that a
-    /// transactional read waits for. The blocks that it reads do not stay in the system's cache
-    /// either, unless they were there before.
+    /// Without `fill_cache` the cursor does not even search the block cache. Such a cursor may run
+    /// on a thread that loses its core at any moment. If the thread lost its core while it held a
+    /// lock of the cache, transactional reads would wait for the lock. The blocks that the cursor
+    /// reads do not stay in the system's cache either, unless they were there before.
     pub(crate) fn cursor(self: &Arc<Self>, fill_cache: bool) -> SsTableCursor {
         SsTableCursor {
             table: Arc::clone(self),

@@ -86,8 +86,8 @@ impl TopLevel {
         self.places.len()
     }
 
-    /// Returns the offset at which the last data block ends; that at which the first one would
-    /// begin if there is none.
+    /// Returns the offset at which the last data block ends. If there is none, returns the offset
+    /// at which the first one would begin.
     pub(super) fn data_end(&self) -> u64 {
         self.places
             .last()
@@ -171,8 +171,8 @@ impl TopLevelBuilder {
         }
     }
 
-    /// Adds a partition: its bound, where its data blocks end, and the stored lengths of its
-    /// filter and index.
+    /// Adds a partition: its bound, the offset at which its data blocks end, and the stored lengths
+    /// of its filter and index.
     pub(super) fn add(
         &mut self,
         (key, seq): (&[u8], SeqNo),

@@ -18,10 +18,11 @@ use crate::error::{Error, Result};
 use crate::key::{SeqNo, compare_versions};
 use crate::read::{FilterPrefix, KeyPrefixes, PrefixesOf};
 
-/// The stored bytes after which [`SsTable::check_blocks`] calls its callback. A backup takes locks
-/// and reads the clock in the callback, which would cost too much after each block of the default
-/// size. It also lets other threads have the core there, about every 50 microseconds, so the time
-/// between two calls must not be much longer. The check of 32 KiB takes some ten microseconds.
+/// The number of stored bytes after which [`SsTable::check_blocks`] calls its callback. In the
+/// callback, a backup takes locks and reads the clock, which would cost too much after each block
+/// of the default size. In the callback, the backup also lets other threads run on its core, about
+/// every 50 microseconds, so the time between two calls must not be much longer. The check of 32
+/// KiB takes some ten microseconds.
 const STEP_BYTES: u64 = 32 << 10;
 
 /// The length of the pieces that [`SsTable::check_blocks`] reads, unless a block is larger. A
@@ -139,8 +140,8 @@ impl SsTable {
 struct Walk<'a> {
     parts: &'a Parts,
     seen: Properties,
-    /// The prefixes of keys that the filters must have; `None` if they have none, or if only the
-    /// table's merge operator can compute them.
+    /// The prefixes of keys that the filters must have; `None` if the filters have no prefixes, or
+    /// if only the table's merge operator can compute the prefixes.
     prefixes: Option<KeyPrefixes>,
     /// The lower bound of all versions that follow: the last version that was read or, after the
     /// end of a block, the bound of the block in the index.
@@ -172,10 +173,11 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Checks the next data block: it must not go above `bound`, its bound in the index, and
-    /// `filter` must have its keys and their prefixes. For the first block of a partition, `before`
-    /// is the filter of the partition before it. That filter must have the prefix of the block's
-    /// first key, too: a scan that begins between the two partitions looks in that filter only.
+    /// Checks the next data block. None of its versions may be above `bound`, the bound of the
+    /// block in the index. `filter` must have the keys of the block and their prefixes. For the
+    /// first block of a partition, `before` is the filter of the previous partition. That filter
+    /// must have the prefix of the block's first key, too: a scan that begins between the two
+    /// partitions looks in that filter only.
     fn block(
         &mut self,
         (handle, block): (BlockHandle, Block),

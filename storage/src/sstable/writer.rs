@@ -245,8 +245,9 @@ impl SsTableWriter {
         self.last_version().map(|(key, _)| key)
     }
 
-    /// Writes what follows the data and syncs the file. Syncing the directory is left to the
-    /// caller, who may have more files in it.
+    /// Writes the rest of the file: the open data block, the range tombstones, the filters and
+    /// indexes of the partitions, the top level, the properties and the footer. Then syncs the
+    /// file. Syncing the directory is left to the caller, who may have more files in it.
     ///
     /// # Errors
     /// `DiskFull`; `Io`.

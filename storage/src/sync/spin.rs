@@ -1,8 +1,8 @@
 //! A short wait that does not sleep.
 
 /// The number of times that [`spin_until`] checks its condition. That takes about twenty
-/// microseconds, at 40 ns for a pause of the processor: half of what it takes to sleep and be
-/// woken.
+/// microseconds, at 40 ns for a pause of the processor: half of the time that a thread needs to
+/// fall asleep and be woken.
 #[cfg(not(any(loom, shuttle)))]
 const SPINS_MAX: usize = 500;
 /// No spins: a concurrency checker (loom, shuttle) runs one thread at a time, so no other thread

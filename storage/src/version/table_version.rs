@@ -135,9 +135,10 @@ impl TableVersion {
     }
 
     /// Returns cursors over every source that a reader at `seq` may see and that may hold keys of
-    /// `sought`, newest first; and the number of runs in which a filter excludes the prefix of
-    /// `sought`. A run is also left out if one of `hiding` hides all that is sought in it: after a
-    /// deletion of all keys, a snapshot may keep many runs of which no other reader sees anything.
+    /// `sought`, newest first; and the number of runs that were left out because a filter excludes
+    /// the prefix of `sought`. A run is also left out if the range tombstones of one source, an
+    /// element of `hiding`, hide all of its versions in the sought range. This is for the deletion
+    /// of all keys: a snapshot may then keep many runs of which no other reader sees anything.
     pub(crate) fn cursors(
         &self,
         seq: SeqNo,
@@ -308,7 +309,7 @@ impl TableVersion {
     }
 
     /// Returns the files of the runs in which a reader at `seq` may see versions, each with the
-    /// part of the range that is within its run's keys.
+    /// part of `range` that lies within the key range of its run.
     fn tables(
         &self,
         seq: SeqNo,

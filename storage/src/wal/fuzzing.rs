@@ -51,8 +51,8 @@ fn replay(bytes: &[u8], last: bool) -> Result<()> {
     Ok(())
 }
 
-/// Gives a segment the number 1 and a valid header, which keeps only the base LSN, and corrects the
-/// checksum of each record.
+/// Gives a segment the number 1 and a valid header, which has only the base LSN from the old
+/// header. Corrects the checksum of each record.
 pub(crate) fn reseal(bytes: &mut [u8]) {
     if bytes.len() < SEGMENT_HEADER_BYTES {
         return;

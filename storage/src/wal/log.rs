@@ -433,8 +433,8 @@ impl Wal {
         }
     }
 
-    /// Writes the pushed records. The caller must be the only writer; if `closes`, the open
-    /// segment is closed before.
+    /// Writes the pushed records. First closes the open segment if it is full or `closes` is true.
+    /// The caller must be the only writer.
     ///
     /// # Errors
     /// The error of a sync that failed meanwhile. The outcome of the write itself is recorded in

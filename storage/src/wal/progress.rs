@@ -22,8 +22,9 @@ pub(super) struct Progress {
     /// The position up to which every record given to the log is in the files, or was refused.
     pub(super) written: Place,
     pub(super) durable: Place,
-    /// The refusals whose error not all waiting threads have got yet, ascending by position. Each has at least one
-    /// record that a thread waits for, so there are no more of them than such records.
+    /// The refusals whose error some thread has not got yet, ascending by position. Each refusal is
+    /// of at least one record for which a thread still waits, so the number of these records limits
+    /// the length of the list.
     pub(super) refused: Vec<Refused>,
     /// Whether the last write of a group of records failed because the disk was full.
     pub(super) is_out_of_space: bool,
@@ -49,8 +50,9 @@ pub(super) struct Progress {
     pub(super) next_segment: FileNumber,
 }
 
-/// Records that were refused together: those that end behind the position `from`, up to `to`. All their
-/// threads get `error`. A later refusal may have another cause, so it is not joined with this one.
+/// Records that were refused together: those that end behind the position `from`, up to `to`. All
+/// threads that wait for these records get `error`. A later refusal may have another cause, so it
+/// is not joined with this one.
 #[derive(Debug)]
 pub(super) struct Refused {
     from: u64,
@@ -123,8 +125,9 @@ mod tests {
 
     use super::*;
 
-    /// Regression: records that were refused right behind refused ones, whose threads had not got their error
-    /// yet, got the error of those. A lack of file descriptors was reported as a full disk.
+    /// Regression: if records were refused while threads had not got the error of an earlier
+    /// refusal yet, the later records got the error of the earlier refusal. A lack of file
+    /// descriptors was reported as a full disk.
     #[test]
     fn each_refused_record_gets_the_error_of_its_own_refusal() {
         let mut progress = Progress::new(Place::default(), Vec::new(), FileNumber(1));

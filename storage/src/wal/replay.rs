@@ -248,8 +248,9 @@ pub(crate) fn renumbered_header(
     Some(record::encode_segment_header(to, start.0))
 }
 
-/// Makes the first `good_bytes` of the last segment durable and cuts off the
-/// rest: from now on it is not the last one.
+/// Makes the first `good_bytes` of the last segment durable, and cuts off the rest. This must be
+/// done before the log gets its next segment, because a torn tail is damage in any segment but the
+/// last.
 ///
 /// The segment is replaced by a copy, because the bytes that were read may never reach the
 /// disk from where they are: after a failed fsync the system takes the pages for clean, and a

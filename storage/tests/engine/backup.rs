@@ -587,8 +587,9 @@ fn the_log_is_checked_while_it_is_copied_and_only_its_last_segment_at_the_end() 
     assert_eq!(copied - before, bytes.iter().sum::<u64>());
 }
 
-/// A server copies SSTables with a low priority, and the end of the log without: the database
-/// appends to it, and may wait for a reader of the same file.
+/// A server calls `Backup::copy` with a low priority, and `Backup::finish`, which copies the last
+/// segment of the log, without. The database appends to that segment, and may wait for a reader of
+/// the same file.
 #[test]
 fn only_the_last_segment_of_the_log_is_copied_at_the_end() {
     let mem = MemDisk::new();

@@ -465,7 +465,7 @@ fn any_cell(rng: &mut Rng, now_ms: u64) -> Vec<u8> {
 }
 
 /// Checks, for every two snapshots, that each key whose value differs is among the changed keys,
-/// and that a search in a part of the keys finds the same ones.
+/// and that a search in a random key range returns those of the changed keys that lie in the range.
 fn check(keyspace: &Keyspace, snapshots: &BTreeMap<String, usize>, rng: &mut Rng, step: u64) {
     let open = |(name, truncations): (&String, &usize)| {
         let table = keyspace.snapshot(name).unwrap().table("users").unwrap();

@@ -185,9 +185,9 @@ fn a_version_that_another_snapshot_needs_is_no_garbage() {
     assert_eq!(db.stats().tables[0].versions, 203);
 }
 
-/// Regression: a flush, unlike a merge, did not count the versions that it keeps for a snapshot
-/// below a range tombstone. When the snapshot went, nothing of the run was known to be garbage, and
-/// the space of a truncated table stayed taken.
+/// Regression: a flush, unlike a merge, did not count the versions that a range tombstone hides and
+/// that it keeps only for a snapshot. When the snapshot was deleted, these versions were not known
+/// to be garbage, so the space of a truncated table was not freed.
 #[test]
 fn what_a_flush_keeps_under_a_range_tombstone_comes_back_with_its_snapshot() {
     let mem = MemDisk::new();

@@ -145,8 +145,8 @@ fn snapshots_cover_the_tables_of_their_time_over_drops_truncations_and_reopening
     });
 }
 
-/// A table that is being created or dropped while a snapshot is created is either covered by it or
-/// not, and that never changes.
+/// Tables are created and dropped while snapshots are created. A snapshot either covers such a
+/// table or does not, and that never changes.
 #[test]
 fn a_snapshot_keeps_its_tables_whatever_is_created_and_dropped_beside_it() {
     let mem = MemDisk::new();

@@ -116,7 +116,8 @@ fn a_dropped_table_is_pinned_as_its_snapshot_sees_it() {
     assert_eq!(values(&f.mem, pinned.description()), ["then"]);
 }
 
-/// Regression: no flush writes such a table, and the pin left out its rows in memory without an error.
+/// Regression: the pin of a dropped table whose snapshot had been deleted, too, left out the rows
+/// in memory, without an error. No flush writes such a table.
 #[test]
 fn a_table_that_no_snapshot_keeps_is_not_pinned_without_its_rows_in_memory() {
     for older_run in [false, true] {

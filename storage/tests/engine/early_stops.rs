@@ -193,9 +193,10 @@ fn an_early_stop_includes_a_full_memtable_that_is_not_flushed() {
     assert_eq!(found, ["v=9:future"; 2]);
 }
 
-/// A reader that has what it needs skips a damaged file if the file has no later timestamps: they
-/// are known from the file's properties if only a block is bad, and from the manifest if the file
-/// does not open. Regression: the reader failed at any damaged file.
+/// A reader that has found the requested columns skips a damaged file if the file has no later
+/// timestamps. The bounds of the timestamps come from the file's properties if only a block is bad,
+/// and from the manifest if the file does not open. Regression: the reader failed at any damaged
+/// file.
 #[test]
 fn a_damaged_file_is_waited_for_only_if_it_has_later_timestamps() {
     for (old, is_whole, is_decided) in [

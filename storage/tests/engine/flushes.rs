@@ -10,8 +10,8 @@ use crate::common::*;
 use ebb_storage::simulation::MemDisk;
 use ebb_storage::{Db, Durability, Maintenance, Options, Search};
 
-/// Regression: each tiny table took a sync of the directory, of the log and of the manifest: 80 to
-/// 100 of them a second, and with 200 tables the log grew to four times its bound.
+/// Regression: the flush of each tiny table synced the directory, the log and the manifest. That
+/// took so long that the log grew to four times its bound with 200 tables.
 #[test]
 fn many_tiny_tables_share_their_syncs() {
     let mem = MemDisk::new();

@@ -92,8 +92,8 @@ fn assert_refused(mem: &MemDisk, path: &Path, version: u32, supported: u32) {
     );
 }
 
-/// Asserts that all data of [`database`] is there, in the source or in the result of a
-/// repair.
+/// Asserts that the database in `dir`, the original or the result of a repair, has all data of
+/// [`database`].
 fn assert_whole(mem: &MemDisk, dir: &str) {
     let db = Db::open(dir, manual(mem)).unwrap();
     let table = db.existing_keyspace("app").unwrap();

@@ -470,9 +470,9 @@ fn a_deletion_stays_beside_what_it_deletes_in_newer_runs_and_memtables() {
     }
 }
 
-/// A write with an old timestamp is committed before a snapshot, and its deletion after it. The
-/// snapshot sees the write alone; for all other readers the deletion hides it, and must stay as
-/// long as the write.
+/// A write is committed, then a snapshot is created, and then the deletion of the written row is
+/// committed. The snapshot sees only the write. For all other readers the deletion hides the write,
+/// and must stay as long as the write does.
 #[test]
 fn a_deletion_stays_beside_what_it_deletes_in_another_stripe() {
     for head in ["a1", "a-"] {
@@ -492,8 +492,9 @@ fn a_deletion_stays_beside_what_it_deletes_in_another_stripe() {
     }
 }
 
-/// A deletion is committed before a snapshot, and a write with an older timestamp after it. The
-/// snapshot sees the deletion alone; for all other readers it hides the write.
+/// A deletion is committed, then a snapshot is created, and then a write with an older timestamp is
+/// committed. The snapshot sees only the deletion. For all other readers the deletion hides the
+/// write.
 #[test]
 fn a_snapshot_keeps_a_deletion_beside_what_it_deletes_above() {
     for head in ["a1", "a-"] {

@@ -30,8 +30,9 @@ struct Leveled {
 }
 
 impl Leveled {
-    /// Merges the small runs into the first level. If this level is too large for them by now, only
-    /// the small runs are merged, and become a level of their own above it.
+    /// Merges the small runs into the first level. If this level is larger than `fanout` times
+    /// `level_bytes_min`, merges only the small runs, which then become a level of their own above
+    /// it.
     fn merge_fresh(&self, fresh: &[RunShape], level: Option<&RunShape>) -> Pick {
         let level = level.filter(|level| level.bytes <= self.level_bytes_min * self.fanout);
         Pick::merge(fresh.iter().chain(level))

@@ -464,7 +464,7 @@ fn counting_what_a_snapshot_pins_leaves_the_cache_alone() {
 }
 
 /// Hundreds of snapshots are created, and about a hundred exist at a time. Flushes and merges do
-/// not cut runs into tiny files at each of them, and the runs that a read may touch stay few.
+/// not cut runs into tiny files at each snapshot, and the runs that a read may touch stay few.
 #[test]
 fn hundreds_of_snapshots_leave_no_tiny_files_and_few_runs() {
     for maintenance in [Maintenance::Manual, Maintenance::Background] {

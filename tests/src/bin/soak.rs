@@ -115,8 +115,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs what the arguments name: the randomized tests, one replayed case, a file with operations,
-/// or a hidden command. Returns false if a test, the case or an operation failed.
+/// Runs the work that the arguments select: the randomized tests, one replayed case, a file with
+/// operations, or a hidden command. Returns false if a test, the case or an operation failed.
 fn run(arguments: &Arguments) -> Result<bool> {
     // The proofs start this program again as the process that they kill, or that fills a disk.
     match &arguments.hidden {

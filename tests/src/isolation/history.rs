@@ -87,8 +87,9 @@ pub enum Outcome {
 /// A transaction, as it was recorded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Transaction {
-    /// The process that ran the transaction, in the sense of the checker `adya`: one of the places
-    /// of a worker for an open transaction. A process runs one transaction at a time.
+    /// The number of the process that ran the transaction, in the sense of the checker `adya`: a
+    /// process runs one transaction at a time. A worker has as many processes as it may have open
+    /// transactions.
     pub process: u32,
     /// The number of the event with which the transaction began. All begins and ends of
     /// transactions are numbered in one sequence.
@@ -104,8 +105,8 @@ pub struct Transaction {
     pub outcome: Outcome,
 }
 
-/// All transactions from when a database is opened until it is closed or the power fails. In the
-/// beginning no key exists.
+/// All transactions from an opening of a database until the database is closed or the power fails.
+/// Before the first transaction, no key exists.
 #[derive(Debug, Clone, Default)]
 pub struct History {
     /// The transactions, in any order.

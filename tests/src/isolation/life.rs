@@ -29,9 +29,9 @@ pub(super) struct Config {
     pub(super) transactions: usize,
 }
 
-/// Opens a database several times, each time runs transactions until it is closed or the power
-/// fails, and calls `check` with the number of this life, from 0 on, and its history. Ends early
-/// after a life whose history already has violations before the check.
+/// Opens a database several times. Each time runs transactions, until the database is closed or the
+/// power fails, and calls `check` with the number of this life, from 0 on, and its history. Ends
+/// early after a life in which violations were noticed before the call of `check`.
 pub(super) fn run_database(config: &Config, mut check: impl FnMut(usize, &History)) {
     let mut rng = ChaCha8Rng::seed_from_u64(config.seed);
     let mem = MemDisk::new();

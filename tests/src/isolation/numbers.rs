@@ -141,8 +141,9 @@ fn check_reads(transaction: &Transaction, versions: &Versions, violations: &mut 
     }
 }
 
-/// Checks that no other transaction committed a write that conflicts with this one between its
-/// start and its commit, and that a refused commit had such a conflict.
+/// Checks that, between the start and the commit of `transaction`, no other transaction committed a
+/// conflicting write. If the commit of `transaction` was refused, checks instead that another
+/// transaction committed, or may have committed, such a write after the start.
 fn check_outcome(
     transaction: &Transaction,
     history: &History,

@@ -29,8 +29,9 @@ fn committed(number: u64) -> Outcome {
     }
 }
 
-/// Makes a history of `(start, outcome, steps)`. All transactions overlap in real time, unless
-/// `in_turn`.
+/// Makes a history of transactions. Each is given by the sequence number at which it reads, its
+/// outcome and its steps. All transactions overlap in real time, unless `in_turn` is true: then
+/// each begins after the end of the one before.
 fn history<const N: usize>(transactions: [(u64, Outcome, Vec<Step>); N], in_turn: bool) -> History {
     let transactions = (0..).zip(transactions);
     let transactions = transactions.map(|(at, (start, outcome, steps))| {

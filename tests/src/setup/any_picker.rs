@@ -23,9 +23,9 @@ impl CompactionPicker for AnyValid {
     }
 }
 
-/// Picks valid runs, or nothing, or makes an invalid pick: no runs, or runs that do not exist, are
-/// busy, are no neighbours, or are named twice. The pick depends only on the seed and the shape of
-/// the table.
+/// Picks valid runs, or nothing, or up to three runs at random. Such a random pick is often
+/// invalid: it has no runs, or runs that do not exist, are busy, are no neighbours, or are named
+/// twice. The pick depends only on the seed and the shape of the table.
 #[derive(Debug, Clone, Copy)]
 pub struct Anything {
     /// The seed of the picks.

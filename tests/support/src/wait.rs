@@ -38,9 +38,10 @@ pub fn until_some<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// Makes `call`, and makes it again while the system interrupts it. A read of a socket with a
-/// time-out ends with `Interrupted` when the process was stopped and goes on, without any signal
-/// handler (signal(7)); `read_exact` and `write_all` of the standard library repeat it by themselves.
+/// Makes `call`, and repeats it while it fails with `Interrupted`. A read of a socket with a
+/// time-out fails in this way when the process was stopped and goes on, even without a signal
+/// handler (signal(7)). `read_exact` and `write_all` of the standard library repeat interrupted
+/// calls by themselves.
 ///
 /// # Errors
 /// Any error of `call` except `Interrupted`.

@@ -78,8 +78,9 @@ fn a_backup_opens_as_the_database_and_goes_its_own_way() {
     });
 }
 
-/// Makes the next backup copy its files: links into its target fail, as on another file system. The
-/// first `files` links succeed: they lead into a folder in the directory of the database itself.
+/// Makes the next backup, which has `files` files, copy the files to its target: links to the
+/// target fail, as on another file system. The first `files` links of a backup succeed, because
+/// they lead into a folder in the directory of the database itself. Does nothing if `files` is 0.
 fn move_target_away(mem: &MemDisk, files: u64) {
     for nth in files + 1..=2 * files {
         mem.fail_next(FaultOp::Link, nth, ErrorKind::CrossesDevices);

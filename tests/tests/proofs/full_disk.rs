@@ -5,8 +5,8 @@ use ebb_test_support::seed::for_seeds;
 use ebb_tests::report::{Budget, Counter};
 use ebb_tests::scarcity::run;
 
-/// In half of the runs the power may fail at a random I/O call, too. After that, acknowledged
-/// operations are there, refused ones are not, and the interrupted one is there entirely or not at
+/// In half of the runs the power may fail at a random I/O call, too. The restarted database has all
+/// acknowledged operations and no refused ones. It has the interrupted operation entirely or not at
 /// all.
 #[test]
 fn what_is_refused_leaves_no_trace_and_what_is_acknowledged_stays() {

@@ -66,7 +66,8 @@ fn read_orders(orders: &mpsc::Sender<(Order, Arc<AtomicBool>)>) {
     stop.store(true, Ordering::Relaxed);
 }
 
-/// Executes one order from the demo's process. Returns the report of a run; `None` for a load.
+/// Executes one order from the demo's process. Returns the report of [`Order::Run`]; `None` after
+/// [`Order::Load`], which loads records.
 fn follow(
     client: &mut RawClient,
     order: Order,

@@ -110,7 +110,7 @@ pub(super) enum Load {
 impl Load {
     /// Starts a run that ends after `length` or when it is stopped. An embedded load records its
     /// latencies in `latencies` too, for the guard, which limits jobs so that latencies keep their
-    /// objective. A server records those of its requests itself.
+    /// objective. A server records the latencies of its requests itself.
     ///
     /// # Errors
     /// When the store or the client's process fails.
@@ -255,7 +255,7 @@ impl LoadRun {
 enum Order {
     /// Loads records until the table has `records` records.
     Load { records: u64 },
-    /// Runs the load for this time, or until it is stopped.
+    /// Runs the load. The run ends after `seconds`, if given, or earlier by [`Self::Stop`].
     Run {
         pace: LoadPace,
         seconds: Option<f64>,

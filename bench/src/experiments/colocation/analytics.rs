@@ -20,7 +20,8 @@ use super::setup::Setup;
 /// for seconds only, and the part `step` evaluates the time after a sudden rise of the load in
 /// pieces of this length.
 const CYCLE_S: f64 = 0.1;
-/// The number of reduce tasks of a job. None runs, because each window ends before the maps do.
+/// The number of reduce tasks of a job. No reduce task runs, because each window ends before the
+/// maps do.
 const REDUCES: u32 = 1;
 /// Completion time goals of the jobs beside the load, in seconds; the last job has none. Both goals
 /// lie far beyond the end of a window, which lasts for seconds; otherwise the values are arbitrary.
@@ -187,8 +188,8 @@ impl Analytics {
         self.node.runtime().scheduling_class().to_string()
     }
 
-    /// Returns the smallest fraction, 0 to 1, of the capacity left by the load that the guard
-    /// allowed analytics; `None` without an objective.
+    /// Returns the lowest limit that the latency guard set for analytics, as a fraction (0 to 1) of
+    /// the capacity that the load leaves. `None` without a latency objective.
     pub fn allowed_min(&self) -> Option<f64> {
         self.objective?;
         let samples = self.node.governor()?.guarded();

@@ -14,7 +14,8 @@ use serde::Serialize;
 
 use super::counts::Pool;
 
-/// The number of draws for each interval: its ends are then off by about a fortieth of its width.
+/// The number of resampled results from which each confidence interval is computed. With this
+/// number, the ends of an interval are off by about a fortieth of its width.
 const DRAWS: usize = 1000;
 const SEED: u64 = 0xebb;
 /// The 97.5th percentile of the standard normal distribution.

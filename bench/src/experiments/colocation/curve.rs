@@ -11,8 +11,8 @@ use serde::Serialize;
 use super::analytics::{Analytics, Beside, JobSettings};
 use super::setup::{Load, Setup};
 
-/// The measurements of the latency guard, which limits jobs to keep the load's latency
-/// objective, and the fraction of the free capacity that it allowed jobs.
+/// The measurements of the latency guard, and the limit that it set for jobs. The guard limits jobs
+/// so that the load keeps its latency objective.
 #[derive(Debug, Serialize)]
 pub struct Curve {
     pub objective: Objective,
@@ -20,8 +20,9 @@ pub struct Curve {
     /// The p99 of the load without jobs, in microseconds, as the latency guard estimated it at the
     /// end of the run; `None` if the guard had no estimate.
     pub alone_us: Option<f64>,
-    /// The fraction of the capacity left by the load that the latency guard allowed jobs to use: the
-    /// mean over the second half of the run, including times at which the guard paused the jobs.
+    /// The limit that the latency guard set for jobs, as a fraction (0 to 1) of the capacity that
+    /// the load leaves: the mean over the second half of the run, including times at which the
+    /// guard paused the jobs.
     pub allowed: f64,
     pub points: Vec<PricePoint>,
 }

@@ -13,8 +13,8 @@ use ebb_storage::SnapshotTable;
 const PIECES: usize = 16;
 /// The number of tasks: far more than the machine completes in a window.
 const TASKS: u32 = 4000;
-/// The number of rows in a range that is read through the block cache: so few that the range has
-/// fewer blocks than the number of cache misses after which a scan bypasses the cache.
+/// The number of rows in a range that is read through the block cache. A scan bypasses the cache
+/// after a number of cache misses; a range of so few rows has fewer blocks than that number.
 const ROWS_A_RANGE: usize = 1000;
 /// The bytes that a task reads before it adds them to the shared counter. The last bytes of a task,
 /// fewer than this, are not added. Threads that updated a shared counter for each row would contend

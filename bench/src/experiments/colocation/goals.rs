@@ -41,8 +41,8 @@ pub struct GoalsRow {
     /// the days.
     pub p99_us: f64,
     /// The error of f(t), the forecast of the capacity for jobs: the mean absolute difference
-    /// between f(t) and the capacity that jobs were granted in the day, divided by the mean of the
-    /// latter. The median over the days.
+    /// between f(t) and the capacity that jobs were granted in the day, divided by the mean granted
+    /// capacity. The value is the median of this ratio over the days.
     pub forecast_off: f64,
     /// The signed error of f(t), the forecast of the capacity for jobs, divided by the mean
     /// capacity that jobs were granted in the day: above 0 if f(t) promised more than there was.
@@ -137,8 +137,8 @@ impl GoalsRow {
     }
 }
 
-/// The difference between the capacity for analytics as forecast, f(t), and as granted over a day,
-/// relative to the granted one.
+/// The absolute and the signed error of f(t), the forecast of the capacity for analytics, over one
+/// day. Both are divided by the mean capacity that analytics were granted.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct ForecastError {
     off: f64,

@@ -32,8 +32,8 @@ pub struct Ratios {
     pub jobs_bytes_per_s: Option<f64>,
     /// Bytes of rows that jobs read, per second of their CPU time.
     pub jobs_bytes_per_cpu_s: Option<f64>,
-    /// The mean of [`Window::paused`] over the windows of the condition; `None` if it is `None` in one
-    /// of them.
+    /// The fraction of the measured time in which the machine paused ([`Window::paused`]): the mean
+    /// over the windows of the condition. `None` if the fraction of any of these windows is `None`.
     pub paused: Option<f64>,
     /// The ratio of the block cache's hit rate for point reads with jobs to that of the load alone;
     /// `None` if there is a window in which no point read needed a block.

@@ -38,8 +38,8 @@ pub struct Step {
     /// means that the n-th piece of 100 ms and all later ones stay within 1.2 times the p99 of the
     /// load alone, and that the piece before does not; `None` if the last piece does not.
     pub unmanaged_back_in_window: Option<usize>,
-    /// The same recovery time, computed from a second measurement of the load alone in place of one
-    /// with jobs: it shows how much of a recovery time is noise.
+    /// The recovery time, as in `managed_back_in_window`, but of a second measurement of the load
+    /// alone in place of one with jobs. It shows how much of a recovery time is noise.
     pub alone_again_back_in_window: Option<usize>,
     /// The comparison over all pieces together: the first second after the rise of the load.
     pub trial: Trial,

@@ -9,7 +9,7 @@ const TEXT_BYTES: usize = 32 << 20;
 const WORDS: u32 = 30_000;
 const ROWS_IN_BATCH: usize = 500;
 
-/// Writes lines of frequent and rare words, the same ones in each run.
+/// Writes lines of frequent and rare words into `table`. The lines are the same in each run.
 pub fn write_text(db: &Db, table: &Table) -> Result<()> {
     let mut rng = ChaCha8Rng::seed_from_u64(0);
     let mut written = 0;

@@ -20,9 +20,9 @@ use crate::experiments::statistics::mean;
 
 /// The seed of the windows' order: the same in each run.
 const SEED: u64 = 0xebb;
-/// The half width at which a confidence interval counts as narrow enough. The report estimates the
-/// number of rounds until the interval of this ratio is so narrow: the p99 in one series of
-/// windows, divided by that in another, where both series measure the load alone.
+/// The half width at which a confidence interval counts as narrow enough: 5%. The report estimates
+/// after how many rounds the interval is so narrow for one ratio: the p99 in one series of windows,
+/// divided by that in another, where both series measure the load alone.
 const HALF_WIDTH: f64 = 0.05;
 /// The first two conditions: both are the load alone.
 const ALONE: [&str; 2] = ["alone", "alone again"];
@@ -256,9 +256,9 @@ fn needed(alone: &[Vec<Window>]) -> Option<u32> {
 }
 
 /// Returns the number of rounds to run in all, `rounds` to `rounds_max`, after `rounds` rounds with
-/// these windows of the load alone. Without an estimate of the rounds that are needed, this is one
-/// more: the next round may add the window that the estimate lacks, and a larger step could only
-/// run rounds that the estimate then does not ask for.
+/// these windows of the load alone. If the number of rounds that are needed cannot be estimated,
+/// returns `rounds` + 1, at most `rounds_max`: the next round may add the window that the estimate
+/// lacks. More rounds at once might be more than the estimate then requires.
 fn planned(rounds: u32, rounds_max: u32, alone: &[Vec<Window>]) -> u32 {
     let planned = needed(alone).unwrap_or_else(|| rounds.saturating_add(1));
     planned.clamp(rounds, rounds_max)
@@ -330,9 +330,9 @@ pub mod tests {
         assert!((trial.contenders[0].ratios.p99.value - 3.0).abs() < 1e-9);
     }
 
-    /// Regression: without two undisturbed windows, the number of windows in both series of the load
-    /// alone, twice the number of rounds, was returned as the number of rounds needed. So the rounds
-    /// doubled, and the report printed that number as an estimate.
+    /// Regression: without two undisturbed windows, the function returned, as the number of rounds
+    /// needed, the number of windows in both series of the load alone. This is twice the number of
+    /// rounds. So the rounds doubled, and the report printed that number as an estimate.
     #[test]
     fn without_two_undisturbed_windows_one_round_is_added_and_nothing_is_estimated() {
         for quiet in 0..2 {

@@ -25,9 +25,9 @@ pub struct Window {
     pub p999_us: f64,
     /// Operations per second, over the time in which the machine did not pause.
     pub ops_per_s: f64,
-    /// The fraction of the measured time in which the machine paused. Operations that were due then
-    /// are left out, unless this is above [`HIDDEN_MAX`]. `None` if pauses could not be observed, or
-    /// the window is so long that operations due in pauses count.
+    /// The fraction of the measured time in which the machine paused. Operations that were due
+    /// during pauses are left out, unless the fraction is above [`HIDDEN_MAX`]. `None` if pauses
+    /// could not be observed, or the window is so long that operations due in pauses count.
     pub paused: Option<f64>,
     /// The number of operations that were due and that no thread took.
     pub operations_unserved: u64,
@@ -42,8 +42,8 @@ pub struct Window {
     pub idle_cores: f64,
     /// The hit rate of the block cache for point reads; `None` if no point read needed a block.
     pub cache_hits: Option<f64>,
-    /// The smallest fraction, 0 to 1, of the capacity left by the load that the latency guard
-    /// allowed jobs to use; `None` without a guard.
+    /// The lowest limit that the latency guard set for jobs, as a fraction (0 to 1) of the capacity
+    /// that the load leaves. `None` without a guard.
     pub allowed_min: Option<f64>,
     /// The scheduling class that the kernel granted to task threads; `None` without jobs.
     pub scheduling_class: Option<String>,

@@ -17,12 +17,12 @@ use crate::sim::{Curves, Line};
 
 const BOUNDARY: f64 = 6.8;
 const SERVICE_VARIANCE: f64 = 1.6;
-/// The loads to measure, by their distance eps from the greatest load that the nodes can sustain
-/// (the boundary of the capacity region), in tasks per slot, each with the length of its
-/// measurement in quarters of `--slots`. Near the boundary measurements are longer, because
-/// backlogs change slowly there: a backlog is independent of its past only after about (sigma^2 +
-/// nu^2) / eps^2 slots, where sigma^2 and nu^2 are the variances of arrivals and of service. At the
-/// smallest distance these are 3,400 slots.
+/// The loads to measure. Each element has a load's distance eps from the greatest load that the
+/// nodes can sustain (the boundary of the capacity region), in tasks per slot, and the length of
+/// the load's measurement, in quarters of `--slots`. Near the boundary measurements are longer,
+/// because backlogs change slowly there: a backlog is independent of its past only after about
+/// (sigma^2 + nu^2) / eps^2 slots, where sigma^2 and nu^2 are the variances of arrivals and of
+/// service. At the smallest distance this is about 3,400 slots.
 const DISTANCES: [(f64, u64); 6] = [(1.6, 1), (0.8, 1), (0.4, 1), (0.2, 2), (0.1, 4), (0.05, 16)];
 
 pub fn run(setting: &Setting) -> Result<Part> {

@@ -14,9 +14,10 @@ pub const JSQ: &str = "jsq-maxweight-common";
 /// The length of the run of figure 3a of Wang et al., as a fraction of that of the other runs,
 /// which take 250,000 time slots by default.
 const FIGURE_3A_PART: f64 = 0.4;
-/// Number of waiting tasks at which a run ends early, as unstable: several times the growth of the
-/// backlog up to which a run of 250,000 slots counts as stable (0.1% of the arrivals). At the largest
-/// load that naive fair sharing can serve, this many tasks arrive in three thousand slots.
+/// The number of waiting tasks at which a run ends early, as unstable. A run of 250,000 slots
+/// counts as stable if its backlog grows by less than 0.1% of the arriving tasks; this number is
+/// several times as large. At the largest load that naive fair sharing can serve, this many tasks
+/// arrive in three thousand slots.
 const BACKLOG_MAX: u64 = 1_000_000;
 /// The load of figure 3a, in tasks per slot.
 const FIGURE_3A_LOAD: f64 = 390.0;
@@ -181,8 +182,9 @@ fn figure_3a(series: &Series) -> String {
     curves.to_svg()
 }
 
-/// Draws one quantity over the load. Values above `y_max`, the end of the paper's axis, are cut
-/// off, and so are runs that ended early.
+/// Draws one quantity over the load, with a line for each policy. A line ends before the first
+/// value that is missing or above `y_max`, the end of the paper's axis, and before the first run
+/// that ended early.
 fn figure(
     rows: &[QueueingRow],
     title: &str,

@@ -121,11 +121,12 @@ pub enum Part {
     /// that these make the server use
     Hostile,
     /// The tail latency of reads at half of the peak rate beside twenty endless statements of two
-    /// users, compared with that beside threads that only take idle CPU, and the scans that a third
-    /// user completes
+    /// users, compared with that beside threads that only use idle CPU; also the number of scans
+    /// that a third user completes
     Endless,
-    /// Jobs beside two programs that keep cores busy: their time compared with that without the
-    /// programs, and the tail latency of reads with the jobs compared with that without them
+    /// Jobs beside two programs that keep cores busy: the duration of the jobs compared with that
+    /// without the programs, and the tail latency of reads with the jobs compared with that without
+    /// them
     Neighbours,
     /// The server's CPU time and instructions for a request, with its text log compared with a server
     /// that logs nothing

@@ -23,8 +23,8 @@ use crate::experiments::statistics::mean;
 use crate::threads::value_of;
 use crate::ycsb::cql::{Plan, RawClient, enter_idle_class, pages};
 
-/// The number of rows in a page of the client that pages, unless the page reaches the server's
-/// limit of bytes before.
+/// The most rows in a page of the client that reads the table page by page. A page has fewer rows
+/// if it reaches the server's limit of bytes first.
 const PAGE_ROWS: u32 = 1000;
 
 /// The index of the condition with three jobs in the server.

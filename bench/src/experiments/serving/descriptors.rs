@@ -67,8 +67,8 @@ pub struct Descriptors {
     /// were not spoiled (disturbed by other processes or pauses of the machine). If any condition
     /// has fewer than two of these, spoiled windows are compared too.
     pub windows: Vec<usize>,
-    /// The number of blocks that reads of the server with few open files did not find in the cache, over
-    /// all windows.
+    /// The number of blocks that the server with the limit of open files did not find in its block
+    /// cache, over all windows.
     pub cache_misses: u64,
     /// The number of rows that the full scan read.
     pub scanned_rows: u64,
@@ -219,9 +219,9 @@ pub fn measure(setting: &Setting<'_>) -> Result<Descriptors> {
     })
 }
 
-/// Writes the database in `from` into a new directory, with SSTables so small that there should be at
-/// least `--sstables` of them. A repair writes each table as one run, in files of the size in its options,
-/// whether anything is damaged or not.
+/// Copies the database in `from` into the new directory `to`, with SSTables so small that there
+/// should be at least `--sstables` of them. Uses a repair for this: a repair writes each table as
+/// one sorted run, in files of the size in its options, even if nothing is damaged.
 fn cut(args: &ServingArgs, from: &Path, to: &Path) -> Result<()> {
     let file_bytes = args.records * record_bytes(args) / args.sstables;
     let options = Options {

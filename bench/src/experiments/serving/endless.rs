@@ -50,9 +50,9 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(1);
 /// The number of rows in the table of numbers.
 const NUMBERS: u32 = 1000;
 /// The largest acceptable p99 of the load's point reads while the endless statements run, as a
-/// multiple of their p99 while nothing else runs. A smaller number would measure the machine,
-/// because threads of another process that only count cost about as much (see the book, Results:
-/// serving CQL). A larger one would let a server pass that delays reads more than they do.
+/// multiple of their p99 while nothing else runs. Threads of another process that only count raise
+/// the p99 by about as much (see the book, Results: serving CQL), so a smaller limit would test the
+/// machine. With a larger limit, a server could pass that delays reads more than such threads do.
 const P99_MAX: f64 = 1.2;
 /// The most memory that the statements may add to the server's. Each statement that runs keeps some
 /// megabytes; the rest is for memtables, the block cache and what the allocator keeps.
@@ -83,8 +83,7 @@ pub struct EndlessStatements {
     pub rate_ops_per_s: f64,
     /// The p99 of the load's reads while nothing runs beside the load, in microseconds.
     pub p99_us: f64,
-    /// The load alone, compared with a second measurement of it: shows how large differences by
-    /// chance are.
+    /// A second measurement of the load alone, compared with the first: the differences are noise.
     pub alone_again: Beside,
     /// The measurement of the load while the endless statements, and the scans of another user, run.
     pub beside: Beside,
@@ -213,8 +212,9 @@ impl EndlessStatements {
     }
 }
 
-/// The number of requests that ended, and the longest time of one: for endless statements the time
-/// until the time-out, for scans that of a completed scan.
+/// The numbers of requests that completed and that timed out, and the longest time of one request.
+/// For endless statements, this is the time until the time-out; for scans, only completed scans
+/// count.
 #[derive(Debug, Clone, Copy, Default)]
 struct EndedRequests {
     completed: u64,
@@ -357,8 +357,8 @@ fn statements() -> [String; 2] {
     ]
 }
 
-/// Runs one window of the load, and adds its operations to `stages`, the latencies by stage under
-/// the condition of the window.
+/// Runs one window of the load, and adds its operations to `stages`, which has the times that
+/// operations spent in each stage under the window's condition.
 fn play(
     server: &Server,
     client: &mut RawClient,

@@ -28,8 +28,9 @@ use crate::experiments::colocation::text::write_text;
 const JOBS: usize = 3;
 const REDUCES: u32 = 1;
 
-/// Hosts a CQL server until the standard input ends. The lines of the input are commands: to start
-/// and stop jobs beside the server, and to measure who uses the CPU.
+/// Hosts a CQL server until the standard input ends. Each line of the input is a command: start the
+/// jobs beside the server, stop them, or measure the cores that load, jobs and other processes use.
+/// The response is a line on the standard output.
 pub fn run_host(args: &HostArgs) -> Result<()> {
     let node = Node::open(&args.data, Options::default(), NodeOptions::default())?;
     let db = node.db().context("the node has a database")?;

@@ -53,9 +53,11 @@ pub struct Logs {
 }
 
 impl Logs {
-    /// Returns two ratios of one kind of cost: that of the server with the log to the mean of the two
-    /// without, and that of the two without to each other, which shows the noise. `None` without
-    /// measurements, such as instructions on a machine that does not count them.
+    /// Returns two ratios of one kind of cost, each the median over the rounds. The first is the
+    /// cost at the server with the log, divided by the mean cost at the two servers without a log.
+    /// The second is the ratio of the costs at the two servers without a log: its difference from 1
+    /// is noise. A ratio is `None` without measurements, such as instructions on a machine that
+    /// does not count them.
     fn ratios(&self, kind: Kind) -> [Option<f64>; 2] {
         let (silent, again) = (kind(&self.silent), kind(&self.silent_again));
         let around = means_of_rounds(silent, again);

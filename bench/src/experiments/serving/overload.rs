@@ -25,8 +25,8 @@ use crate::ycsb::{Pace, Workload};
 
 /// The load: 95% reads.
 const WORKLOAD: &str = "b";
-/// The time at the start of a window that is not measured: the server detects an overload only
-/// after an interval.
+/// The time at the start of a window in which latencies and rejections do not count. The server
+/// needs several intervals of 100 ms to detect an overload.
 const LEAD: Duration = Duration::from_millis(500);
 /// The interval at which the client of the load sends requests and reads responses, as in
 /// steady.rs: if it woke up for each request, the cost of a request would double.

@@ -22,7 +22,7 @@ use crate::ycsb::cql::{Operations, Plan, query};
 
 /// The load: 95% reads.
 const WORKLOAD: &str = "b";
-/// The name of the client's role, which is its password too.
+/// The name of the client's role, and also the password of the role.
 const ROLE: &str = "load";
 
 /// The result of the part `secured`. Each list has a value for each round.

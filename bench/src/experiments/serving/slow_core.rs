@@ -15,8 +15,8 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 
 use crate::ycsb::enter_real_time_class;
 
-/// The period of the slowing. In each period, other threads get the core once, for the fraction
-/// that is left to them.
+/// The period of the busy thread. In each period it first uses the core, and then sleeps once, for
+/// the fraction of the period that is left to other threads.
 const EVERY: Duration = Duration::from_micros(250);
 
 /// A slowed core. It has its full speed again when this value is dropped.

@@ -22,8 +22,8 @@ pub(super) const LEAD: Duration = Duration::from_millis(500);
 /// the client woke up for each request, the wake-ups would double the cost of a request for both
 /// client and server.
 const TICK: Duration = Duration::from_micros(100);
-/// The number of closed loops that are run to find the peak rate, which is their median rate: the
-/// first one has cold caches.
+/// The number of closed loops that are run to find the peak rate. The peak is the median of their
+/// rates, because the first loop has cold caches.
 const PEAK_RUNS: usize = 3;
 
 /// A load with a constant rate.

@@ -31,8 +31,8 @@ pub(super) const WRITES: Workload = Workload {
 pub struct Kind {
     /// Operations per second of the server, one value for each round.
     pub ops_per_s: Vec<f64>,
-    /// Operations per second of the server in the second run of each round, which is equal to the
-    /// first: shows how large differences by chance are.
+    /// Operations per second of the server in the second run of each round. The second run repeats
+    /// the first, so the difference between the two is noise.
     pub again_ops_per_s: Vec<f64>,
     /// Operations per second of Redis, one value for each round; empty if Redis is not installed.
     pub redis_ops_per_s: Vec<f64>,

@@ -69,9 +69,10 @@ const READ_AT: u32 = 6;
 const HTTP_THREADS: &str = "ebb-http";
 /// The time for which streams are open before a window begins.
 const SETTLE: Duration = Duration::from_millis(300);
-/// The pause after each measured window, with consoles or without. Each event stream gets a sample a
-/// second, and only with the next one the server notices that the client has closed the stream. Until then
-/// the stream counts for the limit of open streams, so the next consoles might be refused.
+/// The pause after each measured window, with consoles or without. The server sends a sample to
+/// each event stream once a second. It notices that the client has closed a stream only when it
+/// sends the next sample. Until then the stream counts for the limit of open streams, and the
+/// server might refuse the next consoles.
 const CLOSED: Duration = Duration::from_millis(1500);
 /// The longest wait for a response or for the end of a job.
 const ANSWER_MAX: Duration = Duration::from_secs(30);
@@ -87,7 +88,7 @@ pub struct WatchedLoad {
     /// The p99 of reads while no console watches the server, in microseconds.
     pub p99_us: f64,
     /// The ratio of the p99 of reads in windows without consoles to that in other windows without
-    /// consoles: shows how large differences by chance are.
+    /// consoles: differences from 1 are noise.
     pub alone_again: Estimate,
     /// The ratio of the p99 of reads with consoles to that without.
     pub watched: Estimate,

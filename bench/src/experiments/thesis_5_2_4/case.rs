@@ -20,9 +20,9 @@ use crate::ycsb::{
     Driver, Latencies, LatencyFrom, Operation, Pace, ReadFrom, Report, RunOptions, Source, Workload,
 };
 
-/// A process whose cache holds only a part of the data warms the cache by reads. Their number is
-/// the number of records divided by this, which at the usual sizes fills the cache. All compared
-/// processes warm up in the same way.
+/// The number of records divided by the number of reads of the warm-up. A process whose cache holds
+/// only a part of the data runs these reads before the measurement. At the usual sizes they fill
+/// the cache. All compared processes warm up in the same way.
 const RECORDS_PER_WARM_UP: u64 = 4;
 
 /// The fewest operations of an execution at a target rate: the mean of fewer is not meaningful.

@@ -16,7 +16,7 @@ pub(super) struct Found {
     /// additional job, with the real ones.
     victims: Agreement,
     /// The agreement of the predicted victims (jobs that miss their goals through the additional
-    /// job) with the real ones, if only the first pair of runs, with that job and without, counts.
+    /// job) with the victims in the first pair of runs: one run with that job, and one without.
     /// `None` if there is only one pair.
     by_first_pair: Option<Agreement>,
     /// The agreement of the victims (jobs that missed their goals through the additional job) in

@@ -7,8 +7,9 @@
 
 use serde::Serialize;
 
-/// A trial: the same jobs, run several times with an additional job and without. Of the
-/// predictions, only those of the first run with the additional job count.
+/// A trial: the same jobs, run several times with an additional job and without. Each run predicts
+/// the effect of the additional job on the others. Only the prediction of the first run with the
+/// additional job counts.
 #[derive(Debug, Serialize)]
 pub(super) struct Trial {
     pub pairs: Vec<RunPair>,
@@ -29,8 +30,8 @@ pub(super) struct TrialRun {
     pub jobs: Vec<JobRun>,
     /// The additional job, whose effect was predicted. `None` in a run without that job.
     pub other: Option<OtherJob>,
-    /// Mean number of cores that were left for jobs, from the prediction to the end of the last
-    /// job.
+    /// Mean capacity for jobs, in cores, that the governor determined in the control cycles from
+    /// the prediction to the end of the last job.
     pub left_cores: f64,
 }
 
@@ -38,8 +39,9 @@ pub(super) struct TrialRun {
 #[derive(Debug, Serialize)]
 pub(super) struct JobRun {
     pub goal_s: Option<f64>,
-    /// The predicted end before the additional job was submitted. `None` if the job had ended: then
-    /// the additional job could not delay it.
+    /// The predicted end before the additional job was submitted. `None` if the job had ended, so
+    /// that the additional job could not delay it, or if its predicted end was more than a week
+    /// away.
     pub predicted_alone_s: Option<f64>,
     /// The predicted end after the additional job was submitted; in a run without that job, another
     /// prediction at about the same time.

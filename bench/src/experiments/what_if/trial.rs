@@ -54,8 +54,8 @@ pub(super) struct Host {
     folder: PathBuf,
     points_per_cpu_s: f64,
     started: u32,
-    /// The number of pairs of runs, with the additional job and without, that began. It decides
-    /// which run of a pair comes first.
+    /// The number of pairs of runs, with the additional job and without, that began. In every other
+    /// pair the run with the additional job comes first.
     pairs: u32,
 }
 
@@ -111,9 +111,9 @@ impl Host {
         latest.map_or(0.0, |latest| latest.others_cores)
     }
 
-    /// Runs jobs that evaluate random points to compute pi, as all jobs of the experiment do, and
-    /// measures how many points a second of CPU time evaluates. The server bases its predictions on
-    /// the measurements of these jobs, too.
+    /// Runs jobs that evaluate random points to compute pi, as all jobs of the experiment do.
+    /// Measures the number of points that a job evaluates per second of CPU time. The server, too,
+    /// bases its predictions on measurements of these jobs.
     pub fn warm_up(&mut self) -> Result<()> {
         for _ in 0..2 {
             let job = DrawnJob {
@@ -136,8 +136,9 @@ impl Host {
         Ok(())
     }
 
-    /// Runs a trial: `pairs` times a run with the additional job, whose effect is predicted, and a run
-    /// without. Returns `None` if a run took too long and was given up.
+    /// Runs a trial of `pairs` pairs of runs: one run of a pair with the additional job, whose
+    /// effect is predicted, and one run without that job. Returns `None` if a run took too long and
+    /// was given up.
     pub fn trial(&mut self, drawn: &TrialPlan, pairs: u32) -> Result<Option<Trial>> {
         let mut trial = Trial { pairs: Vec::new() };
         for _ in 0..pairs {
@@ -160,8 +161,9 @@ impl Host {
         Ok(Some(trial))
     }
 
-    /// Runs the jobs of a trial once, with the additional job, whose effect is predicted, or
-    /// without. Returns `None` if that took too long and was given up.
+    /// Runs the jobs of a trial once, with the additional job or without that job. In both cases
+    /// requests a prediction of the additional job's effect. Returns `None` if the run took too
+    /// long and was given up.
     fn run(&mut self, drawn: &TrialPlan, is_with_other: bool) -> Result<Option<TrialRun>> {
         let began = Instant::now();
         let limit = Duration::from_secs_f64(drawn.limit_s);
@@ -208,7 +210,8 @@ impl Host {
         }))
     }
 
-    /// Returns the mean number of cores that were left for jobs since `time_s`.
+    /// Returns the mean capacity for jobs, in cores, that the governor determined in the control
+    /// cycles since `time_s`; 0 if there were none.
     fn left_cores_after(&self, time_s: f64) -> f64 {
         let cycles = self
             .node

@@ -7,10 +7,10 @@ use crate::sim::picture::{Curves, Line};
 /// The nodes with an accelerator, in percent of all nodes.
 const ACCELERATED: f64 = 10.0;
 
-/// Returns the nodes that a job gets, in percent of the cluster. By equation (4) of the thesis
-/// the job needs `load` percent of the nodes with an accelerator, where its maps run `speedup`
-/// times faster; this may be more than 100 percent. It gets these nodes first, and then, by
-/// equation (3), `speedup` regular nodes for each accelerated one that is missing.
+/// Returns the nodes that a job gets, in percent of the cluster. Its maps run `speedup` times
+/// faster on nodes with an accelerator. By equation (4) of the thesis it needs `load` percent of
+/// these nodes, possibly more than 100 percent. It gets nodes with an accelerator first. By
+/// equation (3), each of them that is missing is then replaced by `speedup` regular nodes.
 fn allocated(load: f64, speedup: f64) -> f64 {
     let needed = load / 100.0 * ACCELERATED;
     let beyond = (needed - ACCELERATED).max(0.0);

@@ -9,8 +9,8 @@ use super::{Analysis, words};
 use crate::columns::row;
 use crate::sim::picture::{Curves, Line};
 
-/// Returns f(t), the capacity over time, of a hundred nodes beside a load with this
-/// level of burstiness, as scenarios define it.
+/// Returns f(t), the capacity for jobs over time, of a hundred nodes that also serve a
+/// transactional load. `level` is the burstiness of that load, as scenarios define it.
 fn level(level: u32) -> Arc<Availability> {
     let text = format!(
         "[[nodes]]\ncount = 100\n[availability]\nkind = \"burstiness\"\nlevel = {level}\n\

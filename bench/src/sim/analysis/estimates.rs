@@ -4,10 +4,11 @@ use super::{Analysis, words};
 use crate::columns::row;
 use crate::sim::picture::Heat;
 
-/// Returns the growth of a job's need for slots: the slots that it needs when `distance` percent of
-/// the time to its goal is left, as a multiple of the slots at first. A map takes `length` percent
-/// of the whole time to the goal, and maps run in waves, so this is the number of waves that fitted
-/// at first, divided by the number that still fits; infinite if none fits.
+/// Returns the number of slots that a job needs when `distance` percent of the time to its goal is
+/// left, as a multiple of the slots that it needed at the start. A map takes `length` percent of
+/// the whole time to the goal. Maps run in waves, so the result is the number of waves that fit
+/// into the whole time, divided by the number that fits into the time left. It is infinite if none
+/// fits.
 fn slots_factor(distance: f64, length: f64) -> f64 {
     (100.0 / length).floor() / (distance / length).floor()
 }

@@ -7,8 +7,8 @@ use super::{Analysis, words};
 use crate::sim::picture::{Curves, Line};
 
 /// The length of maps in the thesis's motivating example, in seconds: the longest of those that the
-/// scenario `motivation` tries. With it a part of the work of job J2 has to run before the first
-/// goal, as in the thesis. With shorter maps this does not happen.
+/// scenario `motivation` tries. With shorter maps, no part of the work of job J2 has to run before
+/// the first goal; in the thesis a part has to.
 const MAP_S: f64 = 360.0;
 /// The length of the scheduler's control cycle, as in the scenario, in seconds.
 const CYCLE_S: f64 = 30.0;

@@ -7,9 +7,10 @@ use ebb_scheduler::sim::Interval;
 use crate::chart::{Bar, BarChart, Group, Line, stack};
 use crate::sim::result::{PointResult, PolicyResult};
 
-/// Draws charts with a bar for each policy and each combination of swept values (point), in the
-/// order of the points. `of` returns the height of the bar; `None` leaves its place empty. A dashed
-/// line across the bars of a point marks its `level`, such as a bound.
+/// Draws charts with a bar for each policy at each point. A point is a combination of values of the
+/// swept fields. `of` returns the height of a bar; for `None` the place of the bar stays empty.
+/// `level` returns a value of the point, such as a bound. A dashed line across the bars of the
+/// point marks this value; for `None` there is no line.
 ///
 /// A chart has a group of bars for each value of one field of the sweep: the load if it is swept,
 /// else the last field. For each combination of the other fields there is another chart below.

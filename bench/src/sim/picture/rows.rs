@@ -12,7 +12,7 @@ const TOP: f64 = 52.0;
 const BOTTOM: f64 = 44.0;
 /// The number of equal parts into which the time axis is divided. Each part has one value of a line.
 const PARTS: usize = 480;
-/// The lower end of the axis of satisfaction; lower values are drawn there.
+/// The lower end of the axis of satisfaction; lower values are drawn at this end.
 const UTILITY_MIN: f64 = -2.0;
 
 /// A line within a row, with gaps at NaN.
@@ -164,9 +164,9 @@ fn ends_after(job: &JobResult, t_s: f64) -> bool {
     job.record.finished_s.is_none_or(|end_s| t_s <= end_s)
 }
 
-/// Returns the end of the time axis, 2% after the last event in the picture: the end of a job or,
-/// if a job never ended, of a recorded task or share. A goal counts as an event, too, if it is at
-/// most 1.5 times as late as these.
+/// Returns the end of the time axis, 2% after the last event in the picture. The ends of jobs are
+/// events. If a job never ended, the ends of recorded tasks and the times of recorded shares are
+/// events, too. A goal is an event if it is at most 1.5 times as late as the last of these.
 fn end_s(result: &PolicyResult) -> f64 {
     let ends_s = result.jobs.iter().filter_map(|job| job.record.finished_s);
     let some_never_ended = result

@@ -70,8 +70,8 @@ pub struct BytesWritten {
     pub amplification: Option<f64>,
 }
 
-/// The point reads of the run, and how many sorted runs of SSTables, blocks and filters one of them
-/// used on average. A read that a memtable serves uses none of these.
+/// The number of point reads of the run, and the mean numbers of sorted runs of SSTables, of blocks
+/// and of filters that a point read used. A read that a memtable serves uses none of these.
 #[derive(Debug, Serialize)]
 pub struct Reads {
     pub point_reads: u64,

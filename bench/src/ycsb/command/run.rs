@@ -116,8 +116,8 @@ impl Bench {
         })
     }
 
-    /// Loads the records that the table lacks of `--records`; returns `None` if it lacks none. An
-    /// interrupted load is an error.
+    /// Adds records to the table until it has `--records` of them. Returns `None` if it has that
+    /// many already. An interrupted load is an error.
     fn load(&self, args: &YcsbArgs) -> Result<Option<LoadReport>> {
         let present = Source::Live(self.table.clone()).records()?;
         if present >= args.records {

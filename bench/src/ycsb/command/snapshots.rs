@@ -18,8 +18,8 @@ const AROUND: &str = "around a snapshot";
 /// The name, in the report, of the time windows in which no snapshot is created. They are compared
 /// with the windows [`AROUND`] snapshots.
 const BETWEEN: &str = "between snapshots";
-/// The time from the start of a window to the creation of its snapshot, and from the end of the
-/// creation to the end of the window; half the length of a window without a snapshot.
+/// The time that a window with a snapshot lasts before the creation of the snapshot, and again
+/// after it. A window without a snapshot lasts twice this time.
 const HALF_WINDOW: Duration = Duration::from_millis(5);
 
 /// Takes snapshots at even intervals of a run's progress.
@@ -67,9 +67,9 @@ impl<'a> SnapshotProbe<'a> {
         }
     }
 
-    /// Handles the next window if it is due by the progress of the run; else returns at once. In
-    /// the first window, the third and so on, creates a snapshot in the middle of the window.
-    /// Returns when the window is over.
+    /// Opens the next window if the run has progressed far enough, and returns when the window is
+    /// over. Otherwise returns at once. In the first window, the third and so on, creates a
+    /// snapshot in the middle of the window.
     pub fn poll(&mut self, driver: &Driver) -> Result<()> {
         let windows_all = 2 * self.requested;
         let due = (self.windows + 1) as f64 / (windows_all + 1) as f64;

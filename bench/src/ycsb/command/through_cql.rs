@@ -82,8 +82,8 @@ fn resolve(server: &str) -> Result<SocketAddr> {
     first.with_context(|| format!("the host of {server:?} has no address"))
 }
 
-/// Loads the records that the table lacks of `--records`; returns `None` if it lacks none. An
-/// interrupted load is an error.
+/// Adds records to the table until it has `--records` of them. Returns `None` if it has that many
+/// already. An interrupted load is an error.
 fn load(
     args: &YcsbArgs,
     client: &mut RawClient,

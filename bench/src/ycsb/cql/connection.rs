@@ -22,8 +22,8 @@ pub(super) struct Pending {
     /// The start of the latency: the time at which the operation was due (open loop) or began
     /// (closed loop). The write of a read-modify-write has the start of its read.
     pub from: Instant,
-    /// Whether the latency of the operation is recorded: not within the plan's lead, the time at
-    /// the start of a run whose latencies do not count.
+    /// Whether the latency of the operation is recorded. It is false within the plan's lead: the
+    /// time at the start of a run during which latencies do not count.
     pub counts: bool,
 }
 

@@ -32,8 +32,9 @@ use crate::threads::value_of;
 use crate::ycsb::pace::{Arrival, Arrivals};
 use crate::ycsb::{KEY_BYTES, Operation, Pace, RateSchedule, key, write_value};
 
-/// How far ahead the pacing thread looks for the next due operation. It sleeps no longer than this
-/// before it looks again, so that it notices the end of the run.
+/// The length of the time ahead in which the pacing thread searches for the next due operation. The
+/// thread sleeps no longer than this before it searches again, so that it notices the end of the
+/// run.
 const HORIZON: Duration = Duration::from_millis(20);
 /// The number of operations between two reports of progress.
 const PROGRESS_EVERY: u64 = 1024;

@@ -19,7 +19,8 @@ use super::tally::Tally;
 use super::worker::Worker;
 use crate::ycsb::{ReadFrom, count_records};
 
-/// The benchmark's own client: connections to a server that serve one run after the other.
+/// The benchmark's own client. It uses the same connections to the server for one run after the
+/// other.
 #[derive(Debug)]
 pub(crate) struct RawClient {
     #[cfg(feature = "scylla")]

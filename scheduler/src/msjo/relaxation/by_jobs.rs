@@ -19,8 +19,8 @@ use super::solved::Solved;
 use crate::lp::{LinearProgramme, LpError, Variable};
 use crate::msjo::instance::Instance;
 
-/// The linear programme for `Objective::Jobs`: the paper's equations (1) to (3), precedence and
-/// releases, with the ends of jobs as variables.
+/// The linear programme for `Objective::Jobs`, with the ends of jobs as variables. It has equations
+/// (1) to (3) of Ling et al.: no job ends before its releases and its precedence allow.
 #[derive(Debug)]
 pub(super) struct ByJobs<'a> {
     instance: &'a Instance,
@@ -137,11 +137,14 @@ impl<'a> ByJobs<'a> {
         row.collect()
     }
 
-    /// Returns a lower bound on the optimum of the programme that holds for any multipliers that
-    /// are not negative (weak duality), however inexact the solver's are: the sum over the rows of
-    /// multiplier times `right_s`; plus, for each job, the weight that remains after subtracting
-    /// multiplier times part for each row, times the earliest end of the job. A remainder below 0
-    /// counts with the latest end instead.
+    /// Returns a lower bound on the optimum of the programme, which holds for any multipliers that
+    /// are not negative (weak duality), however inexact the solver is. The bound is the sum of two
+    /// parts:
+    ///
+    /// - over the rows: the multiplier times `right_s`;
+    /// - over the jobs: the remaining weight times the earliest end, or times the latest end if the
+    ///   remaining weight is negative. It is the weight of the job minus, for each row, the
+    ///   multiplier times the job's part in the row.
     fn certified(&self, rows: &[EndRow], multipliers: &[f64]) -> f64 {
         let mut left: Vec<f64> = (self.instance.jobs.iter())
             .map(|job| job.job.weight)

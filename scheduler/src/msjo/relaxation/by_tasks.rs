@@ -9,7 +9,7 @@ use crate::lp::{LinearProgramme, LpError, Variable};
 use crate::model::TaskKind;
 use crate::msjo::instance::Instance;
 
-/// The linear programme for `Objective::Tasks`. It has the paper's equations (1) and (2): no
+/// The linear programme for `Objective::Tasks`. It has equations (1) and (2) of Ling et al.: no
 /// task starts before its release, and no reduce before the outputs of its job's maps have arrived.
 #[derive(Debug)]
 pub(super) struct ByTasks<'a> {

@@ -27,8 +27,8 @@ pub(super) struct Cuts {
 }
 
 impl Cuts {
-    /// The rule of the paper's constraint generation (COGE). The paper does not give the numbers;
-    /// with these, its most random scenario gives the ratios that the paper publishes.
+    /// The rule of COGE, the constraint generation of Ling et al. They do not give its numbers;
+    /// with these numbers, their most random scenario gives the ratios that they publish.
     pub const COGE: Self = Self {
         every: 8,
         rows_max: 100,

@@ -8,8 +8,8 @@ use crate::policy::view::ClusterView;
 use crate::policy::workload::Workload;
 use crate::policy::{Decision, Policy};
 
-/// Orders jobs by the number of slots that they lack to meet their goals, equation (1): the job
-/// that lacks most gets the next slot.
+/// Orders jobs by the number of slots that they lack to meet their goals (the thesis's equation
+/// (1)): the job that lacks most gets the next slot.
 ///
 /// - Jobs past their goal come first, the latest of them ahead, so that lateness evens out.
 /// - Then come jobs without a finished map, the oldest first: their task length is unknown.

@@ -13,10 +13,10 @@ use std::collections::BTreeSet;
 /// Like [`Adaptive`](crate::policy::Adaptive), but a job with enough slots for its goal lets others
 /// go first on a node without its input, at most `delays_max` times for each task.
 ///
-/// Each free slot is offered to the jobs in the order of equation (1). A job takes it if its input
-/// is on this node, if it lacks slots for its goal (or is late or unmeasured), or if it has
-/// declined often enough. When all jobs have declined, the first of them starts a remote task after
-/// all. Jobs without a goal may decline, too: they have no goal to miss.
+/// Each free slot is offered to the jobs in the order of the thesis's equation (1). A job takes it
+/// if its input is on this node, if it lacks slots for its goal (or is late or unmeasured), or if
+/// it has declined often enough. When all jobs have declined, the first of them starts a remote
+/// task after all. Jobs without a goal may decline, too: they have no goal to miss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AdaptiveData {
     /// How many slots a job may decline for each task.

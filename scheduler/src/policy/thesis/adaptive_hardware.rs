@@ -72,9 +72,10 @@ pub(super) enum Affinity {
 struct Pools<'a> {
     view: &'a ClusterView,
     affinities: Vec<Affinity>,
-    /// The remaining work of each job, in tasks. A map of an accelerable job counts with the mean length
-    /// of the job's maps on accelerated machines, and those that run on regular machines do not count
-    /// (the thesis's equation (2)). Other tasks count with their mean length (equation (1)).
+    /// The remaining work of each job, in tasks. For an accelerable job (the thesis's equation
+    /// (2)), a map counts with the mean length of the job's maps on accelerated machines, and maps
+    /// that run on regular machines are left out. All other tasks count with their mean length
+    /// (equation (1)).
     workloads: Vec<Workload>,
     /// Number of map slots in the pool of machines with accelerators (the thesis's P_acc). A node
     /// without typed slots counts as one slot for each core.

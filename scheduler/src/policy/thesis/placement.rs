@@ -154,8 +154,8 @@ impl Candidate {
     }
 }
 
-/// The sort key of a candidate: the least satisfied, most urgent job comes first. The key is small
-/// because the queue is walked once for each slot.
+/// The sort key of a candidate: the least satisfied, most urgent job comes first. The key takes
+/// little memory, because the queue is walked once for each slot.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Turn {
     utility: OrderedF64,

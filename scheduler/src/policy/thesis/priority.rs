@@ -66,9 +66,9 @@ impl Priority {
     }
 }
 
-/// Returns the number of slots that a job needs beyond the `slots` that it holds, by equation (1);
-/// negative if the job holds more than it needs. As in [`required_slots`], the last tasks have to
-/// start [`Workload::tail_s`] before the goal.
+/// Returns the number of slots that a job needs beyond the `slots` that it holds, by the thesis's
+/// equation (1); negative if the job holds more than it needs. As in [`required_slots`], the last
+/// tasks have to start [`Workload::tail_s`] before the goal.
 pub(super) fn lack(view: &ClusterView, workload: &Workload, goal_s: f64, slots: u32) -> f64 {
     let cap = f64::from(workload.left);
     required_slots(workload.work_s(), goal_s, workload.tail_s, view.now_s, cap) - f64::from(slots)
@@ -151,7 +151,8 @@ pub(super) fn draft_by_priority<'a>(
     draft
 }
 
-/// A [`Priority`] in less space, because the queue is walked once for each slot.
+/// An entry of the queue: a job and its [`Priority`], in less memory than that type, because the
+/// queue is walked once for each slot.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Turn {
     class: Class,

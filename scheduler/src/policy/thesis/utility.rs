@@ -4,8 +4,8 @@
 //! A job's utility is the sum of a map part and a reduce part, (5) and (13). No function here
 //! decreases as slots are added. Slots are all slots of a job, running tasks included.
 
-/// Returns the utility of the slots that a job has for its maps, in the Adaptive Scheduler:
-/// equation (6).
+/// Returns the utility of the slots that a job has for its maps, in the Adaptive Scheduler: the
+/// thesis's equation (6).
 ///
 /// The job has `s_alloc` slots, needs `s_req` to meet its goal, and can use `s_pend`, one for each
 /// map that is not done. The utility grows logarithmically from minus infinity (no slot) to 0
@@ -28,7 +28,7 @@ pub fn map_utility(s_alloc: f64, s_req: f64, s_pend: f64) -> f64 {
 }
 
 /// Returns the utility of the slots that a job has for its maps, in the Reverse-Adaptive Scheduler:
-/// equation (14).
+/// the thesis's equation (14).
 ///
 /// The job has `s_alloc` slots. It needs `s_fit` in the coming cycle so that its goal stays in
 /// reach, and `s_req` on average until the goal; it can use `s_pend`, one for each map that is not
@@ -58,9 +58,9 @@ pub fn reverse_map_utility(s_alloc: f64, s_fit: f64, s_req: f64, s_pend: f64) ->
     }
 }
 
-/// Returns the utility of the slots that a job has for its reduces, equations (7) and (15): from
-/// -1, where none of the `r_pend` remaining reduces has a slot, to 0, where all have one. `r_alloc`
-/// is the number of slots.
+/// Returns the utility of the slots that a job has for its reduces, the thesis's equations (7) and
+/// (15): from -1, where none of the `r_pend` remaining reduces has a slot, to 0, where all have
+/// one. `r_alloc` is the number of slots.
 ///
 /// The thesis gives the range as [-1, 0], so no slot counts as -1. With one reduce the printed form
 /// divides by log 1; here the result is -1 or 0.

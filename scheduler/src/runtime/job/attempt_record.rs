@@ -15,7 +15,8 @@ pub enum AttemptOutcome {
         /// The text of the error or panic.
         cause: String,
     },
-    /// The attempt hung: its process was killed, or its thread left behind.
+    /// The attempt hung, and the runtime gave it up: the attempt's process is killed, or the
+    /// runtime no longer waits for the attempt's thread.
     LeftBehind,
     /// The result was no longer needed: another attempt was first, or the job stopped.
     Stopped,

@@ -16,12 +16,13 @@ pub struct Counters {
     /// Key and value bytes that maps emitted for reduces, before combining; 0 in a job without
     /// reduces.
     pub map_output_bytes: u64,
-    /// Number of times that a map wrote its buffer to disk because its output did not fit, the last
-    /// part of such an output included. 0 for a map whose output fits.
+    /// Number of times that maps whose output did not fit into the buffer wrote the buffer to disk;
+    /// the last part of such an output counts, too. A map whose output fits adds 0.
     pub spills: u64,
-    /// Records that maps wrote to disk for reduces, and that merges wrote once more.
+    /// Records that maps wrote to disk for reduces. A record counts again each time that a merge
+    /// writes it.
     pub spilled_records: u64,
-    /// Compressed bytes that maps wrote to disk for reduces, and that merges wrote once more.
+    /// Compressed bytes that maps wrote to disk for reduces, plus those that merges wrote.
     pub spilled_bytes: u64,
     /// CPU time of sorting, spilling and merging, in nanoseconds.
     pub shuffle_cpu_ns: u64,

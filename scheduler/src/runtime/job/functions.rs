@@ -37,8 +37,9 @@ pub trait Mapper: Send + Sync {
 ///
 /// Implemented by any `Fn(&[u8], &mut Values<'_>, &mut dyn Emit) -> Result<(), TaskError>`.
 pub trait Reducer: Send + Sync {
-    /// Reduces the values of `key`, streamed in the order of map tasks, and of emission within a
-    /// map. Keys come in ascending order of their bytes.
+    /// Reduces the values of `key`. They come in the order of the map tasks that emitted them, and
+    /// those of one map task in the order of emission. The runtime calls this function for one key
+    /// after the other, in ascending order of their bytes.
     ///
     /// # Errors
     /// Any error fails the attempt.

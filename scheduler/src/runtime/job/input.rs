@@ -21,9 +21,10 @@ pub struct Split {
 /// A callback for the key and value of each record of a split. Its error stops the reading.
 pub type RecordSink<'a> = &'a mut (dyn FnMut(&[u8], &[u8]) -> Result<(), TaskError> + 'a);
 
-/// A callback that an input calls now and then while it reads without finding a record, and an
-/// output writer while it works on one row for long. In this call the runtime paces the task, and
-/// notices that the task makes progress. Its error stops the reading or the writing.
+/// A callback for long work without a record. An input calls it now and then while it reads and
+/// finds no record; an output writer calls it while it works on one row for long. In this call the
+/// runtime paces the task, and notices that the task makes progress. An error of the callback stops
+/// the reading or the writing.
 pub type Checkpoint<'a> = &'a (dyn Fn() -> Result<(), TaskError> + 'a);
 
 /// A source of key-value records.
@@ -42,11 +43,11 @@ pub trait Input: Send + Sync {
     /// If reading fails, and any error of `record`, which must be returned at once.
     fn read(&self, split: &Split, record: RecordSink<'_>) -> Result<(), TaskError>;
 
-    /// Reads a split as [`Input::read`] does, and calls `checkpoint` now and then where many steps
-    /// give no record: among deleted rows, say. The runtime calls this function, and not
-    /// [`Input::read`], so an input that wraps another one must forward the call.
+    /// Reads a split as [`Input::read`] does, and calls `checkpoint` now and then while it finds no
+    /// record for long, for example among many deleted rows. The runtime calls this function, and
+    /// not [`Input::read`], so an input that wraps another one must forward the call.
     ///
-    /// The default calls no checkpoint, for inputs that find a record at each step.
+    /// The default never calls `checkpoint`. It is for inputs that find a record at each step.
     ///
     /// # Errors
     /// As [`Input::read`], and any error of `checkpoint`.

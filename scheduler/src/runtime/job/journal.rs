@@ -35,14 +35,16 @@ impl Notification {
 ///
 /// Calls are serialised, in the order of the events. A job has first one `submitted`, then one
 /// `attempt_ended` for each attempt that ends before the job, and at last one `ended`, before
-/// [`JobHandle::wait`](crate::runtime::JobHandle::wait) returns. The calls come outside of the
-/// runtime's lock, on the thread that caused the event or on another one that reports events at
-/// that time: a thread that ran a task, a commit or the like, the submitter's, or the control
-/// thread. They may do I/O, but delay further work on that thread. They must not submit jobs.
+/// [`JobHandle::wait`](crate::runtime::JobHandle::wait) returns.
+///
+/// The runtime holds no lock on its state during a call. It calls on the control thread, on a
+/// thread that has submitted a job, or on one that has run a task, a commit or the like. Such a
+/// thread also reports events that other threads caused. A call may do I/O, but delays further work
+/// on its thread. It must not submit jobs.
 pub trait JobJournal: Send + Sync {
     /// Called when a job is accepted, before any of its tasks starts. The job may still be refused,
     /// because the runtime shuts down or has just dropped the record of a job that this one
-    /// follows. Then `ended` comes next, with a cancelled job.
+    /// follows. Then `ended` is called next, and its report has the outcome `Cancelled`.
     fn submitted(&self, job: &JobStatus);
 
     /// Called when an attempt at a task of `job` ends.

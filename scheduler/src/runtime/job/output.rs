@@ -12,9 +12,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 ///              └──> dropped unfinished┘ (failed attempt) ─┴─> abort
 /// ```
 ///
-/// Two attempts at a partition may be open at once, a slow one and a speculative one, so each needs
-/// a place of its own until it finishes. Only one of them finishes. An attempt that hangs is left
-/// behind: its writer may still be open, or be dropped, after the commit.
+/// Two attempts at a partition may be open at once, a slow one and a speculative one, so each must
+/// write to a place of its own until it finishes. Only one of them finishes. The runtime does not
+/// wait for an attempt that hangs: its writer may still be open, or be dropped, after the commit.
 pub trait Output: Send + Sync {
     /// Called at submission. Fails if it is already certain that `commit` would fail.
     ///
@@ -36,7 +36,7 @@ pub trait Output: Send + Sync {
     /// partition has finished.
     ///
     /// # Errors
-    /// If no row appeared; the job fails and `abort` follows.
+    /// An error must mean that no row appeared: the job fails, and `abort` is called next.
     fn commit(&self) -> Result<(), TaskError>;
 
     /// Removes everything that finished writers left. Called if the job failed, also in `commit`,

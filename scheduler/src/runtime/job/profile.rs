@@ -94,9 +94,10 @@ impl MeasuredProfile {
         }
     }
 
-    /// Returns whether the profile applies to splits of `split_bytes` bytes in total. It always
-    /// applies if this size is unknown (0). Otherwise the size of the measured splits must be
-    /// known, and at most ten times as large or as small.
+    /// Returns whether the profile applies to splits of `split_bytes` bytes in total; 0 if this
+    /// size is unknown. It applies to every input of unknown size. It applies to an input of known
+    /// size if the size of the measured splits is known, too, and the larger of the two sizes is at
+    /// most ten times the smaller one.
     #[must_use]
     pub fn reaches(&self, split_bytes: u64) -> bool {
         match self.growth(split_bytes) {
@@ -190,7 +191,8 @@ mod tests {
         measured
     }
 
-    /// A profile of 4 rows made a job of 178,000 seem a hundred times as long as it was.
+    /// Regression: the profile of a job with 4 rows made a job with 178,000 rows seem a hundred
+    /// times as long as it was.
     #[test]
     fn a_profile_gives_no_estimate_for_inputs_of_a_very_different_size() {
         let otherwise = JobProfile::default();

@@ -110,7 +110,7 @@ pub struct JobStatus {
     pub submitted_s: f64,
     /// The job's goal in seconds of the runtime's time; `None` without one.
     pub goal_s: Option<f64>,
-    /// Time of the end, in seconds of the runtime's time.
+    /// Time of the job's end, in seconds of the runtime's time; `None` if it has not ended.
     pub finished_s: Option<f64>,
     /// The present share of the job, in hundredths of a core; 0 when unmanaged.
     pub share_hundredths: u32,
@@ -134,7 +134,8 @@ pub struct JobStatus {
 }
 
 impl JobStatus {
-    /// For a job that has ended, returns the reason why jobs that follow it cannot run.
+    /// For a job that has ended, returns the reason why jobs that follow it cannot run; `None` if
+    /// the job succeeded, so that they can.
     pub(in crate::runtime) fn failure_reason(&self) -> Option<String> {
         match (self.state, &self.cause) {
             (JobState::Succeeded, _) => None,

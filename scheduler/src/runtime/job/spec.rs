@@ -44,13 +44,15 @@ pub struct JobSpec {
     pub goal_s: Option<f64>,
     /// First estimates of task lengths.
     pub profile: JobProfile,
-    /// The task lengths of an earlier execution of the same job. If its input was of [similar
-    /// size](MeasuredProfile::reaches), they are scaled to the present input and replace `profile`.
+    /// The task lengths of an earlier execution of the same job; `None` if they are unknown. If
+    /// that execution had an input of [similar size](MeasuredProfile::reaches), its task lengths
+    /// are scaled to the present input and replace `profile`.
     pub measured: Option<MeasuredProfile>,
     /// The facts about the input that the job's tasks gather in addition to their rows, such as the
-    /// columns that occur. They are complete when the output is committed.
+    /// columns that occur. They are complete when the output is committed. `None` if the tasks
+    /// gather no facts.
     pub notes: Option<Arc<dyn TaskNotes>>,
-    /// The listener for the job's events.
+    /// The listener for the job's events; `None` for no listener.
     pub journal: Option<Arc<dyn JobJournal>>,
     /// The most cores that the job may use, at least 1; `None` for all cores of the runtime.
     pub cores: Option<u32>,

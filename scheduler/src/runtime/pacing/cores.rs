@@ -21,9 +21,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 #[derive(Debug)]
 pub(in crate::runtime) struct Cores {
     tasks: Mutex<Vec<(usize, Vec<JobId>)>>,
-    /// The number of places that are taken on all cores. A thread of the idle class reads it every
-    /// half millisecond, without the lock: if it were preempted while it held the lock, a thread
-    /// that leaves a lease would wait for it.
+    /// The number of places that are taken on all cores. A leased thread of the idle class reads
+    /// this number every half millisecond. It takes no lock for that, because the kernel could
+    /// preempt it while it held the lock. Another thread that leaves a lease would then have to
+    /// wait.
     taken: AtomicUsize,
 }
 

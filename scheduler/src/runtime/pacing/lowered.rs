@@ -9,9 +9,9 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::cell::Cell;
 use std::sync::Arc;
 
-/// A guard of a thread that was moved to the class of tasks, and is tied to a core while tasks or
-/// other lowered threads run. Dropping it, on the same thread, restores the thread's former class
-/// and cores, as far as the system permits it.
+/// A guard of a thread that was moved to the scheduling class of tasks. The thread is tied to a
+/// core while tasks or other lowered threads run. Dropping the guard, on the same thread, restores
+/// the thread's former class and cores, as far as the system permits it.
 #[derive(Debug)]
 pub(in crate::runtime) struct LoweredThread {
     nice: i32,
@@ -22,8 +22,9 @@ pub(in crate::runtime) struct LoweredThread {
 }
 
 impl LoweredThread {
-    /// Moves the calling thread to the scheduling class of tasks, with a place like that of a task
-    /// of `job`. Returns `None`, and leaves the thread as it is, if it is not of the ordinary class.
+    /// Moves the calling thread to the scheduling class of tasks, and reserves a place on a core
+    /// for it, as for a task of `job`. Returns `None`, and changes nothing, if the thread is not of
+    /// the ordinary class.
     pub fn begin(cores: &Arc<Cores>, job: JobId) -> Option<Self> {
         if current_class() != SchedulingClass::Normal {
             return None;

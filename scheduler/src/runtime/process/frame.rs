@@ -95,7 +95,8 @@ pub(super) fn send(
     write_all(to, payload, keep_waiting)
 }
 
-/// Receives the next frame: returns its kind, and replaces `payload` by its payload.
+/// Receives the next frame. Returns its kind, and replaces the bytes in `payload` by those of the
+/// frame.
 pub(super) fn receive(
     from: &mut impl Read,
     payload: &mut Vec<u8>,

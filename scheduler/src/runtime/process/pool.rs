@@ -17,8 +17,8 @@ use std::time::{Duration, Instant};
 /// still needed.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// An upper bound of the number of cores of a machine. A process cannot report more CPU time than
-/// this number of cores had since the process was started.
+/// An upper bound of the number of cores of a machine. A process may report any CPU time, but no
+/// more of it counts than this number of cores can give since the process was started.
 const CORES_MAX: u64 = 1024;
 
 /// Signal of a process that called `abort`, as Rust's allocator does when memory runs out.
@@ -237,8 +237,8 @@ pub(super) struct Meter {
 }
 
 impl Meter {
-    /// Returns the CPU time that is not paid for yet, in seconds, if the process has used `cpu_ns`
-    /// since its start. That time then counts as paid.
+    /// Returns the CPU time that was not charged to the job yet, in seconds, and counts it as
+    /// charged. `cpu_ns` is the CPU time of the process since its start.
     pub fn take_unpaid_s(&mut self, cpu_ns: u64) -> f64 {
         // A child may report any number: limit it to the CPU time that existed.
         let elapsed_ns = u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX);
@@ -249,9 +249,9 @@ impl Meter {
         unpaid_ns as f64 / 1e9
     }
 
-    /// Returns the CPU time of the process that is not charged to the job yet, in seconds, and
-    /// counts it as charged. It is for a process that sends no report. It takes the kernel's count
-    /// for the first thread, which runs the tasks.
+    /// Returns the CPU time of the process that was not charged to the job yet, in seconds, and
+    /// counts it as charged. The caller needs this function for a process that sends no report. The
+    /// CPU time is the kernel's count for the first thread, which runs the tasks.
     pub fn take_counted_s(&mut self) -> f64 {
         let path = format!("/proc/{}/schedstat", self.id);
         let text = std::fs::read_to_string(path).unwrap_or_default();

@@ -11,17 +11,17 @@
 
 use super::shares::TASK_HUNDREDTHS_MAX;
 
-/// The time constant of the average of granted and used CPU time, in seconds. Only time in which
-/// the job has a share counts. Long compared with a burst of the token bucket, short compared with
-/// a job.
+/// The time constant of the average of granted and used CPU time, in seconds. Time in which the job
+/// has no share does not count. The constant is long compared with a burst of the token bucket, and
+/// short compared with a job.
 const LATELY_S: f64 = 10.0;
-/// In the estimate of a job's ratio of used to granted CPU time, the usual ratio of other jobs has
-/// the weight of a grant of this many core-seconds to the job itself. Before the job's first
-/// measurement, the estimate is the usual ratio.
+/// The weight of the usual ratio in the estimate of one job's ratio of used to granted CPU time: it
+/// counts as much as a grant of this many core-seconds to the job itself. The usual ratio is that
+/// of all jobs together. Before the job's first measurement, the estimate is the usual ratio.
 const BELIEVED_CPU_S: f64 = 0.5;
-/// The limit, in core-seconds, for the CPU time granted to earlier jobs that the usual ratio of
-/// used to granted time takes into account. Above the limit, the sums of granted and of used time
-/// are halved before another job is added, so later jobs have more weight.
+/// A limit for the sum of the CPU time granted to jobs, in core-seconds. This sum, and that of the
+/// CPU time that these jobs used, give the usual ratio. If the granted sum is above the limit, both
+/// sums are halved before another job is added, so later jobs have more weight.
 const USUAL_CPU_S: f64 = 100.0;
 /// The least ratio of used to granted CPU time that predictions assume. A job with a lower ratio
 /// is probably stalled for a while, and will use more later.
@@ -61,7 +61,7 @@ impl GrantUse {
         self.used_cpu_s = self.used_cpu_s * keep + used_s.max(0.0);
     }
 
-    /// Returns CPU time used divided by CPU time granted, 0.05 to 1. `usual` is the ratio of other
+    /// Returns CPU time used divided by CPU time granted, 0.05 to 1. `usual` is the usual ratio of
     /// jobs, which counts most while little was granted to this job.
     pub fn ratio(&self, usual: f64) -> f64 {
         let used_s = self.used_cpu_s + BELIEVED_CPU_S * usual;

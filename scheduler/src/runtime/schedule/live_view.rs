@@ -28,8 +28,8 @@ pub(in crate::runtime) struct LiveJob {
     pub done_maps: u32,
     /// The kind of each running task, and the CPU time that it has used so far, in seconds.
     pub running: Vec<(TaskKind, f64)>,
-    /// The number of second attempts at slow tasks that would help if capacity is left; no plan
-    /// includes them.
+    /// The number of second attempts at slow tasks that should start if other tasks leave capacity
+    /// unused. The policy does not plan them.
     pub speculative: u32,
     /// Estimated CPU time of a map, in seconds.
     pub map_cpu_s: f64,

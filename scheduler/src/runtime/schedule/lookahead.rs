@@ -281,8 +281,8 @@ impl OutstandingJob {
         }
     }
 
-    /// Returns the cores that the job uses if it has this share (in the past it may have used only
-    /// a part of its share), and the number of its tasks that run at once.
+    /// Returns the number of cores that the job uses if it has this share, and the number of its
+    /// tasks that run at once. The job uses the fraction `speed` of its share.
     fn pace(&self, share_hundredths: u32) -> (f64, u32) {
         let rate = f64::from(share_hundredths) / 100.0 * self.speed;
         (rate, concurrency(share_hundredths, self.cores))

@@ -17,8 +17,9 @@ pub(in crate::runtime) struct MemoryBudget {
     attempts: u32,
     /// The most attempts that held memory at once since the last call of `take_peak_bytes`.
     attempts_peak: u32,
-    /// The start of the first control cycle of the present series in which attempts have held more
-    /// than the limit, in seconds; `None` if they held no more at the start of the last cycle.
+    /// The start of the first control cycle from which on attempts have held more than the limit at
+    /// the start of each cycle, in seconds; `None` if they held no more than the limit at the start
+    /// of the last cycle.
     exceeded_since_s: Option<f64>,
 }
 
@@ -54,8 +55,8 @@ impl MemoryBudget {
         self.exceeded_since_s = is_exceeded.then_some(since_s);
     }
 
-    /// Returns whether the limit has been exceeded for at least `for_s` seconds, in all cycles that
-    /// have started in that time.
+    /// Returns whether attempts have held more than the limit for at least `for_s` seconds: at the
+    /// start of each control cycle in that time.
     pub fn is_exceeded(&self, now_s: f64, for_s: f64) -> bool {
         (self.exceeded_since_s).is_some_and(|since_s| now_s - since_s >= for_s)
     }

@@ -313,10 +313,11 @@ impl Tracker {
         all.filter(|_| self.stage == Stage::Tasks && !self.is_lease())
     }
 
-    /// Checks all attempts; `could_run` is whether the job had a share since the last check. Gives
-    /// up, as failed, those without progress during `stall_s` seconds in which the job could run,
-    /// and returns them. A job that has given up too many fails. The attempts of a job that stops
-    /// can always run, because nothing makes them wait. Gives up no thread of a lease.
+    /// Checks all attempts. `could_run` is true if the job had a share since the last check. Gives
+    /// up the attempts that made no progress during `stall_s` seconds in which the job could run.
+    /// Counts them as failed, and returns them. If too many attempts of the job were given up, the
+    /// job fails. The attempts of a job that stops can always run, because nothing makes them wait.
+    /// Gives up no thread of a lease.
     pub fn watch(&mut self, now_s: f64, could_run: bool, stall_s: f64) -> Vec<Arc<AttemptState>> {
         let elapsed_s = now_s - std::mem::replace(&mut self.watched_s, now_s);
         if let Some(lease) = &mut self.lease {

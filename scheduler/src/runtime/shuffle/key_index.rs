@@ -42,8 +42,9 @@ impl KeyIndex {
         self.slots.capacity() * size_of::<Slot>()
     }
 
-    /// Returns the bytes that the index will allocate for the next record, while the present table
-    /// still exists, too; 0 if the record fits into the present table.
+    /// Returns the size, in bytes, of the larger table that the index will allocate for the next
+    /// record; 0 if the record fits into the present table. While the index copies the records,
+    /// both tables exist.
     pub fn grown_bytes(&self) -> usize {
         if self.is_full() {
             self.grown_slots() * size_of::<Slot>()
@@ -59,8 +60,9 @@ impl KeyIndex {
         !self.gave_up
     }
 
-    /// Returns the number of the record with this hash for which `is_it`, called with record
-    /// numbers, returns true, or the free slot for such a record.
+    /// Searches the records with this hash for the one that is sought: `is_it` returns true for its
+    /// number. Returns the number. If there is no such record, returns the free slot for it as the
+    /// error.
     pub fn find(&mut self, hash: u64, is_it: impl Fn(usize) -> bool) -> Result<usize, Vacancy> {
         self.looks += 1;
         if self.looks == TRIAL_RECORDS {

@@ -33,7 +33,8 @@ const ORDER_KEY_BITS: u32 = 8 * ORDER_KEY_BYTES as u32;
 
 const ENTRY_BYTES: usize = size_of::<Entry>();
 
-/// The number of comparisons between two reads of the clock. They take some microseconds in all.
+/// The number of comparisons between two reads of the clock in a sort. This many comparisons take
+/// some microseconds.
 const COMPARISONS_PER_LOOK: u32 = 512;
 
 /// The location and the sort order of one record.

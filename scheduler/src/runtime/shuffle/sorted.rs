@@ -17,8 +17,8 @@ pub struct Values<'a> {
     source: &'a mut (dyn Sorted + 'a),
     attempt: &'a Attempt<'a>,
     key: &'a [u8],
-    /// The part of the attempt's input that counts as handled for each value read, in the unit of
-    /// the input's size.
+    /// The amount that each value read adds to the handled part of the attempt's input, in the unit
+    /// of the input's size.
     units: u64,
     /// True if the cursor is on a value that was already returned.
     is_current_returned: bool,
@@ -53,8 +53,8 @@ impl Values<'_> {
 
 /// Calls `group` for each key of `source` with its values. Skips values that `group` does not read.
 /// Returns the number of all records, and the bytes of their keys and values. Each record, read by
-/// `group` or skipped, advances the attempt's progress by `units`, in the unit of the size of its
-/// input.
+/// `group` or skipped, adds `units` to the handled part of the attempt's input, in the unit of the
+/// input's size.
 pub(in crate::runtime) fn for_each_group(
     source: &mut dyn Sorted,
     attempt: &Attempt<'_>,

@@ -72,8 +72,8 @@ impl Claim<'_> {
         Ok(ranges)
     }
 
-    /// Returns whether the sample is still to be taken by this attempt: it is not finished, and no
-    /// other attempt has claimed it.
+    /// Returns whether this claim still holds: the sample is not finished, and no other attempt has
+    /// claimed it.
     fn holds(&self, search: &Search) -> bool {
         matches!(search, Search::Claimed(by) if Arc::ptr_eq(by, &self.by))
     }

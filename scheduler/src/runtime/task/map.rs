@@ -141,8 +141,8 @@ impl SpillEmit<'_> {
     /// returns for their numbers.
     ///
     /// Spills are merged only if a combiner makes them smaller, or if there are too many. Otherwise
-    /// a merge would not pay: it writes all records once more, and saves the reduce tasks no more
-    /// than that.
+    /// a merge would not pay: it writes all records once more, which costs at least as much as it
+    /// saves the reduce tasks.
     fn finish(mut self, path: impl Fn(usize) -> PathBuf) -> Result<Vec<Run>, TaskError> {
         if self.spills.is_empty() {
             return Ok(vec![self.write_buffer(path(0))?]);

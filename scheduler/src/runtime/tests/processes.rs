@@ -15,12 +15,12 @@ use std::time::Duration;
 /// The environment variable that is set in a process that must run tasks.
 const IS_CHILD: &str = "EBB_TEST_RUNS_TASKS";
 
-/// The parameters of a test's job. Its description for the processes consists of them.
+/// The parameters of a test's job. The description that the processes get consists of them.
 #[derive(Clone)]
 struct TestJob {
     application: &'static str,
-    /// A directory for files by which tests follow the processes. In jobs that spin or hang, each
-    /// process creates one with its id as the name.
+    /// A directory in which the processes create files, so that tests can follow the processes. In
+    /// jobs that spin or hang, each process creates a file whose name is the id of the process.
     signs: PathBuf,
     maps: usize,
     reduces: u32,

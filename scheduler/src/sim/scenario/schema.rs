@@ -171,8 +171,8 @@ pub(super) struct Workload {
     /// the jobs, 0 to 1, and the length of their maps in seconds.
     #[serde(default)]
     pub other_map_s: Vec<(f64, f64)>,
-    /// Range of the estimates of a map's length with which policies start, as factors of the
-    /// estimate that follows from the application; `None` for that estimate itself.
+    /// Lowest and highest value of a random factor. The policy starts with the estimate of a map's
+    /// length that follows from the application, times this factor. `None`: the factor is 1.
     pub estimate_factor: Option<(f64, f64)>,
     /// Name of an application in `[applications]`.
     pub application: String,
@@ -227,7 +227,7 @@ pub(super) struct Job {
     pub name: Option<String>,
     #[serde(default)]
     pub submitted_s: f64,
-    /// Completion time goal, in seconds after the submission.
+    /// Completion time goal, in seconds after the submission; `None`: no goal.
     pub goal_s: Option<f64>,
     #[serde(default = "unit")]
     pub weight: f64,
@@ -236,7 +236,7 @@ pub(super) struct Job {
     pub reduces: u32,
     /// Name of an application in `[applications]`.
     pub application: String,
-    /// Name of the job that this one follows. The submission then counts from the end of
-    /// that job.
+    /// Name of the job that this one follows: `submitted_s` then counts from the end of that job.
+    /// `None`: the job follows no other.
     pub after: Option<String>,
 }

@@ -132,8 +132,8 @@ fn replace(table: &mut Table, path: &str, value: &Value) -> bool {
     }
 }
 
-/// Returns the value in `table` that `part` names: `name`, or `name[index]` for an item of a
-/// list.
+/// Returns the value in `table` that `part` names: `name`, or `name[index]` for an item of a list.
+/// Returns `None` if there is no such value.
 fn place<'a>(table: &'a mut Table, part: &str) -> Option<&'a mut Value> {
     match part.split_once('[') {
         None => table.get_mut(part),

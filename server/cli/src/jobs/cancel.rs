@@ -50,7 +50,8 @@ pub(super) fn run(args: Args) -> Result<()> {
     })
 }
 
-/// Requests that a job stops; returns its application and its id.
+/// Requests that the server cancels a job. Returns the name of the job's application and the job's
+/// id, as one text.
 ///
 /// # Errors
 /// When the server refuses the request, or the output of the job is already being put in place.

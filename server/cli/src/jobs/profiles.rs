@@ -7,7 +7,8 @@ use indicatif::HumanBytes;
 
 use crate::print::{counted, json_or_text};
 
-/// Prints the profiles, a row per type of task.
+/// Prints the profiles: the measured CPU time and memory of the tasks of applications, with
+/// separate rows for map tasks and reduce tasks.
 pub(super) fn print(profiles: &[ProfileRecord], json: bool) -> Result<()> {
     json_or_text(json, &profiles, |printer| {
         let head = [

@@ -53,11 +53,13 @@ pub(super) fn run(args: Args) -> Result<()> {
     start_and_see_through(&runner, &ids, json, start)
 }
 
-/// Starts a job again. Returns `None` if the job had already succeeded, and only the record of that was
-/// missing.
+/// Starts a job again. Returns `None` if the job had already succeeded, but the history did not
+/// record this.
 ///
 /// # Errors
-/// When the job cannot start again; it is then recorded as failed. Also when it is not unfinished.
+/// When the job runs or has ended, or cannot start again. For most causes, such as a missing input,
+/// the history then records the job as failed. For others, such as a full disk, the job stays
+/// unfinished.
 fn start<'r>(runner: &'r Runner, id: &str, json: bool) -> Result<Option<FollowedJob<'r>>> {
     match runner.restart(id)? {
         Restart::Runs(job) => {

@@ -236,7 +236,8 @@ fn is_metadata(name: &str) -> bool {
     METADATA_ENDS.iter().any(|end| name.ends_with(end))
 }
 
-/// Returns whether a path names a Parquet file, by its extension, or by the bytes of a file that is there.
+/// Returns whether a path names a Parquet file, by its extension, or by the content of the file, if
+/// it exists.
 fn is_parquet(path: &Path) -> bool {
     is_named_parquet(path) || has_parquet(path).unwrap_or(false)
 }

@@ -220,7 +220,8 @@ pub(super) fn goal_text(goal_s: f64) -> String {
     humantime::format_duration(Duration::from_secs_f64(goal_s)).to_string()
 }
 
-/// Formats the goal of a job, if it has one, also if this build cannot read the rest of the request.
+/// Formats the goal of a job; `None` if the job has none. Reads only the goal from the request,
+/// because this build may be unable to read the rest.
 pub(crate) fn goal_of(job: &JobRecord) -> Option<String> {
     let goal = Duration::try_from_secs_f64(job.request["goal_s"].as_f64()?);
     Some(humantime::format_duration(goal.ok()?).to_string())

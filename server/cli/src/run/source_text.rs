@@ -11,9 +11,10 @@ use super::input::Place;
 use crate::error::CliError;
 use crate::names::TableName;
 
-/// Extensions of names of files, in lower case. A name such as `lines.txt` has the form of a table's name,
-/// too. If there is no database, such a name is taken for a file, but a name with another extension
-/// (`app.log`) for a table.
+/// Extensions of names of files, in lower case. A name such as `lines.txt` has the form of a
+/// table's name, too. If there is no database, a name with one of these extensions counts as a
+/// file, and a name with another extension, such as `app.log`, as a table. If there is a database
+/// without the keyspace, a name with one of these extensions leads to the error for a missing file.
 const FILE_ENDS: [&str; 10] = [
     "csv", "gz", "html", "jsonl", "md", "ndjson", "parquet", "tsv", "txt", "zip",
 ];
@@ -68,8 +69,8 @@ impl SourceText {
     /// Checks that the database in `data` has the keyspace if the input is a table.
     ///
     /// # Errors
-    /// When the keyspace does not exist: [`FileError::Missing`] if the name is like that of a file. Also the
-    /// error of `is_keyspace`.
+    /// When the keyspace does not exist. The error is [`FileError::Missing`] if the name ends with
+    /// one of [`FILE_ENDS`]. Also the error of `is_keyspace`.
     pub(super) fn check_keyspace(
         &self,
         data: &Path,
@@ -126,9 +127,10 @@ mod tests {
         text.parse().unwrap()
     }
 
-    /// A folder that does not exist.
+    /// The directory of a database that does not exist.
     const NOWHERE: &str = "no-such-directory";
-    /// Any folder that exists, as an input that is found but never read: the sources of this crate.
+    /// A directory that exists: the sources of this crate. It takes the place of the directory of a
+    /// database, which the functions under test do not open.
     const SOMEWHERE: &str = "src";
 
     #[test]

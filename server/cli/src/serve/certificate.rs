@@ -22,7 +22,8 @@ pub(super) struct ExpiryWatch {
 }
 
 impl ExpiryWatch {
-    /// Logs that the certificate in use expires soon, if it does and such a line is due.
+    /// Logs a warning if the certificate in use expires soon or has expired, but at most once a day
+    /// for the same certificate.
     pub(super) fn look(&mut self, tls: &Tls) {
         let now_s = SystemTime::now().duration_since(UNIX_EPOCH);
         let now_s = now_s.map_or(0, |since| since.as_secs());

@@ -24,8 +24,8 @@ pub(super) struct DescriptorBudget {
     pub(super) tables: u32,
     /// The greatest number of connections to the port for CQL.
     pub(super) cql: u32,
-    /// The greatest number of connections to the port for HTTP. As many files are set aside for the socket
-    /// for jobs.
+    /// The greatest number of connections to the port for HTTP. The same number of files is
+    /// reserved, in addition, for connections to the socket for jobs.
     pub(super) http: u32,
 }
 
@@ -33,8 +33,8 @@ impl DescriptorBudget {
     /// Divides `limit` for a server with `threads` threads. `cql_max` is the greatest number of
     /// connections for CQL by the settings, if they name one.
     ///
-    /// Tables get three eighths and not half, which an embedded store takes: half would leave fewer
-    /// than 500 connections of the common limit of 1,024.
+    /// SSTables get three eighths of the files. In an embedded store they get half, but half would
+    /// leave fewer than 500 files for connections if the limit is 1,024, a common one.
     pub(super) fn of(limit: u32, threads: u32, cql_max: Option<u32>) -> Self {
         let tables = (limit / 8 * 3).clamp(16, 1 << 20);
         let reserve = RESERVE.saturating_add(threads).min(limit / 4);

@@ -20,8 +20,8 @@ const FILE: &str = "superuser-password";
 /// file with its password. Creates none if an unreadable record may be that of this role.
 ///
 /// # Errors
-/// When the file or the audit log cannot be written, or the role cannot be created, such as because there is
-/// one of that name.
+/// When the file or the audit log cannot be written, or the role cannot be created, for example
+/// because a role of that name exists.
 pub(super) fn ensure(catalog: &Catalog, data: &Path, audit: &Arc<AuditLog>) -> Result<()> {
     let mut begun = None;
     let kept = first_superuser(catalog.roles(), |password| {

@@ -157,7 +157,8 @@ impl Collector for MemoryCollector {
     }
 }
 
-/// The figures of this process, by the names that Prometheus' clients give them.
+/// The metrics of this process, such as its CPU time, under the names that the client libraries of
+/// Prometheus use.
 #[derive(Debug)]
 pub(super) struct ProcessCollector;
 

@@ -33,8 +33,8 @@ struct Grace {
 }
 
 impl Grace {
-    /// Returns the time that is left for a step of the shutdown that has to end when this many
-    /// fifths of the time for all steps have passed.
+    /// Returns the time that is left for a step of the shutdown. The step has to end when `fifths`
+    /// fifths of the time for the whole shutdown have passed.
     fn left(&self, fifths: u32) -> Duration {
         (self.time / 5 * fifths).saturating_sub(self.begun.elapsed())
     }
@@ -47,8 +47,9 @@ impl Grace {
 /// store.
 ///
 /// # Errors
-/// When `failed_write` has a cause, when the memtables cannot be written to files or the log cannot be
-/// synced, or when the system refuses a thread.
+/// When `failed_write` has a cause, when the memtables cannot be written to files, or when the
+/// system refuses a thread. If the time is up before the memtables are written, also when the log
+/// could not be synced.
 pub(super) fn shut_down(
     node: Arc<Node>,
     cql: CqlServer,

@@ -17,9 +17,9 @@ const REMEDIES: &str = "replace it from a backup with ebb restore, or give up wh
 /// Logs the events from now on, and the files that are damaged or unreadable already. Events that
 /// need an operator have the levels warn and error, flushes and merges the level debug.
 ///
-/// If `stop` is given, the server ends once writes have stopped for good: the cause goes into the cell that this
-/// function returns, and then `stop` begins the shutdown. Without it the cell stays empty, because the server
-/// stays up, and ends later for another reason.
+/// If `stop` is given, the server ends once writes have stopped for good: the cause goes into the
+/// cell that this function returns, and then `stop` begins the shutdown. If `stop` is `None`, the
+/// server stays up, and the cell stays empty.
 pub(super) fn log(db: &Db, stop: Option<StopHandle>) -> Arc<OnceLock<String>> {
     let stopped = Arc::new(OnceLock::new());
     let found = Arc::clone(&stopped);

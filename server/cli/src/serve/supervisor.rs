@@ -71,7 +71,7 @@ fn tell(states: &[NotifyState<'_>]) {
 }
 
 /// Sends the server a request twice in each timeout of the watchdog, and feeds the watchdog after
-/// each answer.
+/// each answer. Once `stops` is true, feeds the watchdog without an answer, too.
 fn feed(cql: SocketAddr, timeout: Duration, stops: &AtomicBool) {
     let pause = timeout / 2;
     let mut last_error = None;
@@ -100,8 +100,9 @@ fn feed(cql: SocketAddr, timeout: Duration, stops: &AtomicBool) {
     }
 }
 
-/// Checks that a thread of the server accepts a connection and reads from it. Any answer counts, such
-/// as the error for too many connections, or a TLS alert.
+/// Checks that a thread of the server accepts a connection and reads from it. Any answer counts,
+/// such as the error for too many connections, or a TLS alert. So does a connection that the server
+/// closes.
 fn ask(cql: SocketAddr, timeout: Duration) -> io::Result<()> {
     let mut stream = TcpStream::connect_timeout(&cql, timeout)?;
     stream.set_read_timeout(Some(timeout))?;

@@ -107,9 +107,9 @@ pub(super) fn run(args: Args) -> Result<()> {
     json_or_text(args.json, &result, |printer| printer.lines(lines(&result)))
 }
 
-/// Simulates each replica, on all cores. Returns a list for each replica. It has, for each job with a
-/// goal, the capacity that was free for the job until its goal, as a multiple of its work, and whether
-/// it met the goal.
+/// Simulates each replica, on all cores. Returns a list for each replica, with an element for each
+/// job that has a goal: the capacity that was free for the job until its goal, as a multiple of the
+/// job's work, and whether the job met the goal.
 fn all_past(
     point: &Point,
     policy: &dyn Policy,

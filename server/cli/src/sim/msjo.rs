@@ -42,7 +42,7 @@ pub(super) struct Args {
     /// Algorithms, with commas between them, such as mars,huwf. Default: all for the objective.
     #[arg(long, value_name = "A,...", value_delimiter = ',')]
     algorithm: Vec<String>,
-    /// The completion times to add up, each times its weight: those of jobs or of tasks. Not with
+    /// The objective: the sum of the weighted completion times of jobs, or that of tasks. Not with
     /// --algorithm.
     #[arg(long, value_enum, default_value_t = Of::Jobs, conflicts_with = "algorithm")]
     objective: Of,

@@ -47,8 +47,8 @@ pub(super) fn print(printer: &mut Printer, result: &StudyResult) -> Result<()> {
     Ok(())
 }
 
-/// Returns the table of the policies. Its last row, if it was computed, is the offline bound. Of the metrics
-/// this row has only the number of jobs and the missed ones.
+/// Returns the table of the policies. If the offline bound was computed, the last row shows it.
+/// This row has only the number of jobs and the missed goals; its other cells are dashes.
 fn metrics(point: &PointResult) -> Vec<String> {
     let head = [
         "policy",
@@ -110,8 +110,9 @@ fn half_width(of: Option<Interval>, replicas: usize) -> Option<f64> {
     of.filter(|_| replicas > 1).map(|of| of.half_width_95)
 }
 
-/// Formats the share of goals that were missed beyond the offline bound, the misses that no scheduler can
-/// avoid: in percentage points, with the half width of the confidence interval if there is one.
+/// Formats the share of goals that the policy missed beyond the offline bound, which is the share
+/// of goals that no scheduler can meet. The result is in percentage points, with the half width of
+/// the confidence interval if there is one.
 fn above_bound(policy: &PolicyResult) -> String {
     let mean = fixed(policy.above_bound.map(|above| 100.0 * above.mean), 1);
     match half_width(policy.above_bound, policy.replicas.len()) {
@@ -162,8 +163,9 @@ fn jobs(point: &PointResult) -> Vec<String> {
 mod tests {
     use super::*;
 
-    /// A scenario with two points: two values of a swept field. With the first value no capacity is
-    /// left for jobs; with the second one all is, but a job takes longer than the run.
+    /// A scenario with two points, one for each value of a swept field. At the first point, no
+    /// capacity is left for jobs. At the second, all of the capacity is left, but one of the jobs
+    /// takes longer than the simulated time.
     const NEVER: &str = r#"
 policies = ["fifo"]
 offline_bound = true

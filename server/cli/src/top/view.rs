@@ -48,8 +48,8 @@ fn table_lines(rows: usize, lines_max: u16) -> u16 {
     u16::try_from(rows + 3).map_or(lines_max, |lines| lines.min(lines_max))
 }
 
-/// Returns three lines: the use of the cores; requests and latencies; the objective, and the guard
-/// that limits jobs for its sake.
+/// Returns three lines: the use of the cores; the requests and their latencies; the latency
+/// objective, and the state of the guard, which limits jobs so that the objective is met.
 fn summary(place: &str, load: &Load) -> Vec<Line<'static>> {
     let last = load.samples.last().copied().unwrap_or_default();
     let cores = format!(

@@ -32,8 +32,8 @@ impl Remote {
     }
 }
 
-/// Starts a server whose database has the tables of the corpus, and returns it with a remote user whose token
-/// has the scope `scope`.
+/// Starts a server whose database has the corpus in the table `app.lines`. Returns the server with
+/// its working directory and a remote user, whose token has the scope `scope`.
 fn served(scope: &str) -> (Place, Server, Remote) {
     let place = Place::with_corpus();
     place.until_unlocked();

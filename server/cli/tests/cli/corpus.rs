@@ -71,8 +71,8 @@ pub fn text_files(root: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// Counts the words in [`text_files`], character by character: independently of the job that the
-/// tests compare with it.
+/// Counts the words in [`text_files`], character by character, without code of the job. The tests
+/// compare the output of the job with these counts.
 pub fn count_words(root: &Path) -> BTreeMap<String, u64> {
     let mut counts = BTreeMap::new();
     for file in text_files(root) {

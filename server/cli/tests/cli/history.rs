@@ -159,8 +159,8 @@ fn a_job_of_another_version_is_refused_and_left_as_it_is() {
     assert_eq!(states(&place), cancelled);
 }
 
-/// Runs the job of `line`, which writes to the file `output`, and kills its process after its first maps.
-/// Tries again if the job ended before the kill.
+/// Runs `ebb` with the words of `line`, which start a job that writes to the file `output`. Kills
+/// the process after the job's first maps. Tries again if the job ended before the kill.
 fn kill_in_the_middle(place: &Place, line: &str, output: &str) {
     let has_run = || {
         let spill = WalkDir::new(place.path("ebb-data/spill")).into_iter();

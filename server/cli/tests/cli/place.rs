@@ -23,7 +23,7 @@ pub struct Place {
     pub dir: tempfile::TempDir,
 }
 
-/// A child process, which is killed if the test fails before it ends.
+/// A child process. Dropping this value kills the process, so a test that fails leaves none behind.
 pub struct Running(Option<Child>);
 
 impl Drop for Running {

@@ -21,7 +21,8 @@ fn with_history<T>(place: &Place, f: impl FnOnce(&History) -> T) -> T {
     done
 }
 
-/// Returns the record of the snapshot `run-7`, as one that a job created for itself to read its input.
+/// Returns the record that a job keeps of the snapshot `run-7`, as if the job had created this
+/// snapshot to read its input.
 fn own() -> Vec<OwnSnapshot> {
     vec![OwnSnapshot {
         input: 0,

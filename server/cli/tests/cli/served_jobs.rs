@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 use crate::place::{Place, Running};
 use crate::serving::Server;
 
-/// More points than any machine draws in the time of a test.
+/// The argument of a job that does not end by itself: more points than any machine draws in the
+/// time of a test.
 const ENDLESS: &str = "--points 1000000000000000";
 
 /// Starts a server in a working directory whose database has the corpus.

@@ -12,8 +12,9 @@ use rustix::process::Signal;
 use crate::place::{Place, Running};
 use crate::serving::{Server, query};
 
-/// Commands of a shell that then executes a server. The server has the process id of the shell, so it finds
-/// that systemd started it, without a socket for notifications, as with `Type=simple`.
+/// Commands of a shell that then executes a server in its own process. The variable
+/// SYSTEMD_EXEC_PID has the id of this process, so the server finds that systemd started it. There
+/// is no socket for notifications, as with `Type=simple`.
 pub const AS_SYSTEMD: &str = "unset NOTIFY_SOCKET && export SYSTEMD_EXEC_PID=$$";
 
 /// The socket of a supervisor, for notifications.

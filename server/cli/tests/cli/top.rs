@@ -18,9 +18,10 @@ use crate::signals;
 /// A word of the last line that `ebb top` draws, after which its screen is complete. One word,
 /// because the blanks between words are not printed.
 const FOOTER: &[u8] = b"choose";
-/// The characters after which a terminal shows again what was there before.
+/// The escape sequence that leaves the terminal's alternate screen, so that the terminal shows its
+/// earlier content again.
 const LEAVE_SCREEN: &[u8] = b"\x1b[?1049l";
-/// The characters after which a terminal shows its cursor again.
+/// The escape sequence after which a terminal shows its cursor again.
 const SHOW_CURSOR: &[u8] = b"\x1b[?25h";
 
 /// A pseudo-terminal. The program under test has one end. The test has the end that otherwise belongs to a

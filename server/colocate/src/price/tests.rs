@@ -102,7 +102,8 @@ fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }
 
-/// Runs `check` with the seeds of `test`, each less one, because these loads count seeds from 0.
+/// Runs `check` with each seed of the test function `test`, less one: the loads here count seeds
+/// from 0.
 fn for_seeds(test: &str, check: impl Fn(u64)) {
     seed::for_seeds(test, 4, |seed| check(seed.wrapping_sub(1)));
 }

@@ -62,9 +62,10 @@ pub(crate) fn execute(
     Ok(Outcome::default())
 }
 
-/// Changes the roles. `next` returns the new roles, or `None` if nothing changes. It is called
-/// under the lock of the roles, and has to check the permissions on the roles that the statement
-/// names: after an earlier check, such a role may have been replaced by another one of its name.
+/// Changes the roles. `next` returns the new roles, or `None` if nothing changes. `next` is called
+/// under the lock of the roles, and has to check the user's permissions on the roles that the
+/// statement names. A check before the lock is not enough: a role may have been dropped since then,
+/// and another role of the same name created.
 pub(super) fn change(
     context: &AccessContext<'_>,
     next: impl FnOnce(&Roles) -> Result<Option<Roles>>,

@@ -16,10 +16,10 @@ const LETTERS: usize = 26;
 const ALPHABET: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";
 
 /// Creates [`FIRST_SUPERUSER`] with a random password, unless there is a superuser that can log in
-/// with a password. Creates no role either if an unreadable record is, or may be, the record of
-/// this role. `keep` gets the password before the role is created, so that a password that could
-/// not be written down is never in use. Returns the result of `keep`, or `None` if `keep` was not
-/// called.
+/// with a password. Also creates no role if an unreadable record is, or may be, the record of
+/// [`FIRST_SUPERUSER`]. Calls `keep` with the password before the role is created. If `keep` fails
+/// to write the password down, no role has this password. Returns the result of `keep`, or `None`
+/// if `keep` was not called.
 ///
 /// # Errors
 /// The inner result has the error of `keep`; no role is created then. The outer result has all

@@ -115,9 +115,9 @@ impl User {
         })
     }
 
-    /// Checks that the user has all permissions that `needs` returns. `needs` is called after the permissions
-    /// of the user were read. So if `needs` finds that an object still exists, these permissions are not those
-    /// on a later object of the same name.
+    /// Checks that the user has all permissions that `needs` returns. Reads the permissions of the
+    /// user before it calls `needs`. So if `needs` finds that an object still exists, the
+    /// permissions cannot be those on a later object of the same name.
     ///
     /// # Errors
     /// See [`check`](Self::check).
@@ -157,9 +157,9 @@ impl User {
         self.decide(roles, true, |_, granted, _| Ok(granted.is_superuser))
     }
 
-    /// Calls `decide` with the cached statements, the permissions and the name of the role. For a
-    /// client of a server without authentication, returns `of_anyone` instead; before the login, an
-    /// error.
+    /// Calls `decide` with the cache of the statements that the user may execute, the permissions
+    /// of the user, and the name of the role. Returns `of_anyone` instead for a client of a server
+    /// without authentication, and an error before the login.
     fn decide<T>(
         &self,
         roles: &RoleStore,

@@ -25,8 +25,8 @@ pub fn own_type(kind: ConstantKind, text: &str) -> CqlType {
     }
 }
 
-/// Returns whether a `double` keeps all digits of this number, which has a point or an exponent, or
-/// is NaN or infinity. If not, the number becomes a `decimal`.
+/// Returns whether a `double` keeps all digits of `text`, a number with a point or an exponent.
+/// Also true for NaN and infinity. If the result is false, the number becomes a `decimal`.
 fn is_double(text: &str) -> bool {
     let Some(double) = text.parse::<f64>().ok().filter(|n| n.is_finite()) else {
         // NaN and infinity are doubles; numbers beyond the range of a `double` are not.

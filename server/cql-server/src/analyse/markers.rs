@@ -136,8 +136,9 @@ impl Markers {
     }
 }
 
-/// For each byte of a function's arguments, the bytes of its result that do not count towards the
-/// memory of the statement, because the limit on the length of a request limits them already.
+/// The number of bytes, for each byte of a function's arguments, that the function's result may
+/// have before it counts towards the memory of the statement. The limit on the length of a request
+/// already limits that many bytes.
 const BYTES_PER_ARGUMENT_BYTE: usize = 4;
 
 /// The values bound to the markers of a statement, in the order of the markers.
@@ -146,8 +147,8 @@ pub struct Bound<'v> {
     /// The values of the request. Shared, because all statements of a batch, or all rows of a
     /// statement, up to 65,535, use them.
     values: Arc<[Value<'v>]>,
-    /// For an INSERT JSON, the index of the first value in the JSON text, and the values. They are
-    /// not bound to markers, and their indexes follow those of the markers.
+    /// For an INSERT JSON, the index of its first value, and the values that its JSON text
+    /// contains. These values are not bound to markers; their indexes follow those of the markers.
     json: Option<(usize, Vec<Value<'v>>)>,
     /// The time of the execution, in microseconds since 1970. `now()` and similar functions compute
     /// their results from it.
@@ -157,9 +158,9 @@ pub struct Bound<'v> {
     volatile: Option<&'v VolatileCalls>,
     /// The results of the calls in `volatile`, in order.
     called: Vec<Option<Vec<u8>>>,
-    /// The bytes of the results of functions that the execution has in memory at present, as far as
-    /// the results are much longer than their arguments: `fromJson` adds a null for each field that a
-    /// JSON object omits.
+    /// The bytes of the function results that the execution has in memory at present. Only the
+    /// bytes beyond [`BYTES_PER_ARGUMENT_BYTE`] for each byte of the arguments count. `fromJson`
+    /// has such long results, because it adds a null for each field that a JSON object omits.
     results: Cell<Memory>,
 }
 
@@ -254,8 +255,8 @@ impl<'v> Bound<'v> {
     }
 
     /// Counts the result of a function, which has `bytes` bytes and was computed from arguments of
-    /// `args_bytes` bytes together. The result counts until the end of the innermost
-    /// [`dropping`](Self::dropping), or else of the execution.
+    /// `args_bytes` bytes in total. The result counts until the innermost call of
+    /// [`dropping`](Self::dropping) ends, or without such a call until the execution ends.
     ///
     /// # Errors
     /// If the results that the execution has at once take too much memory.
@@ -266,10 +267,10 @@ impl<'v> Bound<'v> {
         Ok(())
     }
 
-    /// Runs `work`, and afterwards no longer counts the results of functions that `work` has added. By
-    /// then `work` must have dropped these results, or another limit must count them. An execution may
-    /// evaluate terms anew for each row or attempt, but has the results of only one row or attempt in
-    /// memory.
+    /// Runs `work`, and then removes the function results that `work` has added from the count. By
+    /// then, `work` must have dropped these results, or another limit must count them. An execution
+    /// may evaluate terms anew for each row or attempt, but has the results of only one row or
+    /// attempt in memory.
     pub fn dropping<T>(&self, work: impl FnOnce() -> T) -> T {
         let before = self.results.get();
         let done = work();

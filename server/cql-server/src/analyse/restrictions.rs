@@ -40,11 +40,11 @@ pub const REQUIRES_ALLOW_FILTERING: &str = "Cannot execute this query as it migh
      filtering and thus may have unpredictable performance. If you want to execute this query \
      despite the performance unpredictability, use ALLOW FILTERING";
 
-/// The most partition keys that a statement may name, and the most rows (or ranges of rows) of each
-/// partition. For a write, also the most rows in all partitions together. Each value of an IN
-/// relation is combined with the values of the other columns, so the number is a product of the
-/// lengths of the IN lists. The limit is above the 65,535 markers that a statement may have, so that an IN
-/// with a marker for each of its values never exceeds it.
+/// The most partition keys that a statement may name, and the most rows (or ranges of rows) that it
+/// may name in each partition. A write may also name at most this many rows in all partitions
+/// together. Each number is a product of the lengths of IN lists, because each value of an IN is
+/// combined with the values of the other columns. The limit is above the 65,535 markers that a
+/// statement may have. So a single IN with a marker for each of its values never exceeds it.
 const PRODUCT_MAX: usize = 65_536;
 /// The most bytes of the keys that [`PRODUCT_MAX`] limits. The number is arbitrary.
 const PRODUCT_BYTES_MAX: usize = 64 << 20;
@@ -172,8 +172,9 @@ impl Restrictions {
         self.single_valued.contains(&column)
     }
 
-    /// Returns whether the statement reads whole partitions. Then a partition that has only static
-    /// columns is a row of the result, too.
+    /// Returns whether the statement reads whole partitions: it restricts no clustering column and
+    /// no regular column. If so, the result has a row for each partition that has only static
+    /// columns, too.
     pub fn is_of_whole_partitions(&self) -> bool {
         !self.on_clustering && !self.on_regular
     }

@@ -210,9 +210,10 @@ impl Executor {
         })
     }
 
-    /// Returns the keyspaces and tables whose rows a page of a statement reads from a virtual
-    /// table, so that the table need not compute its other rows. Returns all of them if a bound
-    /// value is invalid: reading the rows then reports the error.
+    /// Returns the rows of a virtual table that a page of a SELECT reads, so that the table need
+    /// not compute its other rows: the keyspaces and tables that the statement names, and the rows
+    /// of the page. If a bound value is invalid, no keyspace or table is excluded by it; reading
+    /// the rows then reports the error.
     ///
     /// # Errors
     /// If the statement's time is over.

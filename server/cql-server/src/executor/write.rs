@@ -36,8 +36,8 @@ impl Executor {
     }
 
     /// Analyses a write under this schema. Returns `None` if the statement does not write rows.
-    /// `json_plans` has the plans of the INSERT JSON statements of the same request, and gets that of
-    /// this one.
+    /// `json_plans` has the plans of the INSERT JSON statements of the same request. The plan of
+    /// this statement is added to them if the statement is an INSERT JSON.
     pub(super) fn understand_write(
         &self,
         state: &CatalogState,
@@ -149,8 +149,8 @@ impl Executor {
         Ok(answer(written, warnings, call.version, out))
     }
 
-    /// Returns a hash of each partition of the conditional writes and counter writes among these
-    /// statements, which they read before they write.
+    /// Returns a hash of each partition that conditional writes or counter writes among these
+    /// statements read before they write.
     pub(super) fn turns_of(&self, statements: &[(Arc<Prepared>, Values<'_>)]) -> Result<Vec<u64>> {
         let state = self.catalog.state();
         let mut turns = Vec::new();
@@ -177,9 +177,9 @@ fn batch_bytes(statements: &[(Arc<Prepared>, Values<'_>)]) -> usize {
     bytes.sum()
 }
 
-/// Encodes the response to a write for a protocol version. The response contains `warnings`,
-/// followed by those of the write. After a conflict nothing is encoded: the write is executed
-/// again.
+/// Encodes the response to a write for a protocol version. The returned outcome has `warnings`,
+/// followed by the warnings of the write. After a conflict nothing is encoded, because the write is
+/// executed again.
 fn answer(
     written: Written,
     warnings: Vec<String>,

@@ -116,8 +116,8 @@ impl FloatSum {
     }
 }
 
-/// A sum or an average of decimals. Its scale is the largest scale of its numbers. For decimals
-/// Cassandra begins with `BigDecimal.ZERO`, whose scale is 0, and so does the default: the sum of 1e5
+/// A sum or an average of decimals. Its scale is the largest scale of its numbers. The default is 0
+/// with the scale 0, because Cassandra begins with `BigDecimal.ZERO` for decimals: the sum of 1e5
 /// and 2e5 is 300000, not 3e5.
 #[derive(Debug, Default, Clone)]
 struct DecimalTotal {
@@ -141,7 +141,8 @@ impl DecimalTotal {
 
     /// Adds a number to the average, so that it becomes the average of `count` numbers. As in
     /// Cassandra, the average moves by a rounded part of its difference from the number, so it
-    /// depends on the order of the numbers. Its size has the limit of a sum.
+    /// depends on the order of the numbers. The size of the average has the same limit as the size
+    /// of a sum.
     fn average(&mut self, number: BigDecimal, count: i64) -> Checked {
         let difference = self.align(number)? - &self.unscaled;
         self.unscaled += divided(&difference, count);

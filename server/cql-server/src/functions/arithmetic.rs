@@ -88,9 +88,9 @@ pub fn operation(operator: Operator, left: &CqlType, right: &CqlType) -> Option<
     }
 }
 
-/// Returns the operands in the arguments of an operator's function; `None` if one of them is null or
-/// empty. The result is null then, as in Cassandra 4.1, also for an empty text. Cassandra 5
-/// concatenates empty texts.
+/// Returns the two operands in the arguments of an operator's function. Returns `None` if one of
+/// them is null or empty: the result of the operator is null then, as in Cassandra 4.1. This
+/// includes empty texts, which Cassandra 5 concatenates.
 fn operands<'a>(args: &[Option<&'a [u8]>]) -> Option<[&'a [u8]; 2]> {
     match args {
         [Some(left), Some(right)] if !left.is_empty() && !right.is_empty() => Some([*left, *right]),

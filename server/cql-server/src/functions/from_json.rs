@@ -309,14 +309,15 @@ pub fn row<'c>(
 /// or field), and its value.
 type NamedValue<'t> = (Option<String>, &'t RawValue);
 
-/// Splits a JSON object into its values by the names of columns or fields, which are resolved as
-/// CQL does: without quotes the case is ignored. If several names in the object mean the same
+/// Splits a JSON object into its values by the names of columns or fields. As in CQL, a name
+/// without quotes is resolved without regard to case. If several names in the object mean the same
 /// column, one with quotes or capitals wins over the plain one, as in Cassandra. `names_max` is the
-/// number of existing columns or fields: after one name more, which shows that a name is unknown,
-/// the other members are left out.
+/// number of existing columns or fields. Once the object has more different names, at least one of
+/// them is unknown, so the remaining members are left out.
 ///
 /// # Errors
-/// If the statement's time is over. The inner error is that of a text that is no JSON object.
+/// The outer error is the end of the statement's time. The inner error is that `json` is no JSON
+/// object.
 fn by_names(
     json: &str,
     names_max: usize,
@@ -373,7 +374,8 @@ fn array<'t>(json: &'t str, what: &str) -> Result<Vec<&'t RawValue>> {
 /// Calls `take` with the name and the value of each member of a JSON object.
 ///
 /// # Errors
-/// If the statement's time is over. The inner error is that of a text that is no JSON object.
+/// The outer error is the end of the statement's time. The inner error is that `json` is no JSON
+/// object.
 fn members<'t>(
     json: &'t str,
     take: impl FnMut(String, &'t RawValue),
@@ -388,12 +390,13 @@ fn members<'t>(
     charged.map(|()| read)
 }
 
-/// Passes the parts of a JSON object or array, which may be millions, to a function, and charges the
-/// statement for each. The parts of an array have empty names.
+/// A visitor of a JSON object or array, which may have millions of parts. It charges the statement
+/// for each part, and passes the part to the function `take`. The parts of an array have empty
+/// names.
 struct Parts<'c, F> {
     take: F,
-    /// The error with which the parser ends early, if the statement has to end: check this before the
-    /// result of the parser.
+    /// The error of the charge, if the statement has to end. The parser then ends with an error of
+    /// its own, so check this error before the result of the parser.
     charged: &'c mut Result<()>,
 }
 

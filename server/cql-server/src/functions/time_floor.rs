@@ -139,12 +139,14 @@ fn floor_of_day_ns(time_ns: i64, duration: Duration) -> Result<i64> {
 /// since 1970.
 ///
 /// The result is Cassandra's, also where a month is too short for the day of the start. Cassandra
-/// counts the months between the two times without regard to their days. So if the duration
-/// consists of months alone, and the time is earlier in its month than the start is in its own, the
-/// result may be later than the time. If the duration also has days or hours, say, the multiple is
-/// then reduced until the result is not later. Each step goes back by the months of the duration,
-/// from the day that the previous step reached. So if a month that a step reaches lacks this day,
-/// all further steps have an earlier day of the month, too.
+/// counts the months from the start to the time without regard to the days of the two. If the
+/// duration consists of months alone, and the time is earlier in its month than the start is in its
+/// own, the result may be later than the time.
+///
+/// If the duration also has days or smaller units, Cassandra reduces the multiple step by step,
+/// until the result is not later than the time. Each step goes back by the months of the duration,
+/// from the day that the previous step reached. If the month that a step reaches lacks this day,
+/// the step reaches the last day of the month. The further steps then begin from this earlier day.
 fn floor_ms(time_ms: i64, duration: Duration, start_ms: i64) -> Result<i64> {
     if start_ms > time_ms {
         return invalid("The floor function starting time is greater than the provided time");

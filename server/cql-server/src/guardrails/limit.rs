@@ -27,8 +27,9 @@ pub enum Limit {
     ColumnValueSize,
     /// The number of elements of a collection in one write.
     ItemsPerCollection,
-    /// The bytes of the elements, or of the map keys and map values, of a collection in one write. A
-    /// frozen collection counts with the lengths in it.
+    /// The bytes of the elements, or of the map keys and map values, of a collection in one write.
+    /// For a frozen collection, the bytes of its serialized value, which contains the length of
+    /// each element, too.
     CollectionSize,
     /// The bytes of one partition that one flush or merge writes.
     PartitionSize,

@@ -57,9 +57,9 @@ impl LargePartitions {
 }
 
 impl Guardrails {
-    /// From now on counts the partitions of a catalog's tables that exceed a threshold when the store
-    /// writes them, in the returned counters. Also calls `report` for each such partition, again
-    /// whenever a merge rewrites it. `report` runs on threads of the store and must not block.
+    /// Begins to count the partitions of a catalog's tables that are larger than a threshold, and
+    /// returns the counters. A partition is counted, and passed to `report`, each time a flush or a
+    /// merge writes it. `report` runs on threads of the store and must not block.
     pub fn watch_partitions(
         &self,
         catalog: &Arc<Catalog>,

@@ -13,8 +13,9 @@ impl Guardrails {
     /// returns one. As in Cassandra, columns, fields and indexes whose names exist already are not
     /// counted again, but keyspaces and tables are, even with IF NOT EXISTS.
     ///
-    /// The objects are not locked between the check and the execution. But the server executes changes of
-    /// the schema one at a time (in `Lane::Schema`), so only a job that creates a table may come in between.
+    /// The objects are not locked between the check and the execution. But the server executes
+    /// changes of the schema one at a time (in `Lane::Schema`), so between the two only a job may
+    /// create a table.
     pub fn check_schema(
         &self,
         statement: &Statement,

@@ -124,8 +124,8 @@ impl Shared {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// Waits for `time`, or until the builds are stopped. The wait is a loop, because scopes and
-    /// channels may unpark this thread early.
+    /// Waits for `time`, or until the builds are stopped. Waits in a loop, because scoped threads
+    /// and channels may unpark this thread early.
     fn pause(&self, time: Duration) {
         let until = Instant::now() + time;
         while let Some(left) = until.checked_duration_since(Instant::now())
@@ -163,9 +163,10 @@ impl Drop for IndexBuilds {
 }
 
 impl IndexBuilds {
-    /// Starts the builds that an earlier process did not finish. Later starts unfinished builds again
-    /// whenever the catalog announces a table: its schema may have become readable only then. If
-    /// `idle_class` is false, scans run in the normal scheduling class and do not yield.
+    /// Creates the builds for a catalog, and starts those that an earlier process did not finish.
+    /// Whenever the catalog announces a table, starts unfinished builds again: the schema of the
+    /// table may have been unreadable before. If `idle_class` is false, scans run in the normal
+    /// scheduling class and do not yield.
     pub fn new(catalog: &Arc<Catalog>, idle_class: bool) -> Self {
         let shared = Arc::new(Shared {
             catalog: Arc::clone(catalog),
@@ -333,10 +334,10 @@ fn commit_all(shared: &Shared, table: &CqlTable, batches: &Receiver<Vec<Vec<u8>>
     Ok(())
 }
 
-/// The pace of a build's scan. The scan calls it while it passes keys without rows, and before it
-/// encodes values: there may be many such keys, for example in a deleted range, and a long decimal
-/// takes milliseconds to encode. The pace offers the core to other threads, and ends the scan if
-/// the builds are stopped.
+/// The pace of a build's scan: it offers the core to other threads, and ends the scan if the builds
+/// are stopped. The scan calls the pace while it passes keys without rows; a deleted range may have
+/// many such keys. It also calls the pace before it encodes values, because a long decimal takes
+/// milliseconds to encode.
 #[derive(Debug)]
 struct ScanPace<'b> {
     shared: &'b Shared,
@@ -401,9 +402,11 @@ fn scan(
 
 /// Reads rows and partition headers (with the static columns) of a table from one view of the
 /// store: from the key `from` on, and at most [`ROWS_PER_VIEW`]. Adds the index entries of each row
-/// or header to `entries`, and then calls `goes_on`, which may take all entries out of it, and
-/// returns false to end the scan. Returns the key at which the next view has to begin, `None` at
-/// the end of the table, or an empty key if `goes_on` ended the scan.
+/// or header to `entries`. Then calls `goes_on`, which may take all entries out of `entries`, and
+/// returns false to end the scan.
+///
+/// Returns the key at which the next view has to begin, `None` at the end of the table, or an empty
+/// key if `goes_on` ended the scan.
 fn scan_some(
     pace: &ScanPace<'_>,
     table: &CqlTable,

@@ -29,17 +29,18 @@ use crate::analyse::select::SelectPlan;
 use crate::call::Call;
 use crate::error::Result;
 
-/// For this number of seconds after its expiry, a value is still live for the indexes. A later
-/// reader may have an earlier time and see the value: a client may name its own time
+/// The number of seconds for which an expired value keeps its index entries. A later reader may
+/// have an earlier time, at which the value is not expired. A client may name its own time
 /// (`now_in_seconds`), and after a restart readers follow the clock, which may have been set back.
-/// A reader whose time is earlier by more than the margin may miss values by an index. A reader with an older view
-/// needs no margin: it also sees the entries that were removed later.
+/// A reader whose time is earlier by more than this margin may miss values that it looks up by an
+/// index. A reader with an older view needs no margin: it also sees the entries that were removed
+/// later.
 const MARGIN_S: i64 = 60;
 
-/// Returns the time, in seconds since 1970, that decides whether a value is expired for the
-/// indexes: an expired value needs no entry. This is [`MARGIN_S`] before the earlier of
-/// `read_time_ms`, the time of a reader, and the time of the clock, which the reader's time is ahead of
-/// after the clock was set back.
+/// Returns the time, in seconds since 1970, at which a value must be live to need an index entry.
+/// This is [`MARGIN_S`] before `read_time_ms`, the time of a reader, or before the time of the
+/// clock, whichever is earlier. After the clock was set back, the time of readers is ahead of the
+/// clock.
 fn expiry_time_s(catalog: &Catalog, read_time_ms: u64) -> i64 {
     let read_time_s = i64::try_from(read_time_ms / 1000).unwrap_or(i64::MAX);
     let clock_s = catalog.timestamps().now_us().div_euclid(1_000_000);

@@ -21,9 +21,9 @@ use crate::pace::{StatementPace, charge_decoding};
 /// entry is kept.
 const ROWS_MAX: usize = 64;
 
-/// Removes those of these index entries that are stale: their rows no longer have the value. An
-/// error, also the end of the statement's time, ends the checks. The unchecked entries stay, and the
-/// next reader tries again.
+/// Removes those of these index entries that are stale: the row or partition of a stale entry no
+/// longer has the value of the entry. Reports no errors. If a check fails, or the statement's time
+/// is over, the unchecked entries stay, and the next reader tries again.
 pub fn remove_stale(catalog: &Catalog, table: &CqlTable, entries: &[Vec<u8>]) {
     if !entries.is_empty() {
         // A conflict is no error either: the conflicting write has written the right entry.

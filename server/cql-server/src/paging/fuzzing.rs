@@ -30,7 +30,7 @@ pub(crate) struct Pages {
     cases: Vec<Case>,
 }
 
-/// A statement, and what its pages may contain.
+/// A statement, with the rows that its pages may contain.
 pub(crate) struct Case {
     text: &'static str,
     /// The rows of the statement without LIMIT.
@@ -65,10 +65,11 @@ impl Pages {
         &self.cases
     }
 
-    /// Executes a statement from a paging state on, in pages of `page_rows` rows (`None` for a single
-    /// page). Returns false if the server rejects the state. Otherwise checks that the pages contain
-    /// only rows of the statement, and no more than LIMIT permits. If the statement reads whole
-    /// partitions, one row of static columns more is permitted.
+    /// Executes the statement with the index `case` from a paging state on, in pages of `page_rows`
+    /// rows (`None` for a single page). Returns false if the server rejects the state. Otherwise
+    /// checks that the pages contain only rows of the statement, and no more of them than LIMIT
+    /// permits. If the statement reads whole partitions, the pages may also contain one row with
+    /// only static columns.
     pub(crate) fn shows(&mut self, case: usize, page_rows: Option<u32>, state: &[u8]) -> bool {
         let Case {
             text, all, most, ..
@@ -128,9 +129,10 @@ impl Case {
     }
 }
 
-/// Reads from the paging state in `bytes`, behind two bytes that select the statement and the page
-/// size. The hash in the state is replaced by the statement's, so that the bytes after it are
-/// examined.
+/// Executes a statement from a paging state that a fuzzer has made. The first two bytes of `bytes`
+/// select the statement and the page size, and the rest is the state. The hash in the state is
+/// replaced by that of the statement. Otherwise the server would reject the state because of its
+/// hash, and not examine the bytes after it.
 pub fn state(bytes: &[u8]) {
     thread_local! {
         static PAGES: RefCell<Option<Pages>> = const { RefCell::new(None) };

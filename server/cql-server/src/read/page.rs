@@ -57,7 +57,7 @@ pub struct RowLimits {
     /// The most rows of the statement's whole result, from LIMIT; `u64::MAX` without one.
     pub statement: u64,
     /// The most rows of each partition, from PER PARTITION LIMIT: `u64::MAX` without one, and 1 for
-    /// DISTINCT. Of a statement with groups, these are groups.
+    /// DISTINCT. In a statement with groups, each group counts as one row.
     pub partition: u64,
     /// The most rows of a page; `None` if the client does not page.
     pub page: Option<u32>,

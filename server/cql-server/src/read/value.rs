@@ -47,8 +47,8 @@ pub fn value<'r>(output: &'r Output, context: &Context<'r>) -> Result<Value<'r>>
     context.bound.dropping(|| computed(output, context))
 }
 
-/// Computes the value of an output like [`value`], which calls this and then no longer counts the
-/// results of functions in the output's terms.
+/// Computes the value of an output for [`value`]. The function results in the terms of the output
+/// still count when this returns; [`value`] removes them from the count.
 fn computed<'r>(output: &'r Output, context: &Context<'r>) -> Result<Value<'r>> {
     Ok(match output {
         Output::Column(slot) => match &context.cells[*slot] {
@@ -252,9 +252,9 @@ pub fn element<'c>(ty: &CqlType, collection: &'c [u8], key: &[u8]) -> Result<Opt
     }
 }
 
-/// Returns the elements of a serialized map or set between two keys, both inclusive; `None` for a
-/// key does not limit the slice. If the slice is empty, returns `None` (null) for a collection that
-/// is not frozen, because such a collection is null when it is empty.
+/// Returns the elements of a serialized map or set from the key `from` to the key `to`, both
+/// inclusive. An end that is `None` does not limit the slice. An empty slice of a collection that
+/// is not frozen is `None` (null), because such a collection is null when it is empty.
 fn slice(
     ty: &CqlType,
     collection: &[u8],

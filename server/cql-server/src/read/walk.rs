@@ -287,11 +287,13 @@ impl<'w> Walk<'w> {
         Ok(partition)
     }
 
-    /// Calls `advance` for the rows of a partition, one by one, and passes the live rows that pass
-    /// the filter to the page. If the partition has no live rows, then passes its static columns as
-    /// a row of their own. `had_rows` prevents that: an earlier page has read live rows of the
-    /// partition or found no static columns, or the rows are found by the entries of `index`.
-    /// Collects the stale entries of the index.
+    /// Gets the rows of a partition from `advance`, one by one, and passes the live rows that pass
+    /// the filter to the page. Collects the stale entries of `index`.
+    ///
+    /// If the statement reads whole partitions and the partition has no live rows, also passes its
+    /// static columns as a row of their own, unless `had_rows` is true. `had_rows` is true if
+    /// an earlier page has read live rows of the partition or found no static columns, or if
+    /// `advance` returns only rows that the entries of `index` name.
     pub(super) fn take_rows(
         &mut self,
         partition: &ProjectedPartition<'_>,

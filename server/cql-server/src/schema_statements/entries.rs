@@ -17,9 +17,10 @@ pub(super) fn digits(text: &str) -> Option<i32> {
     text.parse().ok().filter(|_| are_digits)
 }
 
-/// Returns the full name of a class: a name without a dot is in the given package of Cassandra's. A
-/// name in this package that is not in `known` is an error with the text of `unknown`. A class of
-/// another package may be one that was added to an installation of Cassandra, so it is accepted.
+/// Returns the full name of a class. A class without a dot in its name is in Cassandra's package
+/// `package`. If a class of this package is not in `known`, returns an error with the text that
+/// `unknown` returns. A class of another package is accepted, because it may have been added to an
+/// installation of Cassandra.
 pub(super) fn full_class(
     package: &str,
     known: &[&str],

@@ -155,12 +155,15 @@ impl SchemaContext<'_> {
         self.change_by(|schema| Ok(next(schema)?.map(|next| (next, change))))
     }
 
-    /// Checks the permissions of the statement under the lock of schema changes, and then replaces
-    /// the schema by the one that `decide` returns, and grants the permissions on a new keyspace or
-    /// table to its creator. Returns the [`SchemaChange`] that `decide` returned, and adds it to
-    /// [`changes`](Self::changes). If the schema has changed and a later step fails, returns the
-    /// error, but the change is in `changes`: if the grant failed, a superuser has to grant the
-    /// permissions. Returns `None` if `decide` left the schema unchanged.
+    /// Changes the schema under the lock of schema changes. Checks the permissions of the
+    /// statement, replaces the schema by the one that `decide` returns, and grants the permissions
+    /// on a new keyspace or table to its creator. Adds the [`SchemaChange`] that `decide` returned
+    /// to [`changes`](Self::changes), and returns it. Returns `None` if `decide` left the schema
+    /// unchanged.
+    ///
+    /// # Errors
+    /// The error of the step that failed. If the schema has changed before that, the change is in
+    /// `changes` nevertheless. If the grant failed, a superuser has to grant the permissions.
     fn change_by(
         &self,
         decide: impl FnOnce(&Schema) -> Result<Option<(Schema, SchemaChange)>, ErrorResponse>,

@@ -250,8 +250,8 @@ fn only_the_names_of_system_keyspaces_are_reserved() {
     assert!(session.system.keyspaces().all(is_reserved));
 }
 
-/// Regression: ALTER KEYSPACE refused a replication without a number of copies, and a factor
-/// replaced the numbers of copies in data centers.
+/// Regression: ALTER KEYSPACE refused a replication without a number of copies. A
+/// `replication_factor` replaced the numbers of copies that data centers had of their own.
 #[test]
 fn alter_keyspace_keeps_the_number_of_copies_as_in_cassandra() {
     let mut session = Session::new();

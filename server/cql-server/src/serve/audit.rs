@@ -55,8 +55,8 @@ impl Audit {
     /// with the result. Without an audit log calls only `execute`.
     ///
     /// # Errors
-    /// The error of `execute`; or that the audit log cannot be written, and then `execute` is not
-    /// called.
+    /// The error of `execute`. If the audit log cannot be written, returns an error without calling
+    /// `execute`.
     pub(super) fn execute(
         &self,
         statement: AuditedStatement<'_>,

@@ -34,9 +34,9 @@ use crate::call::{Lane, Service};
 /// The most writes that share one sync. With more of them the first one would wait too long.
 const GROUP_WRITES_MAX: usize = 1024;
 
-/// The number of groups (writes of one sync) for which a write may wait, besides the one that runs
-/// when the write arrives. After that many, the queue does not drain: the write is rejected if it
-/// has also waited longer than the limit of overload control.
+/// The number of groups (writes of one sync) after which the queue counts as not draining. A write
+/// that has waited for this many groups, besides the one that ran when the write arrived, is
+/// rejected if it has also waited longer than the limit of overload control.
 const GROUPS_WAITED_MAX: u64 = 4;
 
 /// A write in the queue of the commit lane, the thread that commits writes in groups. This is a

@@ -104,8 +104,8 @@ pub(super) struct Connection<S: Service> {
     logs_in: bool,
 }
 
-/// A request that is counted already, and that [`handle`](Session::handle) has returned because its
-/// analysis takes too long for the thread of its connection.
+/// A request that [`handle`](Session::handle) has returned because its analysis takes too long for
+/// the thread of its connection. The counters of requests already include it.
 struct LongRequest {
     frame: Frame,
     /// True if overload control may reject the request.
@@ -339,13 +339,12 @@ impl<S: Service> Connection<S> {
         .await
     }
 
-    /// Serves several received frames, or a single one that is large or takes long to analyse. If
-    /// `stops` is true, because the server stops, rejects them instead. Returns the connection, and
-    /// true if it has to end; `None` if it was lost by a panic, or because no thread could be
-    /// started.
+    /// Serves several received frames, or a single one that is large or takes long to analyse. For
+    /// such a single frame, the connection moves to another thread, so that other connections of
+    /// this thread go on. If `stops` is true, because the server stops, rejects the frames instead.
     ///
-    /// The connection moves to another thread for such a single frame, so that other connections of
-    /// this thread go on.
+    /// Returns the connection, and true if it has to end. Returns `None` if the connection was lost
+    /// by a panic, or because no thread could be started.
     async fn serve(mut self: Box<Self>, stops: bool) -> Option<(Box<Self>, bool)> {
         if self.long.is_none() && !self.is_large_next() {
             let is_fatal = self.serve_received(BURST_FRAMES, true, stops);
@@ -372,8 +371,8 @@ impl<S: Service> Connection<S> {
         self.received.has_large_frame(&self.limits())
     }
 
-    /// Sends the error of a request that is too large, and whose bytes arrive too slowly to skip
-    /// them, and ends the connection.
+    /// Ends the connection with the error of a request that is too large. This is for a request
+    /// whose bytes arrive so slowly that the server gives up skipping them.
     async fn give_up_skip(&mut self) -> Result<(), Ended> {
         if let Some(problem) = self.received.give_up_skip() {
             self.answer_problem(problem);
@@ -541,9 +540,9 @@ impl<S: Service> Connection<S> {
         }
     }
 
-    /// Returns whether the last decoded frame has waited longer than `target`. Sets `first_waited`
-    /// to the wait of the first frame of a burst, even without a target: of all frames of the burst
-    /// the first one has waited longest.
+    /// Returns whether the last decoded frame has waited longer than `target`; false without a
+    /// target. Called for the frames of a burst that overload control may reject. For the first of
+    /// them, sets `first_waited` to its wait, even without a target: this frame has waited longest.
     fn is_late(&mut self, target: Option<Duration>, first_waited: &mut Option<Duration>) -> bool {
         if target.is_none() && first_waited.is_some() {
             return false;

@@ -43,8 +43,8 @@ pub enum ServerEvent<'a> {
         /// for other statements.
         query: Option<u64>,
     },
-    /// A request failed with a server error: a file is damaged, a read or write failed, or there is a
-    /// bug.
+    /// A request failed with a server error: a file is damaged, a read or write failed, or there is
+    /// a bug.
     Failed {
         /// The address of the client.
         address: SocketAddr,

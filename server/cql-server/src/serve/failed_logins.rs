@@ -47,10 +47,12 @@ impl Bucket {
 }
 
 impl FailedLogins {
-    /// Permits one address `failures_max` wrong passwords in a row, and on average as many per
-    /// minute; zero for no limit. The limit is at least `logins_max` + 1, where `logins_max` is the
-    /// number of passwords that are verified at once: each takes a token of its address while it is
-    /// verified, and right passwords alone must not use up the tokens.
+    /// Creates the limit: each address may send `failures_max` wrong passwords in a row, and on
+    /// average as many per minute. Zero is no limit. `logins_max` is the number of passwords that
+    /// are verified at once.
+    ///
+    /// The limit is raised to `logins_max` + 1 if it is less. Each password takes a token of its
+    /// address while it is verified, and right passwords alone must not use up the tokens.
     pub(super) fn new(failures_max: u32, logins_max: usize) -> Self {
         let least = u32::try_from(logins_max).map_or(u32::MAX, |most| most.saturating_add(1));
         Self {

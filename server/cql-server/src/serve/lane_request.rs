@@ -23,8 +23,9 @@ use crate::call::{Interrupt, Lane, ResponseMemory, Service, Statement, Statement
 use crate::outcome::Outcome;
 use crate::queries::Query;
 
-/// The initial capacity, in bytes, of the buffer for a page of a result: a sixteenth of the largest
-/// size, which is a page with one more row of 64 KiB. A full buffer doubles, at most four times.
+/// The initial capacity, in bytes, of the buffer for a page of a scan's result. It is a sixteenth
+/// of the size of a full page with one more row of 64 KiB, so the buffer doubles at most four times
+/// before such a page fits.
 const PAGE_ROOM_BYTES: usize = (PAGE_BYTES + (64 << 10)) / 16;
 
 /// A request that waits for a thread of its lane (a queue with threads for one kind of request), or
@@ -34,13 +35,14 @@ pub(super) struct LaneRequest<S: Service> {
     pub frame: Frame,
     /// The memory charged for the request: for its frame and its statements.
     pub memory: WaitingMemory,
-    /// The memory of the response to a read that waits for a sync; `None` before the read has run, and
-    /// for small responses.
+    /// The memory of the finished response to a read, which is not sent before a sync has ended.
+    /// `None` before the read has run, and for small responses.
     pub of_response: Option<ResultMemory>,
 }
 
-/// A scan that ended without a reply, and has to begin anew on another thread: the kernel does not
-/// let its thread leave the idle class, while new scans run within their [CPU share](crate::floor).
+/// A scan that ended without a reply, because the kernel keeps its thread in the idle class
+/// although new scans already run with the [CPU share of scans](crate::floor). The scan has to
+/// begin anew on another thread.
 struct LeftBehind<S: Service>(Box<LaneRequest<S>>);
 
 impl<S: Service> LaneRequest<S> {
@@ -48,10 +50,11 @@ impl<S: Service> LaneRequest<S> {
         self.frame.stream
     }
 
-    /// Executes the request on a thread of its lane. If `may_begin_anew` is true, a scan ends early
-    /// when the [floor](crate::floor), the CPU share of scans, is turned on and the kernel keeps
-    /// the scan's thread in the idle class; then the request is returned, to begin anew on another
-    /// thread.
+    /// Executes the request on a thread of its lane, and returns the reply.
+    ///
+    /// If `may_begin_anew` is true, a scan ends early when the CPU share of scans, the
+    /// [floor](crate::floor), is turned on and the kernel keeps the scan's thread in the idle
+    /// class. The error then contains the request, which has to begin anew on another thread.
     fn run(
         mut self: Box<Self>,
         query: &Query,
@@ -121,8 +124,8 @@ impl<S: Service> LaneRequest<S> {
         })
     }
 
-    /// Executes the request, which `interrupt` may end, and measures the time. The response of a read
-    /// takes `memory` while it grows.
+    /// Executes the request, and adds the duration to its execution time. `interrupt` may end the
+    /// execution. The response of a read takes its memory from `memory` while it grows.
     fn try_run(
         &mut self,
         interrupt: &Interrupt,
@@ -199,8 +202,8 @@ impl<S: Service> LaneRequest<S> {
 
     /// Returns a function that makes the reply if the client gets an error while the thread still
     /// works on the request: at the deadline, at the stop of the server, or by KILL QUERY. The
-    /// parameters of the function are the execution time so far, the error, and whether the thread
-    /// has counted an error already.
+    /// function takes the execution time so far, the error, and a bool. The bool is true if the
+    /// thread has already counted an error of the request.
     fn late_reply(&self) -> impl FnOnce(Duration, ErrorResponse, bool) -> Reply + Send + use<S> {
         let (work, frame) = (&self.work, self.frame.clone());
         let (shared, sender, received_at) =
@@ -222,8 +225,8 @@ impl<S: Service> LaneRequest<S> {
     }
 
     /// Returns the reply to the request. `is_answered` is true if the client got an error before
-    /// the thread ended. Then the error was counted, and a slow request reported, at that time, and
-    /// neither happens again.
+    /// the thread ended. That error was counted then, and the request was reported if it was slow,
+    /// so this method does neither again.
     fn reply(self, ended: RequestResult, is_answered: bool) -> Reply {
         let Self {
             mut work, frame, ..
@@ -330,17 +333,19 @@ fn is_read(lane: Lane, kind: StatementKind) -> bool {
 }
 
 /// Runs a request on a thread of `lane` (a queue with threads for one kind of request), and sends
-/// its result. At the deadline of a scan or of a moved statement its client gets a timeout, even
-/// while the statement waits or runs; a waiting one then does not begin, and a running one ends
-/// soon. The stop of the server and KILL QUERY end reads in the same way. Neither ends a
-/// write, because an error would mean to the client that nothing was written.
+/// the result to `results`.
 ///
-/// A scan whose thread the kernel keeps in the idle class when the [floor](crate::floor), the CPU
-/// share of scans, is turned on begins anew, but only once: otherwise it might never end while the
-/// share is turned on and off.
+/// The client of a scan, or of a statement in [`Lane::Moved`], gets a timeout at the deadline, even
+/// if the statement is still queued or running. A queued statement then does not begin, and a
+/// running one ends soon. The stop of the server and KILL QUERY end reads in the same way, but
+/// never a write: an error would mean to the client that nothing was written.
 ///
-/// A change of the schema is answered when it is done, so that the client does not have to guess
-/// its outcome.
+/// A scan begins anew if the [floor](crate::floor), the CPU share of scans, is turned on while the
+/// kernel keeps the scan's thread in the idle class. It does so only once: otherwise the scan might
+/// never end while the share is turned on and off.
+///
+/// The client of a change of the schema gets the response when the change is done, and no timeout
+/// before, so that it does not have to guess the outcome.
 pub(super) async fn run_in_lane<S: Service>(
     lane: Lane,
     mut request: Box<LaneRequest<S>>,
@@ -419,9 +424,9 @@ pub(super) async fn run_in_lane<S: Service>(
     drop(results.send(LaneResult { stream, reply }));
 }
 
-/// Runs a write on a thread that serves connections, after earlier writes of the same partitions:
-/// once it has its [turns](super::turns). If writes then have to wait for the disk, passes the
-/// write to the [commit thread](super::commit), where it needs no turns.
+/// Runs a write on a thread that serves connections, once the write has its [turns](super::turns):
+/// the locks of its partitions, which earlier writes may hold. If writes then have to wait for the
+/// disk, passes the write to the [commit thread](super::commit) instead.
 pub(super) async fn run_in_turn<S: Service>(
     mut request: Box<LaneRequest<S>>,
     results: UnboundedSender<LaneResult>,

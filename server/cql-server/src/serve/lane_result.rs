@@ -10,7 +10,8 @@ use super::login::EndedLogin;
 use super::slow::Unsent;
 use crate::outcome::Outcome;
 
-/// The whole response to a request, or the error.
+/// The encoded response to a request with the outcome of its execution, or the error for the
+/// client.
 pub(super) type RequestResult = Result<(BytesMut, Outcome), ErrorResponse>;
 
 /// Returns whether a write has to run again because it conflicted with another one.
@@ -29,13 +30,14 @@ pub(super) struct LaneResult {
 #[derive(Default)]
 pub(super) struct Reply {
     pub frame: BytesMut,
-    /// The keyspace that the request selected.
+    /// The keyspace that the request selected for the connection; `None` if it selected none.
     pub keyspace: Option<String>,
     /// The result of a login; `None` for other requests.
     pub login: Option<EndedLogin>,
     /// The arrival time of a successful write, whose latency is recorded when the reply is sent.
-    /// `None` for other requests, and for writes that took so long that they were moved to
-    /// [`Lane::Moved`](crate::call::Lane::Moved): they are no sign of a slow server.
+    /// `None` for other requests. Also `None` for a write that was moved to
+    /// [`Lane::Moved`](crate::call::Lane::Moved) because it took long by itself: its latency is no
+    /// sign of a slow server.
     pub point_received_at: Option<Instant>,
     pub slow: Option<Box<Unsent>>,
 }

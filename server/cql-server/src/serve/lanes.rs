@@ -52,9 +52,10 @@ use crate::queries::Progress;
 /// The size, in bytes, at which a page of a scan ends.
 pub(super) const PAGE_BYTES: usize = PAGE_UNITS * UNIT_BYTES;
 
-/// The CPU time that a scan may use in the normal scheduling class: twice the time of a page of
-/// 5,000 rows. After that its thread enters the idle class, the class of all reads of ranges.
-/// Further scans of the same user begin in that class until one of them is short.
+/// The CPU time that a scan may use in the normal scheduling class. It is twice the time of a page
+/// of 5,000 rows. After that the scan's thread enters the idle class; reads of ranges run in that
+/// class from their start. Further scans of the same user begin in the idle class, too, until one
+/// of them is short.
 pub(super) const NORMAL_CLASS_CPU_MAX: Duration = Duration::from_millis(20);
 
 /// The threads and queues of all lanes of a server (a lane is for one kind of request, such as
@@ -63,16 +64,16 @@ pub(super) struct Lanes {
     scans: ScanThreads,
     ranges: ScanThreads,
     /// The threads for reads of ranges while the [floor](crate::floor), the CPU share of scans, is
-    /// in use.
+    /// in use. `None` if the server has no floor.
     floor: Option<FloorLane>,
     moved: ScanThreads,
     /// A single thread, so that changes of the schema run one at a time.
     schema: LaneThreads,
-    /// A thread apart from that for changes of the schema, so that KILL QUERY does not wait for one.
+    /// The thread for KILL QUERY, which must not wait for a change of the schema.
     control: LaneThreads,
     logins: LaneThreads,
-    /// The threads that parse requests which are large or take long to analyse, and begin to execute
-    /// them.
+    /// The threads that parse requests which are large or take long to analyse, and begin to
+    /// execute them.
     large: ScanThreads,
     results: Arc<ResultPool>,
 }
@@ -84,10 +85,12 @@ struct FloorLane {
     threads: ScanThreads,
 }
 
-/// The most scans (with reads of ranges) of one connection that are queued, run, or have a result
-/// that the client has not read; and separately, the most statements that were moved because they
-/// ran for long. This bounds the memory of results that a client does not read. Clients that do
-/// read hardly notice the limit: by default a user has no more such statements running at once.
+/// The number of slots that a connection has for scans and reads of ranges together, and also the
+/// number for statements that were moved because they ran for long. A statement keeps its slot
+/// while it is queued, while it runs, and until the client has read the result.
+///
+/// This bounds the memory of results that a client does not read. Clients that do read hardly
+/// notice the limit: by default a user has no more such statements running at once.
 const SHARE_RESULTS: usize = 4;
 
 /// Results smaller than this are not counted against the pool of results: other buffers of a
@@ -133,9 +136,10 @@ fn units(bytes: usize) -> usize {
 }
 
 impl ResultMemory {
-    /// Takes the memory of a finished result of `bytes` bytes, and frees pages after the first that the
-    /// result took while it grew and does not need: it may be compressed, or an error. Returns false
-    /// if there is too little memory at the moment; then the caller has to drop the result.
+    /// Takes the memory of a finished result of `bytes` bytes. The result may need less than it
+    /// took while it grew, for example because it was compressed or became an error; then this
+    /// frees the excess, except for the first page. Returns false if there is too little memory at
+    /// the moment; the caller then has to drop the result.
     pub(super) fn try_hold(&self, bytes: usize) -> bool {
         let units = units(bytes);
         self.pages.shrink(units.max(PAGE_UNITS));
@@ -153,14 +157,14 @@ impl ResponseMemory for ResultMemory {
     }
 }
 
-/// The memory of a response that the thread of a connection writes. A small response takes none, and
-/// does not touch the pool of all connections.
+/// The memory of a response that the thread of a connection writes. A small response takes none,
+/// and does not touch the pool of all connections.
 #[derive(Debug)]
 pub(super) struct InlineMemory<'l> {
     pool: &'l Arc<ResultPool>,
     memory: OnceCell<ResultMemory>,
-    /// Whether the request may be rejected in an overload. If not, because it reads the schema for a
-    /// driver, say, its response of at most a page is sent even if there is no memory.
+    /// True if overload control may reject the request. If false, for example for a driver's read
+    /// of the schema, a response of at most a page is sent even if there is no memory for it.
     may_refuse: bool,
 }
 
@@ -178,8 +182,8 @@ impl InlineMemory<'_> {
         !self.may_refuse && bytes < 2 * PAGE_BYTES
     }
 
-    /// Returns the memory of the finished response, which has `bytes` bytes; `None` if the response is
-    /// small, or sent without memory.
+    /// Returns the memory of the finished response, which has `bytes` bytes; `None` if the response
+    /// is small, or sent without memory.
     ///
     /// # Errors
     /// OVERLOADED, if there is too little memory at the moment.
@@ -280,8 +284,8 @@ impl Lanes {
         self.results.is_short()
     }
 
-    /// Returns the memory of a response that the thread of a connection is about to write. `may_refuse`
-    /// is true if overload control may reject the request.
+    /// Returns the memory of a response that the thread of a connection is about to write.
+    /// `may_refuse` is true if overload control may reject the request.
     pub(super) fn inline_memory(&self, may_refuse: bool) -> InlineMemory<'_> {
         InlineMemory {
             pool: &self.results,
@@ -290,9 +294,9 @@ impl Lanes {
         }
     }
 
-    /// Parses and begins a request of a user, which is large or takes long to analyse, on a thread on
-    /// which no other connection waits. Returns `None` if `work` panicked, or was dropped because no
-    /// thread could be started.
+    /// Parses and begins a request of a user, which is large or takes long to analyse, on a thread
+    /// on which no other connection waits. Returns `None` if `work` panicked, or was dropped
+    /// because no thread could be started.
     pub(super) async fn run_large<T: Send + 'static>(
         &self,
         user: &ScanUser,
@@ -302,9 +306,9 @@ impl Lanes {
         self.large.run(user, interrupt, work).await
     }
 
-    /// Runs the request `work` of a user on a thread of `lane`, once the queue of that group of
-    /// threads permits it, and notes in `progress` what the request waits for. Returns `None` if
-    /// `work` panicked, or was dropped because no thread could be started.
+    /// Runs `work`, a request of `user`, on a thread of `lane`, once the queue of the lane permits
+    /// it. Notes in `progress` what the request waits for. Returns `None` if `work` panicked, or
+    /// was dropped because no thread could be started.
     ///
     /// Scans, and statements that were moved because they ran for long, first take one of the few
     /// slots for unread results in the connection's `share`. A scan also waits for memory for its
@@ -376,8 +380,8 @@ type Work = Box<dyn FnOnce() + Send>;
 /// thread for logins gets a third of the time of a thread for requests.
 const LOGIN_NICE: i32 = 5;
 
-/// A queue with a fixed number of threads. When this is dropped, the threads finish the work that they
-/// have begun, drop what is queued, and end.
+/// A queue with a fixed number of threads. When this is dropped, the threads finish the work that
+/// they have begun, drop what is queued, and end.
 struct LaneThreads {
     works: Sender<Work>,
 }
@@ -402,8 +406,8 @@ impl LaneThreads {
         Ok(Self { works })
     }
 
-    /// Runs `work` on one of the threads, unless the caller stops waiting before a thread begins it.
-    /// Returns `None` if `work` panicked.
+    /// Runs `work` on one of the threads, unless the caller stops waiting before a thread begins
+    /// it. Returns `None` if `work` panicked.
     async fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
         let (sender, result) = oneshot::channel();
         let work = move || {
@@ -468,7 +472,7 @@ mod tests {
         run_as(lanes, lane, "ada", share, work).await
     }
 
-    /// A request that runs until its sender is dropped.
+    /// A request that runs until the sender `end` is dropped.
     struct Endless {
         task: JoinHandle<bool>,
         end: Sender<()>,
@@ -612,8 +616,8 @@ mod tests {
         assert_eq!(second.await.unwrap().value, 7);
     }
 
-    /// Regression: queued work was executed although its connection had ended, even after the server
-    /// had stopped.
+    /// Regression: queued work was executed although its connection had ended, even after the
+    /// server had stopped.
     #[tokio::test]
     async fn queued_work_is_not_executed_once_its_caller_has_stopped_waiting() {
         let lanes = Arc::new(lanes(&ServeOptions::default()));
@@ -746,8 +750,8 @@ mod tests {
         assert!(!moved(SMALL_BYTES).await);
     }
 
-    /// Regression: a result took its memory when it was finished. Until then each of many scans at once
-    /// wrote up to 256 MiB.
+    /// Regression: a result took its memory when it was finished. Until then each of many scans at
+    /// once wrote up to 256 MiB.
     #[tokio::test]
     async fn a_result_takes_memory_while_it_grows_and_frees_what_it_does_not_need() {
         let lanes = Arc::new(lanes(&ServeOptions {
@@ -774,8 +778,8 @@ mod tests {
         assert!(!lanes.is_short());
     }
 
-    /// Regression: while clients that did not read held all memory, a driver did not get the schema,
-    /// and dropped the node.
+    /// Regression: while clients that did not read held all memory, a driver did not get the
+    /// schema, and dropped the node.
     #[tokio::test]
     async fn a_page_of_a_request_that_must_not_be_rejected_needs_no_memory() {
         let lanes = lanes(&ServeOptions {

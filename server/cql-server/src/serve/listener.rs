@@ -45,8 +45,8 @@ const PROBE_AFTER: Duration = Duration::from_secs(60);
 const PROBE_EVERY: Duration = Duration::from_secs(10);
 /// The number of keepalive probes without an answer after which the connection ends.
 const PROBES_MAX: u32 = 6;
-/// The most time that the threads that serve connections get to end after the server was drained. They
-/// get a third of the `patience` of [`CqlServer::drain`] if that is less.
+/// The most time that the threads that serve connections get to end after the server was drained.
+/// They get a third of the `patience` of [`CqlServer::drain`] if that is less.
 const THREADS_END_MAX: Duration = Duration::from_secs(1);
 
 /// A server on a socket, with threads of its own. Dropping this stops the server.
@@ -163,9 +163,9 @@ impl CqlServer {
     /// have not begun, get at once the error that the server is stopping. Writes that have begun
     /// get their results.
     ///
-    /// Returns after at most four thirds of `patience`. If threads that serve connections are stuck, it
-    /// does not wait for them any longer. A change of the schema or a large request that was begun and
-    /// not answered goes on, and keeps the database open.
+    /// Returns after at most four thirds of `patience`. If threads that serve connections are
+    /// stuck, it does not wait for them any longer. A change of the schema or a large request that
+    /// was begun and not answered goes on, and keeps the database open.
     pub fn drain(self, patience: Duration) -> bool {
         self.stop.send_replace(true);
         let all = u32::try_from(self.counters.connections_max).unwrap_or(u32::MAX);

@@ -9,9 +9,10 @@ use ebb_cql::protocol::{ErrorKind, ErrorResponse};
 use super::failed_logins::FailedLogins;
 use crate::access::{Login, User};
 
-/// A login whose password has to be verified on another thread. The request holds it, and then the
-/// reply. While it exists, the session accepts no other login. It is dropped with them, so that the
-/// client can try again after the request was rejected or has panicked.
+/// A login whose password has to be verified on another thread. First the request and then its
+/// reply contain the attempt. While the attempt exists, the session accepts no other login. It is
+/// dropped with the request or the reply, so the client can try again even if the request was
+/// rejected or panicked.
 #[derive(Debug)]
 pub(super) struct LoginAttempt;
 

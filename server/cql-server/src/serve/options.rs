@@ -20,10 +20,10 @@ pub struct ServeOptions {
     pub address: SocketAddr,
     /// The number of threads that serve connections. The server starts at least two.
     pub threads: usize,
-    /// The most scans of one user that run at once while no other user scans. Beside them may run
-    /// as many reads of ranges, and as many statements that took long on a thread on which other
-    /// requests wait. A user is a role or, on a server without authentication, the address of a
-    /// client.
+    /// The most scans of one user that run at once while no other user scans. Reads of ranges have
+    /// a limit of their own with the same value. So have statements that were moved to separate
+    /// threads because they took long on a thread on which other requests wait. A user is a role
+    /// or, on a server without authentication, the address of a client.
     pub scans_max: usize,
     /// The most scans of all users that run at once. Once [`scans_max`](Self::scans_max) scans run,
     /// a further one begins only for a user without a running scan. Reads of ranges have a limit of
@@ -48,18 +48,27 @@ pub struct ServeOptions {
     /// done.
     pub lane_requests_max: usize,
     /// The bytes of each of two pools of memory that all connections share, but at least twice the
-    /// largest body of a request. The first pool holds received bytes of requests that are not served
-    /// yet, for connections with more than 64 KiB of them. If it is full, a connection waits, and after
-    /// [`request_timeout`](Self::request_timeout) it gets OVERLOADED and is closed. The second pool holds
-    /// requests that wait for another thread (in a lane): those with bodies of 4 KiB or more, and parsed
-    /// statements of 64 KiB or more. If it is full, the request is rejected at once.
+    /// largest body of a request.
+    ///
+    /// The first pool holds received bytes of requests that are not served yet, for connections
+    /// with more than 64 KiB of them. If it is full, a connection waits. After
+    /// [`request_timeout`](Self::request_timeout) the connection gets OVERLOADED and is closed.
+    ///
+    /// The second pool holds requests that wait for another thread (in a lane): those with bodies
+    /// of 4 KiB or more, and parsed statements of 64 KiB or more. If it is full, the request is
+    /// rejected at once.
     pub request_bytes_max: usize,
     /// The most bytes of results, over all connections, that are written or wait for their clients.
-    /// Results of less than 64 KiB do not count, except for those of scans. If the memory is used
-    /// up, a scan waits for its first page (1 MiB); a result that needs more than that, and a result
-    /// of any other request, is rejected as OVERLOADED. A quarter of the memory is for results of at
-    /// most a page, and half of that for scans alone. Rounded up to whole MiB. By default the
-    /// largest possible response fits into the other three quarters.
+    /// It is rounded up to whole MiB. Results of less than 64 KiB do not count, except for those of
+    /// scans.
+    ///
+    /// If the memory is used up, a scan waits for its first page (1 MiB) before it runs. Any other
+    /// result that does not fit is rejected as OVERLOADED, and so is the result of a scan that
+    /// grows beyond its page. Exempt are responses of about a page to requests that overload
+    /// control must not reject, such as a driver's reads of the schema.
+    ///
+    /// A quarter of the memory is for results of at most a page, and half of that quarter is for
+    /// scans alone. By default the largest possible response fits into the other three quarters.
     pub lane_result_bytes_max: usize,
     /// The most bytes of prepared statements. Beyond that the cache drops statements, mostly those
     /// that were not used lately, and drivers prepare them again.

@@ -89,8 +89,9 @@ impl Outbox {
         self.unsent.push(Waiting { value: (), _memory });
     }
 
-    /// Sends all frames. Fails if the client reads nothing for `patience`, or for five seconds at
-    /// the end of which memory `is_short`.
+    /// Sends all frames. Fails if the client reads nothing for `patience`. Also fails if the client
+    /// reads nothing for five seconds and `is_short` then returns true, which means that the memory
+    /// for results is used up.
     ///
     /// # Errors
     /// If the connection broke, or the client did not read.

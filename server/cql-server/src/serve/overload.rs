@@ -45,15 +45,16 @@ use wakeup::Wakeup;
 /// The limit divided by the target. An overload begins when most requests wait longer than the
 /// limit. In an overload, requests are rejected if they have waited longer than the target.
 const LIMIT_OVER_TARGET: u32 = 20;
-/// The number of last measurements that are kept of the time that a ready connection waits until it
-/// is served. The measurements vary, so the longest of them is used.
+/// The number of measurements that are kept. Each is the time that a ready connection waited until
+/// it was served. The measurements vary, so the longest of the kept ones is used.
 const TURNS: usize = 4;
 /// The number of reads over which the moving mean of unserved bytes is taken. The mean is stored
 /// multiplied by `READS`, so that the integer keeps fractions of a byte.
 const READS: u64 = 16;
-/// A connection is small, and none of its requests are rejected, if its unserved bytes are fewer
-/// than the mean divided by this number. Connections that share a load differ by far less, and all
-/// of them must have requests rejected.
+/// The ratio below the mean at which a connection is small: its unserved bytes are fewer than the
+/// mean divided by this number. No request of a small connection is rejected. If many connections
+/// cause the overload together, their unserved bytes differ by far less than this ratio, so none of
+/// them is small.
 const MEAN_OVER_SMALL: u64 = 4;
 /// The interval at which the probe, a task, measures how long a ready connection waits until it is
 /// served.
@@ -74,16 +75,17 @@ pub(super) struct Overload {
     rejected: AtomicU32,
     rejected_in_all: AtomicU64,
     events: ServerEvents,
-    /// The value of `rejected_in_all` when the overload began whose end is not reported yet; `None`
-    /// if there is none.
+    /// The value of `rejected_in_all` at the start of the overload that was last reported. `None`
+    /// if the end of that overload was reported, too, or if there was none.
     reported: Mutex<Option<u64>>,
     /// The last measurements, in microseconds, of the time that a ready connection waits until it
     /// is served.
     turns_us: [AtomicU64; TURNS],
     turns: AtomicU32,
-    /// The moving mean, over about the last [`READS`] reads of all connections during overloads, of
-    /// the bytes that a connection had received but not served after the read. It is stored
-    /// multiplied by [`READS`], so that the integer keeps fractions of a byte.
+    /// The moving mean of the unserved bytes of connections: the bytes that a connection had
+    /// received but not served after a read. It covers about the last [`READS`] reads of all
+    /// connections during overloads. It is stored multiplied by [`READS`], so that the integer
+    /// keeps fractions of a byte.
     unserved: AtomicU64,
     wakeup: Wakeup,
     wake: Notify,
@@ -144,8 +146,8 @@ impl Overload {
         self.clock.now()
     }
 
-    /// Notes that a connection was read, and returns an upper bound of the time that a ready
-    /// connection waits until it is served.
+    /// Notes that a connection was read. Returns an estimate of the time that the connection was
+    /// ready before it was served: the longest of the last [`TURNS`] measurements.
     pub(super) fn turn(&self) -> Duration {
         self.note_busy();
         let turns = self.turns_us.iter().map(|us| us.load(Ordering::Relaxed));
@@ -337,9 +339,9 @@ impl Probe {
     }
 }
 
-/// Marks the probe, the task that measures waits, as awake until this is dropped, even if the
-/// runtime drops the probe. Then the probe is marked as asleep, and the thread that advances the
-/// clock may park.
+/// A guard that marks the probe, the task that measures waits, as awake. When it is dropped, the
+/// probe is marked as asleep, and the thread that advances the clock may park. This also happens if
+/// the runtime drops the task.
 struct Awake<'a>(&'a Overload);
 
 impl<'a> Awake<'a> {

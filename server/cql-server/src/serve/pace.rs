@@ -25,8 +25,8 @@ pub(super) const STUCK: Duration = Duration::from_millis(1);
 /// The interval, while there are writes, at which the watchdog (the thread that notices stuck
 /// writes) checks them.
 const WATCH_EVERY: Duration = Duration::from_millis(2);
-/// The time after the start of the last write at which the watchdog stops checking, if no write runs
-/// any more. The watchdog then sleeps until the next write begins.
+/// The time after the start of the last write at which the watchdog stops checking, if no write
+/// runs any more. The watchdog then sleeps until the next write begins.
 const WATCH_FOR: Duration = Duration::from_secs(1);
 
 /// The record of the current and recent writes that shows whether writes are slow at the moment.
@@ -93,7 +93,8 @@ impl WritePace {
         self.inside.load(Ordering::Relaxed) > 0 && since_us > STUCK.as_micros() as u64
     }
 
-    /// Returns whether a thread that serves connections executes a write, or may begin one soon.
+    /// Returns whether a thread that serves connections executes a write at `now`, or has begun one
+    /// within the last [`WATCH_FOR`], so that more writes are likely.
     fn is_busy(&self, now: Instant) -> bool {
         let since_us = (self.micros(now)).saturating_sub(self.began_us.load(Ordering::Relaxed));
         self.inside.load(Ordering::Relaxed) > 0 || since_us < WATCH_FOR.as_micros() as u64

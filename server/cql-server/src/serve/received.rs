@@ -57,8 +57,8 @@ impl From<ReceivedError> for ErrorResponse {
 pub(super) struct Limits {
     /// The longest body of a frame in bytes.
     pub body_bytes_max: usize,
-    /// The longest body in bytes that is received and discarded, of those above `body_bytes_max`. A
-    /// longer one ends the connection.
+    /// The longest body in bytes of a frame that is discarded because its body is longer than
+    /// `body_bytes_max`. A frame with a longer body ends the connection.
     pub skipped_bytes_max: usize,
     /// The longest payload of a segment in bytes.
     pub payload_bytes_max: usize,
@@ -81,8 +81,9 @@ pub(super) struct Received {
 }
 
 impl Received {
-    /// Makes all bytes that are not decoded yet, and those that are received later, count as
-    /// segments; `None` changes nothing.
+    /// Sets the format of segments. From now on, all bytes that are not decoded yet, and those that
+    /// are received later, are treated as segments. Does nothing if `segments` is `None`, or if the
+    /// format is set already.
     pub(super) fn set_segments(&mut self, segments: Option<Segments>) {
         if self.segments.is_none() && segments.is_some() {
             self.segments = segments;
@@ -102,8 +103,8 @@ impl Received {
     }
 
     /// Returns the number of received bytes that are not served yet. For opened segments this is an
-    /// estimate: the uncompressed length of their frames that are left, or the length of the segments
-    /// as they were received, whichever is less.
+    /// estimate: the uncompressed length of their frames that are left, or the length of the
+    /// segments as they were received, whichever is less.
     pub(super) fn bytes(&self) -> usize {
         match self.segments {
             None => self.frames.len(),

@@ -17,8 +17,8 @@ pub(super) fn overloaded() -> ErrorResponse {
     ErrorResponse::overloaded(OVERLOADED)
 }
 
-/// Returns the error of a request whose response has grown to `bytes` bytes, and does not fit into the
-/// memory for results.
+/// Returns the error of a request whose response has grown to `bytes` bytes, and does not fit into
+/// the memory for results.
 pub(super) fn no_memory(bytes: usize) -> ErrorResponse {
     let kib = bytes >> 10;
     ErrorResponse::overloaded(format!(

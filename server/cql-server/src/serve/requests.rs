@@ -20,13 +20,14 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use super::replies::overloaded;
 
 /// The uncompressed size from which a request is large: decompressing and parsing it takes longer
-/// than other requests should wait. Connections with at most this many received bytes take no memory
-/// from [`Requests`].
+/// than other requests should wait. Connections with at most this many received bytes take no
+/// memory from [`Requests`].
 pub(super) const LARGE_BYTES: usize = 64 << 10;
 /// The size from which the parsed statements of a waiting request, together, take memory from
 /// [`Requests`].
 const LARGE_STATEMENT_BYTES: usize = 64 << 10;
-/// The unit in which memory is taken from [`Requests`]. Waiting frames with shorter bodies take none.
+/// The unit in which memory is taken from [`Requests`]. Waiting frames with shorter bodies take
+/// none.
 const UNIT_BYTES: usize = 4 << 10;
 
 /// The memory for requests that are not served yet, shared by all connections.
@@ -137,8 +138,9 @@ impl Requests {
         })
     }
 
-    /// Takes the memory of `bytes` bytes for a waiting request, but no more than `units_left`, the
-    /// rest of what the request may take in all, and subtracts what it takes from `units_left`.
+    /// Takes memory for `bytes` bytes of a waiting request, but at most `units_left` units: the
+    /// number of units that the request may still take. Subtracts the taken units from
+    /// `units_left`.
     ///
     /// # Errors
     /// OVERLOADED, if other requests have taken the memory.

@@ -15,8 +15,8 @@ use crate::call::Interrupt;
 /// and checks whether its request is over.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
-/// The unit in which memory is counted. It is smaller than a page, so that many results of less than
-/// a page do not each take a page.
+/// The unit in which memory is counted. It is smaller than a page, so that many results of less
+/// than a page do not each take a page.
 pub(super) const UNIT_BYTES: usize = 64 << 10;
 
 /// The number of units in a page, the memory that a scan takes before it runs.
@@ -32,9 +32,9 @@ pub(super) const PAGE_UNITS: usize = 16;
 pub(super) struct ResultPool {
     free_units: AtomicUsize,
     /// The number of units that are reserved for the first pages of results. Large results leave
-    /// these units free for other clients, even if the clients of the large results do not read. Half
-    /// of them are for scans alone: a scan waits until a whole page is free, and smaller results
-    /// would take each unit before that.
+    /// these units free for other clients, even if the clients of the large results do not read.
+    /// Half of them are for scans alone: a scan waits until a whole page is free, and smaller
+    /// results would take each unit before that.
     reserved_units: usize,
     sleeping: Mutex<()>,
     /// Wakes threads that wait for a free page of memory.
@@ -163,8 +163,8 @@ mod tests {
         assert!(ResultPages::none(&pool).try_grow(5 * PAGE_UNITS));
     }
 
-    /// Regression: each result of 64 KiB counted as a page, so that a few hundred clients that read such
-    /// results through slow networks took all memory, and others were refused.
+    /// Regression: each result of 64 KiB counted as a page, so that a few hundred clients that read
+    /// such results through slow networks took all memory, and others were refused.
     #[test]
     fn a_page_is_enough_for_many_small_results() {
         let pool = ResultPool::new(8);

@@ -75,7 +75,8 @@ struct Inner {
     spare_for: Duration,
     scan_class: ScanClass,
     class: ClassControl,
-    /// The CPU share of scans, the [floor](crate::floor), which the threads may enter.
+    /// The CPU share of scans, the [floor](crate::floor), which the threads may enter; `None` if
+    /// they never do.
     floor: Option<Arc<FloorShare>>,
     state: Mutex<State>,
     wake: Condvar,
@@ -366,7 +367,7 @@ pub(super) mod tests {
         Interrupt::new(now, HANG, Arc::default())
     }
 
-    /// A scan that runs until its sender is dropped.
+    /// A scan that runs until the sender `end` is dropped.
     struct Endless {
         task: JoinHandle<Option<()>>,
         end: Sender<()>,

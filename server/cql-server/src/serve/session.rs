@@ -57,7 +57,8 @@ pub(super) struct Session<S: Service> {
     shared: Arc<Shared<S>>,
     sender: Sender,
     has_started: bool,
-    /// The identity in the client's certificate; `None` without one, or after the login with it.
+    /// The identity in the client's certificate. `None` if the certificate has none, or if the
+    /// client has logged in with it.
     identity: Option<String>,
     /// The last login whose password had to be verified on another thread. Gone once that login has
     /// ended.
@@ -191,8 +192,8 @@ impl<S: Service> Session<S> {
 
     /// Executes a request that was received at `now` and appends the response, or returns the
     /// request if it has to run on other threads, those of a lane. `may_refuse` is true if overload
-    /// control may reject the request. If `is_thread_shared` is true, because other connections wait
-    /// for this thread, returns the frame once its analysis has taken too long.
+    /// control may reject the request. If `is_thread_shared` is true, because other connections
+    /// wait for this thread, returns the frame once its analysis has taken too long.
     pub(super) fn handle(
         &mut self,
         frame: Frame,
@@ -486,8 +487,8 @@ impl<S: Service> Session<S> {
         Err(ErrorResponse::protocol(message))
     }
 
-    /// Logs the client in with recently verified credentials. If they have to be verified, returns the
-    /// attempt instead, and accepts no other login while the attempt exists.
+    /// Logs the client in with recently verified credentials. If they have to be verified, returns
+    /// the attempt instead, and accepts no other login while the attempt exists.
     fn log_in(
         &mut self,
         token: Option<&[u8]>,
@@ -568,8 +569,9 @@ impl<S: Service> Session<S> {
         entry.ok_or_else(|| ErrorResponse::unprepared(id))
     }
 
-    /// Returns the statement for a text, which may have been prepared before. `keyspace` is the
-    /// keyspace that the request contains, if any, and `analysis` is for all texts of the request.
+    /// Returns the statement for a text: the prepared one from the cache if there is one, or else a
+    /// newly parsed one. `keyspace` is the keyspace that the request contains; without it, the
+    /// keyspace in use applies. `analysis` is the state that all texts of the request share.
     fn statement(
         &mut self,
         keyspace: Option<&str>,
@@ -587,8 +589,8 @@ impl<S: Service> Session<S> {
     }
 
     /// Parses and plans a statement. That may take long, since constants are computed and JSON is
-    /// parsed. If the deadline of the request passes, or the statements of the request take too long
-    /// for a shared thread, the error is the timeout of a read, because nothing was executed.
+    /// parsed. If the deadline of the request passes, or the statements of the request take too
+    /// long for a shared thread, the error is the timeout of a read, because nothing was executed.
     fn understand(
         &mut self,
         keyspace: Option<&str>,
@@ -628,9 +630,9 @@ impl<S: Service> Session<S> {
 }
 
 /// Checks that an EXECUTE or a BATCH has one value for each marker of a statement. The error begins
-/// with `there`: Cassandra writes "there" for an EXECUTE and "There" for a BATCH. A QUERY is not checked
-/// here, because Cassandra has another error for it. Values with names are not checked here either. Both
-/// are checked when the values are bound to the markers.
+/// with `there`: Cassandra writes "there" for an EXECUTE and "There" for a BATCH. A QUERY is not
+/// checked here, because Cassandra has another error for it. Values with names are not checked here
+/// either. Both are checked when the values are bound to the markers.
 fn check_value_count(
     statement: &impl Statement,
     values: &Values<'_>,

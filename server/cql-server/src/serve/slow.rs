@@ -22,7 +22,8 @@ use super::statements::Statements;
 use crate::access::User;
 use crate::call::Statement;
 
-/// The longest statement text, in bytes, in reports of slow requests, in events and in the audit log.
+/// The longest statement text, in bytes, in reports of slow requests, in events and in the audit
+/// log.
 pub(super) const STATEMENT_BYTES_MAX: usize = 1024;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,7 +41,8 @@ pub struct SlowRequest {
     /// The time from the last byte of the request until the response was sent, or until it was
     /// ready if the client was gone by then.
     pub total: Duration,
-    /// The time in queues: what the other steps leave of the time until the response was ready.
+    /// The time in queues: the time until the response was ready, less the times of the other
+    /// steps.
     pub queued: Duration,
     /// The time for parsing and planning; zero for a prepared statement.
     pub prepared: Duration,

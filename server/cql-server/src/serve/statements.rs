@@ -18,7 +18,8 @@ pub(super) type Id = [u8; 16];
 /// A parsed statement, in the cache or of one request.
 pub(super) struct Entry<S> {
     pub statement: Arc<S>,
-    /// The keyspace in use at PREPARE, if the statement depends on it and is in the cache.
+    /// The keyspace in use at PREPARE. `None` if the statement does not depend on it, or is not in
+    /// the cache.
     pub keyspace: Option<Box<str>>,
     /// The memory that waiting requests have taken for the statement. The cache may drop the
     /// statement while they wait.
@@ -126,10 +127,12 @@ impl<S: Statement> Statements<S> {
         self.schema_changes.load(Ordering::SeqCst)
     }
 
-    /// Keeps a statement, and returns its id and entry. `schema_changes` is the number of schema
-    /// changes before the analysis of the statement. If there are more by now, and the statement is not
-    /// current or its check takes too long, it is not kept: its client gets UNPREPARED, and prepares
-    /// it again.
+    /// Keeps a statement in the cache, and returns its id and entry. `schema_changes` is the number
+    /// of schema changes before the analysis of the statement.
+    ///
+    /// If the schema has changed since, the statement is checked again. It is dropped from the
+    /// cache if it is not current or the check takes too long. Its client then gets UNPREPARED for
+    /// its id, and prepares it again.
     ///
     /// # Errors
     /// Cassandra's error for a statement that is too large to be kept: its client would prepare it

@@ -31,8 +31,8 @@ pub(super) enum Stream {
 }
 
 impl Stream {
-    /// Performs the TLS handshake. `turns` limits how many handshakes compute keys at once; a
-    /// handshake that waits for bytes of its client takes none of them.
+    /// Performs the TLS handshake. A handshake takes one permit of `turns` while it computes keys,
+    /// which limits how many do so at once. It takes none while it waits for bytes of its client.
     ///
     /// # Errors
     /// If the client does not use TLS, or no version or certificate that the server accepts.

@@ -65,8 +65,7 @@ struct Fake {
     /// The number of syncs that have ended.
     syncs: AtomicUsize,
     sync_fails: AtomicBool,
-    /// The number of executions of conditional writes, from now on, that the service ends with a
-    /// conflict.
+    /// The number of coming executions of conditional writes that the service ends with a conflict.
     conflicts: AtomicUsize,
     /// True after a statement with the verb `alter`. From then on, prepared statements whose text
     /// contains `outdated` have to be prepared again.
@@ -695,8 +694,8 @@ fn statements_that_a_schema_change_made_outdated_get_unprepared() {
     assert!(!is_prepared(&mut client, &ids[1]));
 }
 
-/// Regression: a schema change analysed each prepared statement again without a limit, and all other
-/// changes of the schema waited. PREPARE did so, too, on a thread that serves connections.
+/// Regression: a schema change analysed each prepared statement again without a limit, and all
+/// other changes of the schema waited. PREPARE did so, too, on a thread that serves connections.
 #[test]
 fn a_schema_change_drops_statements_that_take_too_long_to_analyse_again() {
     let (_, server) = server(options());
@@ -709,8 +708,9 @@ fn a_schema_change_drops_statements_that_take_too_long_to_analyse_again() {
     assert!(!is_prepared(&mut client, &ids[1]));
 }
 
-/// A statement that is current stays prepared: if other tables changed during each of its analyses,
-/// its client would prepare it again for ever.
+/// A schema change during PREPARE may concern another table. The statement is then still current
+/// and stays prepared. If the server returned UNPREPARED for it, the client would prepare it again
+/// for ever as long as other tables change.
 #[test]
 fn only_a_statement_that_a_schema_change_made_outdated_during_prepare_gets_unprepared() {
     for (text, is_current) in [("hold outdated", false), ("hold", true)] {
@@ -775,9 +775,9 @@ fn a_query_is_analysed_again_if_the_schema_changes_before_it_runs() {
     }
 }
 
-/// Regression: all texts of a batch were analysed before one that is no write was refused. Thousands of
-/// SELECTs took gigabytes, and a prepared BEGIN BATCH that a batch mentioned thousands of times took
-/// minutes.
+/// Regression: all texts of a batch were analysed before one that is no write was refused.
+/// Thousands of SELECTs took gigabytes, and a prepared BEGIN BATCH that a batch mentioned thousands
+/// of times took minutes.
 #[test]
 fn a_batch_fails_at_its_first_statement_that_is_no_single_write() {
     let (fake, server) = server(options());

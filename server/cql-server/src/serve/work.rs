@@ -181,8 +181,8 @@ impl<S: Service> Work<S> {
         ended.unwrap_or_else(|panic| resume_unwind(panic))
     }
 
-    /// Executes the request like [`run`](Self::run), and adds the schema changes to `changes`, where
-    /// they stay if the request fails.
+    /// Executes the request like [`run`](Self::run), and adds the schema changes to `changes`,
+    /// where they stay if the request fails.
     fn call(
         &self,
         request: Request<'_>,
@@ -251,15 +251,16 @@ impl<S: Service> Work<S> {
         respond(stream, self.coding, self.tracing_id(), out, execute)
     }
 
-    /// Analyses the texts in the request under the present schema: `text` for a QUERY, any number in
-    /// `batch`. Returns all statements of the request; `None` for an EXECUTE, which contains no text.
+    /// Analyses the texts in the request under the present schema: `text` for a QUERY, any number
+    /// in `batch`. Returns all statements of the request; `None` for an EXECUTE, which contains no
+    /// text.
     ///
     /// UNPREPARED must not be the response to a text. Its client prepared nothing, and the values
     /// that it sent are for the types that the markers have when the server executes the statement.
     ///
     /// # Errors
-    /// The error for the client, if a text is not valid any more. If the time of the request is over,
-    /// this is the timeout of a read, because nothing was executed.
+    /// The error for the client, if a text is not valid any more. If the time of the request is
+    /// over, this is the timeout of a read, because nothing was executed.
     fn analysed_again(
         &self,
         text: Option<&str>,

@@ -13,8 +13,8 @@ use crate::testing::Session;
 const INVALID: i32 = 0x2200;
 
 /// Returns the names of the columns that a SELECT from the table `t` of a keyspace reads, and the
-/// time by which the read decides whether values have expired: that of the snapshot, or `None` for
-/// a live table.
+/// time by which the read decides whether values have expired. This is the time of the snapshot in
+/// milliseconds since 1970, or `None` for a live table.
 fn read(session: &Session, keyspace: &str, snapshot: Option<&str>) -> (Vec<String>, Option<u64>) {
     let state = session.state();
     let db = session.catalog.db();
@@ -387,8 +387,9 @@ fn a_snapshot_of_many_tables_causes_a_single_event() {
     assert_eq!(one.len(), 2);
 }
 
-/// Regression: the permission was checked before the lock was taken, so another snapshot of the same name, which
-/// the user may not drop, could take the place of the checked one.
+/// Regression: DROP SNAPSHOT checked the permission before it took the catalog's lock. Another
+/// snapshot of the same name, which the user may not drop, could replace the checked one before the
+/// deletion.
 #[test]
 fn the_permission_to_drop_a_snapshot_is_checked_under_the_lock_of_the_drop() {
     let mut session = Session::with_table();

@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The rows of a virtual table that a SELECT reads: those of some keyspaces and tables, as its
-/// WHERE clause names them, and of these the rows of one page. A virtual table may also compute
-/// other rows, because the statement filters all of them.
+/// The rows of a virtual table that a SELECT needs: those of the keyspaces and tables that its
+/// WHERE clause names, as far as they belong to the page that it reads. A virtual table may also
+/// compute other rows, because the statement filters all of them.
 #[derive(Debug, Default)]
 pub struct Lookup {
     /// The values of the column `keyspace_name` that the statement permits; `None` for all.
@@ -20,8 +20,8 @@ pub struct Lookup {
 
 /// The rows of a virtual table that one page of a result needs. By default these are all rows.
 ///
-/// A driver reads a table about the schema in pages of some thousand rows. If each page computed all
-/// rows, the time of all pages would grow with the square of the number of tables.
+/// A driver reads a table about the schema in pages of some thousand rows. If each page computed
+/// all rows, the time of all pages would grow with the square of the number of tables.
 #[derive(Debug, Default)]
 pub struct PageRows {
     /// The key of the last row that the previous page read. The page needs no row up to this key;

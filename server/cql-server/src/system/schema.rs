@@ -23,9 +23,10 @@ use crate::interrupt::{self, UNITS_PER_LOOK};
 
 const KEYSPACE: &str = "system_schema";
 
-/// Returns the keyspaces of users, and the snapshots that clients see as keyspaces, whose rows a
-/// statement reads, each with the name that clients use. If the statement names a snapshot, the
-/// snapshot has only the tables whose names `has_table` accepts.
+/// Returns the keyspaces whose rows a statement reads: keyspaces of users, and snapshots that
+/// clients see as keyspaces. Each has the name by which clients know it. If the statement names a
+/// snapshot in its WHERE clause, the returned keyspace has only the tables whose names `has_table`
+/// accepts.
 fn users(
     facts: &Facts,
     lookup: &Lookup,
@@ -71,8 +72,9 @@ fn tables_of<'k>(keyspace: &'k KeyspaceSchema, lookup: &Lookup) -> Vec<&'k Table
     }
 }
 
-/// Calls `compute`, which adds the rows about a table, for the tables whose rows a page reads, with
-/// the name of the keyspace: tables of users, of snapshots and of [`LOCAL_KEYSPACES`].
+/// Calls `compute` for each table of users, of snapshots and of [`LOCAL_KEYSPACES`] whose rows a
+/// page reads. `compute` gets the name of the keyspace and the schema of the table, and adds the
+/// rows about the table.
 pub(super) fn for_each_table(
     facts: &Facts,
     lookup: &Lookup,
@@ -86,8 +88,9 @@ pub(super) fn for_each_table(
     rows.for_each_table(of_users.chain(own), compute)
 }
 
-/// Returns those of the server's own keyspaces `keyspaces` whose rows a statement reads, each with
-/// its tables whose rows the statement reads, in the order of their names.
+/// Selects from `keyspaces`, which are keyspaces of the system, those whose rows a statement reads.
+/// Returns the name of each, and those of its tables whose rows the statement reads, in the order
+/// of their names.
 pub(super) fn own_tables<'f>(
     facts: &'f Facts,
     lookup: &'f Lookup,

@@ -107,9 +107,9 @@ fn estimate_partitions(rows: &dyn TableReader, sample: u32) -> Result<u64, Error
     Ok(scaled(sample, last))
 }
 
-/// Estimates the number of partitions on the whole ring if the token of partition number `sample`,
-/// in the order of tokens, is `last`. For random tokens, (n - 1) / (the part of the ring up to the
-/// n-th) is an unbiased estimate.
+/// Estimates the number of partitions on the whole ring from a sample: the first `sample`
+/// partitions in the order of their tokens. `last` is the token of the last one. For random tokens,
+/// (`sample` - 1) / (the fraction of the ring up to `last`) is an unbiased estimate.
 fn scaled(sample: u32, last: Token) -> u64 {
     let part = u128::from(last.0.abs_diff(Token::MIN.0)).max(1);
     let all = (u128::from(sample.saturating_sub(1)) << u64::BITS) / part;

@@ -79,8 +79,9 @@ impl VirtualTable {
         &self.schema
     }
 
-    /// Returns the current rows of the keyspaces and tables in `lookup` that its page needs, and
-    /// possibly others, in the order of their keys.
+    /// Returns the current rows of the keyspaces and tables that `lookup` selects, in the order of
+    /// their keys. Rows that `lookup.page` does not need may be missing, and rows that `lookup`
+    /// does not select may be included.
     ///
     /// # Errors
     /// If the rows describe an unreadable object or take more than `bytes_max` bytes, or if the
@@ -136,13 +137,14 @@ pub(super) struct RowSet<'a> {
 }
 
 impl RowSet<'_> {
-    /// Calls `compute`, which adds the rows about a table, for tables in the order of their rows'
-    /// keys: the name of the keyspace is the partition key, and the name of the table the first
-    /// clustering column. Leaves out the tables whose rows all lie before the page, and ends once
-    /// the page has enough rows.
+    /// Calls `compute` for each table of `keyspaces`, in the order of the rows' keys, to add the
+    /// rows about the table. In these rows the name of the keyspace is the partition key, and the
+    /// name of the table is the first clustering column. Leaves out the tables whose rows all lie
+    /// before the page, and ends once the page has enough rows.
     ///
-    /// `keyspaces` must be those that the statement reads, since rows of others would fill the
-    /// page. They may be in any order, but the tables of each must be in the order of their names.
+    /// `keyspaces` must contain only keyspaces that the statement reads, since rows of others would
+    /// fill the page. They may be in any order, but the tables of each must be in the order of
+    /// their names.
     pub(super) fn for_each_table<'t>(
         &mut self,
         keyspaces: impl Iterator<Item = (&'t str, Vec<&'t TableSchema>)>,
@@ -178,13 +180,14 @@ impl RowSet<'_> {
         (self.page.rows_max).is_some_and(|rows_max| self.rows.len() >= rows_max)
     }
 
-    /// Adds a row, unless it lies before the page. Columns without a cell are null; key columns must
-    /// have one. Leaves out a row whose key is too long, because of a name that only an earlier version
-    /// accepted: an error would keep drivers, which read all rows about the schema, from connecting.
+    /// Adds a row, unless it lies before the page. Columns without a cell are null; key columns
+    /// must have one. Leaves out a row whose key is too long, because of a name that only an
+    /// earlier version accepted: an error would keep drivers, which read all rows about the schema,
+    /// from connecting.
     ///
     /// # Errors
-    /// If a key column has an invalid value, the rows take too much memory, or the statement's time is
-    /// over.
+    /// If a key column has an invalid value, the rows take too much memory, or the statement's time
+    /// is over.
     pub(super) fn push<'n>(
         &mut self,
         named: impl IntoIterator<Item = (&'n str, Bytes)>,

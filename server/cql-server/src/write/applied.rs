@@ -195,8 +195,8 @@ impl<'a> Answer<'a> {
         self.or_statics(shown)
     }
 
-    /// Returns the cells of the first live row of the partition. For statements on static columns,
-    /// this is the first row that an INSERT has written. If there is none among the first
+    /// Returns the cells of the first live row of the partition. If no statement names rows, only
+    /// rows that an INSERT has written count. If there is no such row among the first
     /// [`FIRST_ROW_KEYS_MAX`] keys, returns at most one row, that of the static columns.
     ///
     /// # Errors
@@ -216,8 +216,8 @@ impl<'a> Answer<'a> {
     }
 
     /// Returns `rows` or, if there are none, one row of the static columns. The row of the static
-    /// columns is returned only if a column in `statics` has a value, even if the response lacks
-    /// that column.
+    /// columns is returned only if a column in [`ResponseColumns::statics`] has a value. That
+    /// column need not be in the response.
     fn or_statics(&self, mut rows: Vec<Cells>) -> Result<Vec<Cells>> {
         if !rows.is_empty() {
             return Ok(rows);

@@ -77,7 +77,9 @@ impl BatchPlan {
         self.kind
     }
 
-    /// Returns the write type that errors report, if the batch has neither conditions nor counters.
+    /// Returns the write type for errors, according to the kind of the batch. The caller must have
+    /// checked that no statement has a condition or writes counters: those batches have other write
+    /// types.
     pub(super) fn write_type(&self) -> WriteType {
         write_type_of(self.kind)
     }
@@ -91,7 +93,8 @@ impl BatchPlan {
     }
 }
 
-/// Returns the write type that errors report for a batch without conditions and counters.
+/// Returns the write type for errors of a batch of this kind. Batches with conditions or counters
+/// have other write types, which the caller selects.
 pub fn write_type_of(kind: BatchKind) -> WriteType {
     match kind {
         BatchKind::Logged => WriteType::Batch,

@@ -35,7 +35,7 @@ impl BatchSize {
     }
 
     /// Adds the table and the partitions of a statement. Returns the total length, in bytes, of the
-    /// partition keys that were added to the set.
+    /// partition keys that were new and are kept in `partitions`.
     pub(super) fn add(&mut self, table: &Arc<CqlTable>, partitions: &[PartitionKey]) -> usize {
         let mut kept_bytes = 0;
         for partition in partitions {

@@ -227,8 +227,8 @@ impl<'v> ConditionalWrite<'v> {
     /// Evaluates the conditions once, and writes if all of them hold.
     ///
     /// # Errors
-    /// Cassandra's errors for impossible comparisons and invalid values, an error if the rows of a batch
-    /// are too long together, or an error of the store.
+    /// Cassandra's errors for impossible comparisons and invalid values, an error if the rows of a
+    /// batch are too long together, or an error of the store.
     pub(super) fn attempt(&self, context: WriteContext<'_>) -> Result<Verdict> {
         self.decide(context)?.commit(context.catalog.db())
     }
@@ -341,9 +341,9 @@ impl<'v> ConditionalWrite<'v> {
         Ok(true)
     }
 
-    /// Returns the greatest timestamp that could hide the writes: of the rows and static columns
-    /// that they write or test, of the deletions that cover these, and of the drops of columns that
-    /// get values. The write gets a greater timestamp.
+    /// Returns the greatest timestamp that could hide the writes. It is the maximum over the rows
+    /// and static columns that the statements write or test, the deletions that cover these, and
+    /// the drops of columns that get values. The caller gives the writes a greater timestamp.
     fn greatest(&self, found: &Found, partition: &Partition<'_>) -> Result<i64> {
         let mut greatest = i64::MIN;
         for (plan, bound) in self.parts {
@@ -397,8 +397,8 @@ impl RowCondition<'_> {
 }
 
 /// Returns the partition of a statement in a conditional write, and the key of the row that the
-/// statement names; `None` if the statement is on static columns, or deletes several rows.
-/// `is_batch` selects the message of the error for several partitions.
+/// statement names. The key is `None` if the statement is on static columns, or deletes several
+/// rows. `is_batch` selects the message of the error for several partitions.
 fn row_of(
     plan: &WritePlan,
     bound: &Bound<'_>,

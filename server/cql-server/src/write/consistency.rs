@@ -38,10 +38,10 @@ pub fn check_consistency(
     }
 }
 
-/// Checks that the consistency level is not ANY if a statement has to read a list before it changes
-/// the list: reads have no such level. `statements` are executed together. If one of them has a
-/// condition, all are exempt, because the lists are then read at the serial level, as the conditions
-/// are.
+/// Checks that the consistency level is not ANY if one of `statements`, which are executed
+/// together, has to read a list before it changes the list: reads have no level ANY. If one of the
+/// statements has a condition, all are exempt, because the lists are then read at the serial level,
+/// like the rows that the conditions test.
 pub fn check_list_reads<'s>(
     level: Consistency,
     mut statements: impl Iterator<Item = &'s WriteStatement> + Clone,

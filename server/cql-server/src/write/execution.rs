@@ -24,13 +24,14 @@ use crate::error::{Result, invalid, of_catalog, of_key, of_row, of_store, of_tab
 use crate::guardrails::{Feature, Guardrails};
 use crate::interrupt;
 
-/// The units that are charged for looking up one key: about one for each microsecond.
+/// The units of work that a statement is charged for looking up one key. A unit is about a
+/// microsecond.
 pub(super) const READ_UNITS: u64 = 4;
 
 /// The most bytes of keys, operands and index entries that a write collects, in addition to
-/// [`BYTES_PER_REQUEST_BYTE`] for each byte of the request. The number is four times the default limit
-/// on the length of a request. Without a limit, a short request could take gigabytes: a batch may
-/// mention a prepared statement with long constants thousands of times.
+/// [`BYTES_PER_REQUEST_BYTE`] for each byte of the request. The number is four times the default
+/// limit on the length of a request. Without a limit, a short request could take gigabytes: a batch
+/// may mention a prepared statement with long constants thousands of times.
 const BYTES_MAX: usize = 64 << 20;
 
 /// The bytes by which each byte of a write's statements and bound values raises the limit
@@ -74,9 +75,9 @@ pub(super) enum Committed {
 pub(super) struct Execution<'c> {
     /// The timestamp, in microseconds, of statements without a timestamp of their own.
     timestamp_us: i64,
-    /// The timestamp by which new elements of lists are sorted, in microseconds: that of the
-    /// request or, for a write with conditions, the one that the server has assigned, but never
-    /// that of USING TIMESTAMP.
+    /// The timestamp by which new elements of lists are sorted, in microseconds. This is the
+    /// timestamp of the request or, for a write with conditions, the one that the server has
+    /// assigned. A timestamp in USING TIMESTAMP does not count here.
     came_us: i64,
     now_s: i64,
     sink: Sink<'c>,
@@ -84,9 +85,10 @@ pub(super) struct Execution<'c> {
     list_operations: u32,
     /// The bytes of keys and operands so far, without index entries.
     bytes: usize,
-    /// The bytes so far of keys, operands and index entries, of the guards of ranges and of keys that
-    /// get no operand, and of the keys in `batch_size`. In a transaction, each of these counts
-    /// [`TRANSACTION_BYTES`] more.
+    /// The bytes that the write has collected so far: the keys and operands of operations, the
+    /// index entries, the guards of ranges, the guards of keys that get no operand, and the
+    /// partition keys in `batch_size`. In a transaction, [`TRANSACTION_BYTES`] are added for each
+    /// of them.
     collected_bytes: usize,
     /// The most bytes in `collected_bytes`.
     collected_bytes_max: usize,
@@ -262,9 +264,9 @@ impl<'c> Execution<'c> {
         Ok(())
     }
 
-    /// Commits everything that was added. From here on nothing is charged: a statement that reaches
-    /// its CPU limit is executed again on another thread, so it must not have written anything by
-    /// then.
+    /// Commits everything that was added. From here on the statement is not charged CPU time. If it
+    /// reached its CPU limit, it would be executed again on another thread, so it must not have
+    /// written anything before that.
     ///
     /// # Errors
     /// If a batch is too large. Otherwise an error of the store; nothing was written unless that
@@ -310,10 +312,12 @@ impl<'c> Execution<'c> {
         }
     }
 
-    /// Makes the commit of counters, or of a write with conditions, depend on a key that the write
-    /// changes or deletes: if two such writes run at once, the second one to commit fails and
-    /// begins anew. Otherwise the first to be committed would win if it had the later timestamp,
-    /// and the second would be lost although its client was answered later.
+    /// Makes the commit depend on a key that the write changes or deletes. This concerns counters
+    /// and writes with conditions; for other writes it does nothing.
+    ///
+    /// If two such writes run at once, the second one to commit fails and begins anew. Without
+    /// this, the write with the later timestamp would win even if it was committed first. The other
+    /// write would be lost although its client got its response later.
     fn guard(&mut self, table: &Table, key: &[u8]) -> Result<()> {
         match self.transaction() {
             Some(transaction) => transaction.guard(table, key).map_err(of_store),

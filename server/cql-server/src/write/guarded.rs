@@ -69,7 +69,8 @@ pub(super) fn check_row(
 }
 
 /// Returns the length of the map key or set member with this path, as the client wrote it. The path
-/// of another element, such as the place in a list, is no value of the client: its length is 0 here.
+/// of another element, such as the place in a list, is no value of the client: its length is 0
+/// here.
 fn key_len(row: &RowBuffer<'_>, column: &Column, path: &[u8]) -> Result<usize> {
     let Some(ty) = key_type(&column.ty) else {
         return Ok(0);

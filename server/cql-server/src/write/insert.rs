@@ -27,7 +27,8 @@ pub(super) fn json_of(
     }
 }
 
-/// Returns the keys and the changes of an INSERT. Those of INSERT JSON do not depend on the text.
+/// Returns the keys and the changes of an INSERT. The keys and changes of an INSERT JSON name all
+/// columns of the table, and do not depend on the JSON text.
 pub(super) fn prepare(
     statement: &Insert,
     schema: &TableSchema,

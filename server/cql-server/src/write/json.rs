@@ -24,8 +24,8 @@ pub(super) struct JsonRow {
 /// that is not in the text, the inner one a null.
 pub(super) type JsonValues = Vec<Option<Option<Vec<u8>>>>;
 
-/// Returns the index, among the bound values of a statement with `markers` markers, of the value for
-/// column number `at` of the table. The values from JSON follow those of the markers.
+/// Returns the index, among the bound values of a statement with `markers` markers, of the value
+/// for column number `at` of the table. The values from JSON follow those of the markers.
 ///
 /// # Errors
 /// If the statement has too many markers.

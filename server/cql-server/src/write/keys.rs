@@ -43,8 +43,8 @@ impl RowTarget<'_> {
         self.0.iter().map(|value| value.len()).sum()
     }
 
-    /// Returns the key of the row. Charges the statement for the values, because encoding a long
-    /// decimal takes milliseconds.
+    /// Returns the key of the row. Charges the statement CPU time by the length of the values,
+    /// because encoding a long decimal takes milliseconds.
     pub(super) fn key(&self, layout: &KeyLayout, partition: &PartitionKey) -> Result<Vec<u8>> {
         interrupt::charge_bytes(self.size_bytes())?;
         let values: Vec<&[u8]> = self.0.iter().map(Cow::as_ref).collect();
@@ -68,8 +68,9 @@ impl Keys {
         Restrictions::of_write(schema, relations, writing, markers).map(Self)
     }
 
-    /// Returns the indexes of the markers that provide the partition key. Empty unless every column
-    /// has a marker of its own.
+    /// Returns the indexes of the bind markers for the columns of the partition key, in the order
+    /// of the columns. The result is empty if the value of any of these columns is not a single
+    /// marker.
     pub(super) fn partition_markers(&self, schema: &TableSchema) -> Vec<u16> {
         let columns = schema.layout().partition().len();
         let markers = (0..columns).map(|position| self.0.partition.marker(position));

@@ -78,8 +78,9 @@ impl Change {
 }
 
 impl WritePlan {
-    /// Returns the indexes of the markers that provide the partition key, in the order of its
-    /// columns. Empty unless every column has a marker of its own.
+    /// Returns the indexes of the bind markers for the columns of the partition key, in the order
+    /// of the columns. The result is empty if the value of any of these columns is not a single
+    /// marker.
     pub(super) fn partition_markers(&self) -> Vec<u16> {
         match &self.json {
             // The key is in the JSON text.
@@ -97,9 +98,9 @@ impl WritePlan {
     }
 
     /// Calls `use_bound` with the values of the statement: the bound ones, followed by those in the
-    /// text of INSERT JSON. The memory of function results is no longer counted when `use_bound`
-    /// has returned, so `use_bound` must not return values that contain them, except keys, which
-    /// have a limit of their own.
+    /// text of INSERT JSON. After the call, the results of functions that `use_bound` has evaluated
+    /// no longer count as used memory. So `use_bound` must not return values that contain such
+    /// results, except for keys, whose memory has a limit of its own.
     ///
     /// # Errors
     /// The error of `use_bound`, or an error if the text is no row of the table.

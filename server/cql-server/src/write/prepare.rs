@@ -29,15 +29,15 @@ pub(super) fn table_of(write: &Write) -> &QualifiedName {
 type KeysAndAction = (Arc<Keys>, Arc<Action>);
 
 /// The keys and changes of the INSERT JSON statements in a request, by the address of the table and
-/// whether the statement has a condition. Keys and changes name all columns of the table, and do not
-/// depend on the JSON text, so thousands of such statements in a batch share them. Each entry keeps its
-/// table alive, so that no other table can get the same address.
+/// whether the statement has a condition. Keys and changes name all columns of the table, and do
+/// not depend on the JSON text, so thousands of such statements in a batch share them. Each entry
+/// keeps its table alive, so that no other table can get the same address.
 #[derive(Debug, Default)]
 pub struct JsonPlans(HashMap<(*const CqlTable, bool), (Arc<CqlTable>, KeysAndAction)>);
 
-/// The state that the analyses of all texts in one request share: the bytes of the writes among
-/// them that are not proportional to their texts, and the plans of INSERT JSON. The memory of
-/// prepared statements is counted by their cache instead.
+/// The state that the analyses of all texts in one request share. It has the plans of INSERT JSON,
+/// and the number of bytes that the plans of writes take beyond an amount proportional to the
+/// length of their texts. Prepared statements are not included: their cache counts their memory.
 #[derive(Debug, Default)]
 pub struct RequestAnalysis {
     memory_bytes: usize,
@@ -45,7 +45,8 @@ pub struct RequestAnalysis {
 }
 
 impl RequestAnalysis {
-    /// Counts the bytes of the write in one more text that are not proportional to the text.
+    /// Adds `bytes` for one more text: the memory that the plan of its write takes beyond an amount
+    /// proportional to the length of the text.
     ///
     /// # Errors
     /// If the texts of the request take more than [`BYTES_MAX`] together.
@@ -61,10 +62,12 @@ impl RequestAnalysis {
     }
 }
 
-/// Plans a statement on its table, and stores in `markers` what the value of each marker is for
-/// (its receiver): a column or a part of it, an argument, the timestamp, the TTL or the JSON text.
+/// Plans a statement on its table. Stores in `markers` the receiver of each bind marker: the
+/// column, part of a column, argument, timestamp, TTL or JSON text that its value is for.
+///
 /// `json_plans` has the keys and changes of the request's earlier INSERT JSON statements. If this
-/// one is an INSERT JSON, it takes those of its table from there, or adds its own.
+/// statement is an INSERT JSON, it shares the ones for the same table, with or without a condition
+/// as in this statement, or adds its own.
 pub(super) fn prepare(
     write: &Write,
     table: &Arc<CqlTable>,
@@ -177,8 +180,8 @@ mod tests {
     use crate::write::plan::Change;
     use crate::write::prepare::JsonPlans;
 
-    /// Regression: each INSERT JSON of a batch had the keys and changes of all columns of its table,
-    /// about 750 KB for 5,000 columns.
+    /// Regression: each INSERT JSON of a batch had the keys and changes of all columns of its
+    /// table, about 750 KB for 5,000 columns.
     #[test]
     fn the_json_inserts_of_a_batch_share_their_keys_and_changes() {
         let server = Server::with(&["CREATE TABLE t (k int PRIMARY KEY, v int)"]);

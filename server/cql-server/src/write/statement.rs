@@ -89,8 +89,9 @@ impl WriteStatement {
         &self.markers
     }
 
-    /// Returns the indexes of the markers that provide the partition key. Empty for a batch, and
-    /// unless every column has a marker of its own.
+    /// Returns the indexes of the bind markers for the columns of the partition key, in the order
+    /// of the columns. The result is empty for a batch. It is also empty if the value of any of
+    /// these columns is not a single marker.
     pub fn partition_key(&self) -> &[u16] {
         &self.partition_key
     }
@@ -194,8 +195,8 @@ impl WriteStatement {
     }
 }
 
-/// The catalog that a write changes, with the guardrails for its user, and the time and the length of
-/// the request.
+/// The catalog that a write changes, with the guardrails for its user, and the time and the length
+/// of the request.
 #[derive(Debug, Clone, Copy)]
 pub struct WriteContext<'c> {
     pub catalog: &'c Catalog,
@@ -213,11 +214,12 @@ pub struct WriteContext<'c> {
 }
 
 impl WriteContext<'_> {
-    /// Returns the time, in seconds since 1970, at which TTLs and deletions begin. It also decides
-    /// for conditions whether a value has expired. This is the time in the request or else
-    /// `read_time_ms`, the time of a reader that begins now. The clock's time would be wrong if the
-    /// clock was set back: readers do not follow it back, so a value could have expired before it
-    /// is written.
+    /// Returns the present time for a write, in seconds since 1970. TTLs and deletions count from
+    /// this time, and conditions use it to decide whether a value has expired. It is the time in
+    /// the request or else `read_time_ms`, the time of a reader that begins now.
+    ///
+    /// The system clock would be wrong after it was set back. Readers do not follow it back, so by
+    /// their time a value could have expired before it was written.
     pub(super) fn now_s(&self, read_time_ms: u64) -> i64 {
         let read_time_s = i64::try_from(read_time_ms / 1000).unwrap_or(i64::MAX);
         self.now_s.unwrap_or(read_time_s)

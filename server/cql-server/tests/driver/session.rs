@@ -26,8 +26,8 @@ use tokio::runtime::Builder;
 pub(crate) const KEYSPACE: &str = "CREATE KEYSPACE ks WITH replication = \
      {'class': 'SimpleStrategy', 'replication_factor': 1}";
 
-/// Runs `test` with the address of a new server. The tasks of the driver have threads of their own, so
-/// `test` may block.
+/// Runs `test` with the address of a new server. The tasks of the driver have threads of their own,
+/// so `test` may block.
 pub(crate) fn with_server<F: Future<Output = ()>>(test: impl FnOnce(SocketAddr) -> F) {
     let server = start();
     let runtime = Builder::new_multi_thread()
@@ -106,8 +106,8 @@ pub(crate) async fn connect_with(address: SocketAddr, statements: &[&str]) -> Se
     session
 }
 
-/// Executes a statement without values that returns no rows. After a change of the schema the driver
-/// refreshes the metadata of this session.
+/// Executes a statement without values that returns no rows. After a change of the schema the
+/// driver refreshes the metadata of this session.
 pub(crate) async fn run(session: &Session, text: &str) {
     let result = session.query_unpaged(text, ()).await;
     let result = result.unwrap_or_else(|error| panic!("{text}: {error}"));

@@ -12,8 +12,8 @@ use uuid::Uuid;
 
 use super::session::{all_rows, connect_with, prepare, read, rows, run, with_server, write};
 
-/// Returns the name of each native type, the driver's type, and a value. Those of numbers and
-/// times are mostly at the end of the type's range, or negative. Counters are left out, because a
+/// Returns, for each native type, its name, the driver's type, and a value. The values of numbers
+/// and times are mostly negative or at an end of the type's range. Counters are left out, because a
 /// table with counters has no other columns outside of its key.
 fn natives() -> Vec<(&'static str, NativeType, CqlValue)> {
     let decimal = CqlDecimal::from_signed_be_bytes_and_exponent(vec![0x80, 0x01], 5);

@@ -221,10 +221,14 @@ impl Model {
         items
     }
 
-    /// Returns the rows of the response if a condition does not hold: the live ones of the rows with
-    /// conditions. Without conditions on rows this is the first live row of the partition; if no
-    /// statement names rows either, only rows with the marker of an INSERT count, as in Cassandra. If
-    /// there is no such row, returns one row of the static columns, if one in `statics` has a value.
+    /// Returns the rows of the response if a condition does not hold. These are the live rows among
+    /// those with conditions or, if no row has a condition, the first live row of the partition. If
+    /// no statement names a row, only rows with the marker of an INSERT count as live, as in
+    /// Cassandra.
+    ///
+    /// If there is no such row, returns one row of the static columns, provided that one of them
+    /// has a value. If no conditional statement changes a static column, only static columns with a
+    /// condition count for this.
     fn refused_rows(
         &self,
         key: &[i32],

@@ -133,8 +133,8 @@ impl Model {
         })
     }
 
-    /// Returns whether an index would return a row because its column had the value before, by the
-    /// deliberate mistake [`Flaw::IndexesShowOldValues`].
+    /// Returns whether an index would return a row only because the indexed column once had the
+    /// value in the filter. This is the deliberate mistake [`Flaw::IndexesShowOldValues`].
     fn passed_before(&self, select: &Select, key: &[i32], row: &[i32]) -> bool {
         if !self.has(Flaw::IndexesShowOldValues) || !select.uses_index(&self.schema) {
             return false;
@@ -283,8 +283,8 @@ impl Model {
 #[derive(Debug, Clone)]
 pub struct Cursor {
     /// The partition and the clustering of the last row that was returned, alone or in a group;
-    /// `None` before the first row. A row that stands for a partition with only static values has no
-    /// clustering.
+    /// `None` before the first row. A row that stands for a partition with only static values has
+    /// no clustering.
     after: Option<(Vec<i32>, Option<Vec<i32>>)>,
     left: u64,
     left_in_partition: u64,

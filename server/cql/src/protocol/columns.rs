@@ -77,10 +77,10 @@ impl Columns {
     }
 
     /// Encodes columns like [`new`](Self::new), and calls `charge` after each column with the
-    /// number of its bytes. It is for statements of clients: each mention of a column in a
-    /// statement repeats the column's type, which may have thousands of fields. If any type
-    /// contains a `duration`, all columns are encoded and charged twice, for version 5 and for
-    /// version 4.
+    /// length of its encoding in bytes. It is meant for statements of clients: each mention of a
+    /// column in a statement repeats the column's type, and a type may have thousands of fields. If
+    /// any type contains a `duration`, all columns are encoded and charged twice, for version 5 and
+    /// for version 4.
     ///
     /// # Errors
     /// The error of `charge`.
@@ -179,8 +179,8 @@ impl Columns {
         });
     }
 
-    /// Reads `count` columns from `reader`, which must be a reader of `body`: the columns share the
-    /// memory of `body`.
+    /// Reads `count` columns. `reader` must read from `body`, because the result shares the memory
+    /// of `body`.
     pub(super) fn read(
         reader: &mut Reader<'_>,
         body: &Bytes,
@@ -218,8 +218,8 @@ impl Columns {
     }
 }
 
-/// Returns a copy of encoded columns in which the types `duration`, whose byte ranges are `places`,
-/// are encoded in the form `durations`.
+/// Returns a copy of the encoded columns `read` in which each type `duration` has the form
+/// `durations`. `places` are the byte ranges of these types in `read`, in ascending order.
 fn with_durations(read: &[u8], places: &[Range<usize>], durations: DurationOption) -> Bytes {
     let mut out = Vec::with_capacity(read.len());
     let mut from = 0;
@@ -237,10 +237,10 @@ fn table<'a>(reader: &mut Reader<'a>) -> Result<(&'a str, &'a str)> {
     Ok((reader.string(what)?, reader.string(what)?))
 }
 
-/// Reads the next column. `global` is the keyspace and table of all columns; `None` if each column
-/// has its own. For each type `duration` within the column's type, appends its position to
-/// `durations`, counted from the end of the body: the number of bytes left to read before the
-/// `duration`, and after it.
+/// Reads the next column. `global` is the keyspace and the table of all columns; `None` if each
+/// column has its own. Appends a range to `durations` for each type `duration` within the column's
+/// type. Its start is the number of bytes that are left to read before the `duration`, and its end
+/// the number that is left after it.
 fn column<'a>(
     reader: &mut Reader<'a>,
     global: Option<(&'a str, &'a str)>,

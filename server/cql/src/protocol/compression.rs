@@ -64,8 +64,9 @@ pub(super) fn decompress(body: &[u8], body_bytes_max: usize) -> Result<Bytes> {
     }
 }
 
-/// Compresses `out` from `start` on, unless these bytes are fewer than
-/// [`COMPRESSED_BODY_BYTES_MIN`] or would not become fewer. Returns whether it did.
+/// Compresses the bytes of `out` from `start` on, and returns true. If they are fewer than
+/// [`COMPRESSED_BODY_BYTES_MIN`], or if compression does not make them fewer, leaves them unchanged
+/// and returns false.
 pub(super) fn compress_tail(out: &mut BytesMut, start: usize) -> bool {
     let plain = &out[start..];
     if plain.len() < COMPRESSED_BODY_BYTES_MIN {

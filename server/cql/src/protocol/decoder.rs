@@ -61,8 +61,9 @@ pub enum FrameError {
         body_bytes_max: usize,
         stream: i16,
     },
-    /// A body that is compressed without an agreement in STARTUP, or cannot be decompressed, or a
-    /// request with a negative stream. The frame is consumed, and later frames can be decoded.
+    /// The frame has one of three faults: its body is compressed although STARTUP did not request
+    /// it, its body cannot be decompressed, or it is a request with a negative stream. The frame is
+    /// consumed, and later frames can be decoded.
     #[error("{error}")]
     Body { error: ProtocolError, stream: i16 },
 }

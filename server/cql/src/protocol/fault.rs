@@ -17,7 +17,7 @@ pub enum ProtocolError {
         /// The number of bytes that were left in the body for this part.
         left_bytes: usize,
     },
-    /// A length or a count that is invalid for the item.
+    /// A length or a count that is invalid for the item `what`.
     #[error("{what} cannot have the length {length}")]
     Length { what: &'static str, length: i64 },
     /// Text, in the item `what`, that is not UTF-8.

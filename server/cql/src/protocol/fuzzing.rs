@@ -35,8 +35,8 @@ fn frames(bytes: &[u8], direction: Direction, mut each: impl FnMut(&Frame)) {
     }
 }
 
-/// Returns the frame that `encode` writes: exactly one, with a decoded message that is encoded
-/// again.
+/// Returns the frame that `encode` appends to a buffer. Panics if it does not append exactly one
+/// whole frame.
 fn again(direction: Direction, encode: impl FnOnce(&mut BytesMut)) -> Frame {
     let mut out = BytesMut::new();
     encode(&mut out);

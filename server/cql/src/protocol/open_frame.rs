@@ -101,7 +101,7 @@ impl OpenFrame {
     }
 }
 
-/// Returns the length of a body as the header of its frame has it.
+/// Converts the length of a body, in bytes, to the type of the length field in the frame's header.
 ///
 /// # Errors
 /// If the body has 2 GiB or more.
@@ -156,7 +156,7 @@ impl Request<'_> {
 mod tests {
     use super::*;
 
-    /// Regression: a body of 2 GiB was a panic, which clients saw as a bug of the server.
+    /// Regression: a body of 2 GiB caused a panic, which clients saw as a bug of the server.
     #[test]
     fn a_body_is_below_2_gib() {
         assert_eq!(body_length((1 << 31) - 1), Ok(i32::MAX));

@@ -33,8 +33,8 @@ pub enum Request<'a> {
     /// PREPARE: prepares a statement, to be executed later.
     Prepare {
         text: &'a str,
-        /// The keyspace of tables that the text names without a keyspace; `None` for the
-        /// connection's keyspace. Since version 5.
+        /// The keyspace of unqualified table names in the text; `None` for the keyspace in use on
+        /// the connection. Since version 5.
         keyspace: Option<&'a str>,
     },
     /// EXECUTE: runs a prepared statement.
@@ -192,7 +192,8 @@ fn read_keyspace_of_prepare<'a>(
 }
 
 /// Reads the flags of parameters, which have 8 bits in version 4 and 32 bits in version 5. A flag
-/// outside of `known` is an error, unless it is a bit of version 5 that no request defines.
+/// outside of `known` is an error. In version 5, bits that no request defines are ignored instead,
+/// as in Cassandra.
 fn read_flags(
     reader: &mut Reader<'_>,
     version: Version,

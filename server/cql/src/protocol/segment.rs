@@ -133,13 +133,13 @@ impl Segments {
         (sealed.len() >= bytes).then_some(bytes)
     }
 
-    /// Removes the first segment from `sealed` and appends its payload to `frames`. Returns the length
-    /// of the segment, or `None` while it is incomplete. The self-contained bit is not needed, because
-    /// each frame has its length in its header.
+    /// Removes the first segment from `sealed` and appends its payload to `frames`. Returns the
+    /// length of the segment, or `None` while it is incomplete. The header's self-contained bit is
+    /// ignored, because each frame has its length in its header.
     ///
     /// # Errors
-    /// [`SegmentError`]; both buffers are unchanged then. A payload of more than `payload_bytes_max`
-    /// bytes is an error as soon as its header has arrived.
+    /// [`SegmentError`]; both buffers are unchanged then. A payload of more than
+    /// `payload_bytes_max` bytes is an error as soon as its header has arrived.
     pub fn open(
         self,
         sealed: &mut BytesMut,

@@ -80,15 +80,15 @@ pub struct Expected<'a> {
     pub name: &'a str,
     /// The job or chain to run.
     pub work: &'a Work,
-    /// The profile of an earlier execution: `Some(None)` if the node's database has none, `None` if the node
-    /// has no database.
+    /// The profile of an earlier execution: `Some(None)` if the node's database contains no profile
+    /// of the application, `None` if the node has no database.
     pub known: Option<Option<&'a KnownProfile>>,
     /// The number of cores that the job may use.
     pub cores: u32,
     /// Cores that the process may run on. The CPU use of other processes is measured over
     /// these cores.
     pub machine_cores: u32,
-    /// The goal in seconds from the start.
+    /// The goal in seconds from the start; `None` if the job has no goal.
     pub goal_s: Option<f64>,
     /// The profiles of earlier jobs that published tables as Iceberg tables. Empty if the job has no
     /// goal, or if no other engine could run it over published copies of its inputs.

@@ -44,8 +44,8 @@ impl FreeCores {
         }
     }
 
-    /// Creates the value from a measurement of the caller: other processes use `others_cores` cores.
-    /// [`of`](Self::of) then does not wait.
+    /// Creates the value from `others_cores`, the number of cores that other processes use. The
+    /// caller has measured this number, so [`of`](Self::of) does not wait for a measurement.
     pub fn beside(others_cores: f64) -> Self {
         Self::new(Others::Known {
             cores: others_cores,
@@ -78,11 +78,13 @@ impl FreeCores {
         }
     }
 
-    /// Returns the number of free cores for a job that may use `cores` of the `machine_cores` cores of a
-    /// machine: at most the limit of the cgroup, and at least the floor (without a floor, 0.05), but never
-    /// more than `cores`. If the operating system does not report the CPU use of processes, assumes that other
-    /// processes use none. After [`start`](Self::start), waits until the measurement has taken a fifth of a
-    /// second.
+    /// Returns the number of cores that are free for a job. The job may use `cores` of the
+    /// `machine_cores` cores of the machine. The result is the number of cores that other processes
+    /// leave free, or the limit of the cgroup if that is less. But it is at least the floor (0.05
+    /// cores without a floor), and never more than `cores`. If the operating system does not report
+    /// the CPU use of processes, assumes that other processes use none.
+    ///
+    /// After [`start`](Self::start), waits until the measurement has taken a fifth of a second.
     pub fn of(self, cores: u32, machine_cores: u32) -> f64 {
         let others_cores = match self.others {
             Others::Known { cores } => cores,

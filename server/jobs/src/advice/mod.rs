@@ -29,9 +29,9 @@ pub use self::lateness::{Lateness, PUBLICATION, PublicationOutlook};
 /// The probability of meeting the goal for which [`Advice::safe_goal_s`] is computed.
 pub const CONFIDENCE: f64 = 0.95;
 
-/// The largest number of futures: simulated executions of the job, each with other random task lengths. For a
-/// job with very many tasks the number is smaller, so that all futures together have at most `TASKS_MAX`
-/// tasks, but not below `FUTURES_MIN`.
+/// The largest number of futures: simulated executions of the job, each with other random task
+/// lengths. A job with very many tasks has fewer futures, so that all of them together have at most
+/// `TASKS_MAX` tasks, but at least `FUTURES_MIN` futures.
 const FUTURES_MAX: usize = 200;
 const FUTURES_MIN: usize = 40;
 const TASKS_MAX: usize = 200_000;
@@ -43,10 +43,9 @@ const SAME_WORK_LOG_SD: f64 = 0.2;
 /// of the same application.
 const OTHER_WORK_LOG_SD: f64 = 0.5;
 
-/// The part of an estimate's assumed error (see `SAME_WORK_LOG_SD`) that is due to the size of the
-/// input: the standard deviation for each factor of e (2.718) by which the input is larger or
-/// smaller than the measured one. Such an error is assumed because the estimate takes all work as
-/// proportional to bytes, and some of it may not be.
+/// The assumed error of an estimate for an input of another size than the measured one: the
+/// standard deviation of ln(time of a run / estimate) for each factor of e (2.718) between the two
+/// sizes. The estimate takes all work as proportional to bytes, and some of it may not be.
 const LOG_SD_PER_E: f64 = 0.5;
 
 /// The facts about a job that is about to start. Its length is predicted from these facts.
@@ -100,9 +99,10 @@ pub struct Advice {
 }
 
 impl Advice {
-    /// Returns the ratio of `took_s`, the time that a run took in seconds, to its estimate without
-    /// the factor that was learned from earlier runs. So the next estimate learns the whole ratio,
-    /// and not only the remaining error.
+    /// Returns the ratio of `took_s`, the time in seconds that the job took, to the estimate
+    /// without the learned factor: `median_s / learned_factor`. Later estimates learn their factor
+    /// from such ratios. The ratio to `median_s` itself would contain only the error that the
+    /// factor leaves.
     pub fn took_over_estimate(&self, took_s: f64) -> f64 {
         took_s / self.median_s * self.learned_factor
     }
@@ -175,17 +175,19 @@ pub fn advise(question: &Question) -> Advice {
 /// Returns the time in seconds until tasks with these CPU times, also in seconds, have ended on
 /// `cores` free cores; `cores` is positive and may be a fraction.
 ///
-/// A task uses at most one core. Assumes that tasks find the free cores, wherever these are, so that
-/// other processes slow a job only while it has more runnable tasks than there are free cores. To slow
-/// each task by the used part of the machine instead would predict that a single task takes twice as
-/// long on 2 cores, 1 of them free, as on 1 core.
+/// A task uses at most one core. Assumes that tasks find the free cores, wherever these are. So
+/// other processes slow a job only while the job has more runnable tasks than there are free cores.
+/// If instead each task were slowed by the used part of the machine, a single task would be
+/// predicted to take twice as long on 2 cores, 1 of them free, as on 1 free core.
 ///
 /// Tasks start in their order. The first ones that run get a whole core each, and the next one gets
-/// the fraction that is left. So no task waits for a later one, and more cores end none of them
-/// later: a job that may use more cores is never predicted to take longer. The runtime divides the
-/// cores evenly between somewhat more tasks. This keeps as many cores busy, but even shares would
-/// not have that property: over 2 free cores, tasks of 3, 1, 1 and 1 s would end after 4 s if all four
-/// shared them, and end after 3 s if at most two run at a time. The difference is at most the longest task.
+/// the fraction of a core that is left. So no task waits for a later one, and no task ends later if
+/// there are more cores: a job that may use more cores is never predicted to take longer.
+///
+/// The runtime divides the cores evenly, between somewhat more tasks at a time. This keeps as many
+/// cores busy, but with even shares a task may end later because more tasks run beside it. For
+/// example, tasks of 3, 1, 1 and 1 s on 2 free cores end after 4 s if all four share the cores, and
+/// after 3 s if at most two run at a time. The difference is at most the longest task.
 fn makespan_s(cpu_s: impl Iterator<Item = f64>, cores: f64) -> f64 {
     let mut pending = cpu_s;
     let running_max = cores.ceil() as usize;
@@ -209,9 +211,11 @@ fn makespan_s(cpu_s: impl Iterator<Item = f64>, cores: f64) -> f64 {
     }
 }
 
-/// Returns the mean and the standard deviation of ln(time of a run / estimate). They are computed from the
-/// earlier runs, and from one assumed run with the error `SAME_WORK_LOG_SD` or `OTHER_WORK_LOG_SD`. The more
-/// the size of the input differs from that of the measured input, the larger is the standard deviation.
+/// Returns the mean and the standard deviation of ln(time of a run / estimate). They are computed
+/// from the earlier runs, and from one assumed run. The assumed run adds 0 to the sum for the mean,
+/// and the square of `SAME_WORK_LOG_SD` or `OTHER_WORK_LOG_SD` to the sum for the variance. The
+/// more the size of the input differs from that of the measured input, the larger is the standard
+/// deviation.
 fn off(question: &Question) -> (f64, f64) {
     let believed = if question.is_same_work {
         SAME_WORK_LOG_SD
@@ -285,9 +289,10 @@ mod tests {
         );
     }
 
-    /// Each of two cores runs five maps of 2 s, one after the other. Then one core runs a reduce of 4 s. So
-    /// the job takes 14 s, and ln(time / estimate) has a standard deviation of 0.2. A normal variable is
-    /// below its mean plus 1.645 standard deviations with a probability of 95%.
+    /// Each of two cores runs five maps of 2 s, one after the other. Then one core runs a reduce of
+    /// 4 s. So the job takes 14 s. Without earlier runs, ln(time / estimate) has the standard
+    /// deviation `SAME_WORK_LOG_SD`, 0.2. A normal variable is below its mean plus 1.645 standard
+    /// deviations with a probability of 95%.
     #[test]
     fn the_median_is_what_the_last_run_took_and_the_safe_goal_lies_behind() {
         let advice = advise(&question());

@@ -55,7 +55,7 @@ pub struct AggregateRequest {
         arg(long, value_name = "COLUMN,...", value_delimiter = ',')
     )]
     pub of: Vec<String>,
-    /// Quantiles to compute of these columns, each from 0 to 1.
+    /// Quantiles to compute of the aggregated columns, each from 0 to 1.
     #[serde(default)]
     #[cfg_attr(
         feature = "args",
@@ -172,9 +172,9 @@ impl Aggregation {
 /// have the format [`Aggregation::rows`]. All numbers are exact, except for means (see
 /// [`Number::mean`]) and quantiles, whose relative error is at most [`RELATIVE_ERROR`].
 ///
-/// A row without a column, or with an empty field in it, does not count for that column; if it is a
-/// group column, it counts as empty text. The job fails if it reads rows of which none has one of the
-/// columns, or if a field to aggregate is no number.
+/// A row that lacks a column to aggregate, or has an empty field there, does not count for that
+/// column. In a column to group by, a missing field counts as empty text. The job fails if it reads
+/// rows and one of the columns occurs in none of them, or if a field to aggregate is no number.
 pub fn spec(
     name: impl Into<String>,
     input: Arc<dyn Input>,

@@ -122,9 +122,9 @@ impl History {
         })
     }
 
-    /// Records a job that is about to start, with the snapshots that were made for it and the request that
-    /// submitted it, but without the numbers of its tables. Deletes the records of the oldest ended
-    /// jobs, beyond the number that the history keeps.
+    /// Records a job that is about to start. The record contains the snapshots that were made for
+    /// the job, and the request that submitted it, but no numbers of tables (see [`JobTables`]).
+    /// Deletes the records of the oldest ended jobs, beyond the number that the history keeps.
     ///
     /// # Errors
     /// When the store fails, or a row is not a job.
@@ -193,9 +193,11 @@ impl History {
         Ok((job, claimed))
     }
 
-    /// Records that an unfinished job is about to start again, over the snapshots `own`, which were made for
-    /// it, and over `tables`, and returns the new record. Deletes the attempts of the last start,
-    /// because their results are lost.
+    /// Records that an unfinished job is about to start again, and returns the new record. `own`
+    /// are the snapshots that were made for the job, and `tables` the tables that this start reads
+    /// and writes. If the numbers of the input tables differ from those in the last record, the new
+    /// record has no numbers of input tables. Deletes the attempts of the last start, because their
+    /// results are lost.
     ///
     /// # Errors
     /// When the store fails.
@@ -243,9 +245,10 @@ impl History {
         })
     }
 
-    /// Records that a job is about to put its output in place, with the mark of that output; `None` for a plain
-    /// table, whose rows have no mark, and for the terminal. Syncs the record to the disk, because the output may be
-    /// there before any later record.
+    /// Records that a job is about to put its output in place. A restart of the job recognizes this
+    /// output by `mark`. Plain tables, Iceberg tables and the terminal have no mark: `None`. Syncs
+    /// the record to the disk, because the output may be in place before any later record is
+    /// written.
     ///
     /// # Errors
     /// When the store fails.
@@ -264,10 +267,11 @@ impl History {
         Ok(self.attempts.db.sync()?)
     }
 
-    /// Records how a job ended. This works on a full disk, too, in the space that the store reserves for such
-    /// writes: without the record the next process would start the job again, although the job has ended for
-    /// its clients, and its snapshots would go on to pin space. Jobs cannot use up this space: a start uses
-    /// none of it, and each start has one end.
+    /// Records how a job ended. This works on a full disk, too, in the space that the store
+    /// reserves for such writes. Without the record, the next process would start the job again,
+    /// although the job has ended for its clients, and the job's snapshots would continue to pin
+    /// space. Jobs cannot use up the reserved space: the start of a job uses none of it, and each
+    /// start has one end.
     ///
     /// # Errors
     /// When the store fails.
@@ -342,10 +346,11 @@ impl History {
         self.profiles.record(work, profile)
     }
 
-    /// Returns a profile from which a job can be estimated: that of the same `work`, or else the latest one
-    /// of the application. But a profile with measurements of `job` (the name of a job of the runtime), over
-    /// an input that was not empty, goes before a later one without them. `None` if the application has no
-    /// profile.
+    /// Returns a profile from which a job can be estimated: that of the same `work`, or else one of
+    /// the application. `job` is the name of a job of the runtime. Profiles of the application that
+    /// have measurements of `job` are preferred to those without, and among these the profiles
+    /// whose input was not empty. Of several such profiles, returns the latest. `None` if the
+    /// application has no profile.
     ///
     /// # Errors
     /// When the store fails, or a row is not a profile.

@@ -85,9 +85,10 @@ impl ProfileTable {
         Ok(())
     }
 
-    /// Returns the profile of the same work. If there is none, returns the latest profile of the application,
-    /// but prefers profiles with measurements of the runtime's job `job`, and among these the profiles of
-    /// jobs that read something: an empty input shows nothing about other work.
+    /// Returns the profile of the same work. If there is none, returns one of the application, or
+    /// `None` if that has none. Profiles with measurements of the runtime's job `job` are preferred
+    /// to those without, and among these the profiles of jobs that read something, because an empty
+    /// input shows nothing about other work. Of several such profiles, returns the latest.
     pub(super) fn known(
         &self,
         application: &str,

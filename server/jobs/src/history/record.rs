@@ -176,9 +176,11 @@ pub struct JobRecord {
     /// [`History::park`](super::History::park).
     #[serde(default, skip_serializing_if = "is_zero")]
     pub parks: u32,
-    /// True if the job, since its latest start, has recorded that it is about to put its output in
-    /// place. If the record then has no end but the output exists and agrees with `written_us` or
-    /// `written_file` (a plain table has neither), the job wrote that output and has succeeded.
+    /// True if the job has recorded, since its latest start, that it is about to put its output in
+    /// place. If the process ends before it records the end of the job, the next process looks for
+    /// the output. If the output exists and agrees with `written_us` or `written_file`, the job
+    /// wrote it and has succeeded. A plain table has neither, so any rows in it count as the job's
+    /// output.
     pub commits: bool,
     /// The timestamp of the rows that the latest start was about to put into a CQL table, in microseconds
     /// since 1970; `None` before that, and for any other output.
@@ -196,7 +198,7 @@ pub struct JobRecord {
     /// The number of attempts that are not in the history, because the job had too many, or because the
     /// store failed to write them.
     pub attempts_dropped: u64,
-    /// The request that submitted the job, if a client may retry that request.
+    /// The request that submitted the job; `None` if no client may retry that request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub submission: Option<Submission>,
 }

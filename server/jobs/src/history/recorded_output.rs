@@ -64,8 +64,8 @@ impl CommitRecord {
     /// table: see [`History::begin_commit`].
     ///
     /// # Errors
-    /// When the commit cannot be recorded. Then the caller must not commit either: the job
-    /// fails, and if that cannot be recorded, the job starts again.
+    /// When the commit cannot be recorded. Then the caller must not commit, so the job fails. If
+    /// this failure cannot be recorded either, the job starts again.
     pub fn begin(&self, mark: Option<OutputMark>) -> Result<(), TaskError> {
         let Some((history, job)) = self.record.get() else {
             return Ok(());

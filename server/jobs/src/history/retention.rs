@@ -4,8 +4,10 @@ use std::time::Duration;
 
 use super::{JobRecord, RecordState, Submission};
 
-/// The number of ended jobs whose records are kept. More are kept for retries of their requests, up to [`KEYS_MAX`],
-/// and two for backups: the latest backup without damage, and the latest one whose time is not in the future.
+/// The number of ended jobs whose records are kept. More records are kept for the retries of up to
+/// [`KEYS_MAX`] requests, and for two backups: the latest one without damage, and the latest one
+/// without damage whose time is not in the future. A time in the future was recorded while the
+/// clock was ahead.
 pub(super) const ENDED_JOBS_MAX: usize = 1000;
 
 /// The time during which a request that was executed is not executed again with the same `Idempotency-Key`.

@@ -610,10 +610,10 @@ fn an_output_whose_commit_cannot_be_recorded_is_not_put_in_place() {
     assert_eq!(rows.rows().unwrap().len(), 1);
 }
 
-/// Regression: a full disk refused the record of a job's end. A cancelled job started again with the next
-/// process, and so did a job without snapshots that had failed because the disk was full. A job could not be
-/// discarded, which frees what its snapshots pin. A job that a shutdown could not park counted as one that
-/// had ended with its process.
+/// Regression: a full disk refused the record of a job's end. A cancelled job started again with
+/// the next process, and so did a job without snapshots that had failed because the disk was full.
+/// A job could not be discarded, although this frees the space that its snapshots pin. A job that a
+/// shutdown could not park was counted like one whose process had ended while it ran.
 #[test]
 fn a_job_ends_or_is_parked_on_a_full_disk() {
     for state in [

@@ -85,9 +85,10 @@ impl FileKind {
     }
 }
 
-/// The records of some files. The value of a record is its text without the line end (of a CSV
-/// record, with commas and well-formed quotes, whatever the file has). The key is the name of the
-/// file and the byte offset of the record: `logs/web.csv:000000004711`.
+/// The records of some files. The key of a record is the name of the file and the byte offset of
+/// the record: `logs/web.csv:000000004711`. The value is the text of the record without the line
+/// end. A CSV record is rewritten with commas and well-formed quotes, whatever delimiter and quotes
+/// the file has.
 ///
 /// The files are cut into at most the given number of splits of about equal size; a split may hold
 /// parts of several files. The borders lie between records. A file that is compressed by gzip
@@ -260,8 +261,8 @@ impl FilesInput {
         Ok(columns)
     }
 
-    /// Returns the first record of a file: its line and its fields; `None` if the file has no
-    /// records.
+    /// Returns the first record of a file: the number of its line, and its fields; `None` if the
+    /// file has no records.
     fn first_record(&self, file: &DataFile) -> Result<Option<(u64, Vec<String>)>, TaskError> {
         let whole = 0..file.bytes;
         let mut records = self.records(file, whole.clone(), PLACE_BYTES)?;
@@ -290,10 +291,10 @@ impl FilesInput {
         Ok(FileRecords::new(records, kind))
     }
 
-    /// Returns the error of reading a part of a file. If the file is malformed, this is the first
-    /// problem of the whole file, which is read again from its start: a part only has line numbers
-    /// from its own start, and a quote that is open at the end of a part may have been opened, or
-    /// be closed, anywhere.
+    /// Returns the error of reading a part of a file. If the file is malformed, this is the error
+    /// of the first problem in the whole file, which is read again from its start. Reading the part
+    /// alone does not show this problem: its line numbers count from its own start, and a quote
+    /// that is open at its end may have been opened, or be closed, anywhere in the file.
     fn failed(&self, file: &DataFile, part: &Range<u64>, error: RecordError) -> TaskError {
         match error {
             RecordError::Io { source, .. } => file.failed(source),

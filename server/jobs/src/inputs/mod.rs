@@ -46,6 +46,7 @@ pub use snapshot::SnapshotInput;
 pub(crate) use task_pace::TaskPace;
 pub use union::{Side, Union};
 
-/// The least size of a split of a larger input, in bytes of keys and values, or of files. Reading
-/// this many bytes costs about as much as starting a task.
+/// The least target size of a split, in bytes of keys and values, or of files. Reading this many
+/// bytes costs about as much as starting a task. The limit does not apply to tables whose splits
+/// are cut by the index of their files: see [`SnapshotInput`].
 pub const SPLIT_BYTES_MIN: u64 = 64 << 10;

@@ -24,11 +24,11 @@ const INDEXED_BYTES_MIN: u64 = 4 << 20;
 /// The rows (all of them, or those in [`SnapshotInput::within`]) are cut into splits of about equal
 /// size, at most as many as requested:
 ///
-/// - If the SSTables hold at least a few MiB: by their index blocks, without reading rows.
-///   Rows in memtables are not counted then, so a split may be larger than the others by the
-///   size of its rows in memtables.
-/// - Otherwise: by one scan at submission that adds up the sizes of all rows, which are in
-///   memory or few. A table of less than twice [`SPLIT_BYTES_MIN`] is one split.
+/// - If the SSTables hold at least a few MiB, their index blocks determine the splits, and no rows
+///   are read. Rows in memtables are not counted then, so a split may be larger than the others by
+///   the size of its rows in memtables.
+/// - Otherwise, one scan at submission adds up the sizes of all rows, which are in memory or few. A
+///   table of less than twice [`SPLIT_BYTES_MIN`] is one split.
 ///
 /// Reads bypass the block cache.
 #[derive(Debug, Clone)]

@@ -32,9 +32,9 @@ impl<'c> TaskPace<'c> {
         (self.checkpoint)()
     }
 
-    /// Reports work on values that is about to be done and takes as long as comparing `bytes` bytes. Calls
-    /// the checkpoint if this work and the work since the last such call take long: see
-    /// [`ValueWork::charge`].
+    /// Reports work on values before it is done. The work takes as long as a comparison of `bytes`
+    /// bytes. Calls the checkpoint if the work since the last such call, this work included, takes
+    /// long: see [`ValueWork::charge`].
     pub(crate) fn charge(&self, bytes: usize) -> Result<(), Ended> {
         self.work.charge(bytes, self)
     }

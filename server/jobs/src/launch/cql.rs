@@ -65,8 +65,9 @@ pub(super) fn check_columns_of_values(
     }
 }
 
-/// Returns the columns to read: those that the request names; else those that the application reads
-/// (`looked_at`), if each of them is a column of the table; else `None`, which means all columns.
+/// Returns the columns to read; `None` stands for all columns. If the request names columns, these
+/// are read. Otherwise the columns in `looked_at`, those that the application reads, are read if
+/// each of them is a column of the table.
 pub(super) fn wanted(
     request: &TableInput,
     schema: &TableSchema,

@@ -174,8 +174,8 @@ impl OpenJob {
         self.snapshots().for_each(JobSnapshot::keep);
     }
 
-    /// Makes all snapshots that were made for the job end with it, also those of an earlier start. To be
-    /// called once the job has started.
+    /// Makes all snapshots that were made for the job end with it, also those of an earlier start.
+    /// The caller calls this once the job has started.
     pub fn delete_snapshots_at_end(&mut self) {
         self.snapshots().for_each(JobSnapshot::delete_at_end);
     }

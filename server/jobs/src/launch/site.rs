@@ -25,10 +25,10 @@ pub struct Site {
 }
 
 impl Site {
-    /// Returns the place for files of an output in `folder`, which may be absent. They leave the same
-    /// reserve of disk space as spills if they share a file system with the database or with the
-    /// spills. On another file system they may take all free space, because nothing of the database
-    /// is there.
+    /// Returns the place for files of an output in `folder`, which may be absent. If these files
+    /// share a file system with the database or with the spills, they leave the same reserve of
+    /// disk space as spills. On another file system they may take all free space, because nothing
+    /// of the database is there.
     pub(super) fn place_in(&self, folder: &Path) -> SpillPlace {
         let found = folder.ancestors().find(|folder| folder.exists());
         let found = found.unwrap_or(folder);

@@ -31,8 +31,8 @@ pub struct JobSnapshot {
 impl JobSnapshot {
     /// Opens the snapshot that `input` names; else the snapshot `own`, which an earlier start of
     /// the job made; else a new snapshot of the table. The snapshot `own` is kept until
-    /// [`Self::delete_at_end`] is called: an error before the job starts, such as that of a full disk,
-    /// must not delete what the record of the job names.
+    /// [`Self::delete_at_end`] is called. Before that, an error such as that of a full disk must
+    /// not delete it, because the record of the job names it for the next start.
     ///
     /// # Errors
     /// When the keyspace, the table or the snapshot does not exist. [`JobError::State`] when the

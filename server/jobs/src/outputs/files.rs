@@ -55,9 +55,9 @@ impl FilesTarget {
         }
     }
 
-    /// Returns the identity of the file, or of the file that marks the folder as complete: the one
-    /// that a job recorded before it gave this file or folder its name. `None` if there is no such
-    /// file, and for the terminal.
+    /// Returns the identity of the file, or of the file that marks the folder as complete. The job
+    /// that made the file or folder recorded this identity before. `None` if there is no such file,
+    /// and for the terminal.
     ///
     /// # Errors
     /// When the file system fails.
@@ -74,7 +74,8 @@ impl FilesTarget {
     /// exists. Makes nothing.
     ///
     /// # Errors
-    /// When it cannot be made; the error names the path, and what to do.
+    /// When the file or folder cannot be made. The error names the path and, if one is known, a
+    /// remedy.
     pub fn check(&self) -> Result<(), TaskError> {
         let (Self::File(target) | Self::Folder(target)) = self else {
             return Ok(());
@@ -600,8 +601,9 @@ mod tests {
         assert!(place.files().is_empty());
     }
 
-    /// Regression: a job that was interrupted after this record took whatever had the name of its output for that
-    /// output, also the file of another job.
+    /// Regression: a job was interrupted after it had recorded that it was about to put its output
+    /// in place. Its restart regarded any file with the name of the output as that output, even the
+    /// file of another job.
     #[test]
     fn a_commit_records_which_file_it_puts_in_place_before_it_does() {
         let db = Db::open("/db", in_memory()).unwrap();

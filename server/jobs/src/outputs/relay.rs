@@ -14,10 +14,11 @@ use super::staging::{RowsDescription, StagedRows, StagingWriter};
 /// to a file.
 const SORT_BYTES: usize = 1 << 20;
 
-/// The output of one job, once the job has succeeded, as the input of another: a split per
-/// partition, whose rows are in the order of keys if the first job wrote them in that order. Clones
-/// share the rows, which are deleted when the last clone is dropped. A split contains the path of
-/// its rows, so that any relay can read the rows of any other relay that still exists.
+/// The output of one job, which is the input of another job once the first one has succeeded. Each
+/// partition is a split. Its rows are in the order of keys if the first job wrote them in that
+/// order. Clones share the rows, which are deleted when the last clone is dropped. A split contains
+/// the path of the file with its rows, so that any relay can read a split of any other relay that
+/// still exists.
 #[derive(Debug, Clone)]
 pub struct Relay {
     partitions: Partitions,

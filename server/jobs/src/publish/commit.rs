@@ -71,10 +71,11 @@ impl PublicationJob {
         Ok(())
     }
 
-    /// Checks that the store still keeps the earlier snapshots with which tasks compared rows. The store
-    /// releases such a snapshot before it drops data of the table that it cannot read. So if the snapshot
-    /// is released, a comparison may have missed changes. If another publisher of this snapshot has
-    /// committed the table, the earlier snapshot is not needed any more.
+    /// Checks that the store still keeps the earlier snapshots with which tasks compared rows. The
+    /// store releases such a snapshot before it drops data of the table that it cannot read. So if
+    /// the snapshot is released, a comparison may have missed changes. It is no error if another
+    /// publisher of the snapshot to be published has committed the table meanwhile: the comparison
+    /// is then not used.
     fn check_pins(&self) -> Result<(), TaskError> {
         for (name, numbers) in &self.stored {
             let tables = self.of_numbers(numbers).iter();
@@ -287,11 +288,12 @@ impl PublicationJob {
         }
     }
 
-    /// Replaces the pins of the tables (the snapshots that are kept for the next publication) by pins of
-    /// the published snapshot, so that the next publication can compare with it. A failure does not fail
-    /// this publication: the next one then writes all rows, which takes longer. `newest` has for each
-    /// Iceberg table whether this publication is the newest one; if not, the pin stays as it is. `is_new`
-    /// is false if all tables were committed before this run: then a pin that is gone is not reported.
+    /// Replaces the pins of the tables (the snapshots that are kept for the next publication) by
+    /// pins of the published snapshot, so that the next publication can compare with it. A failure
+    /// does not fail this publication: the next one then writes all rows, which takes longer.
+    /// `newest` has for each Iceberg table whether this publication is the newest one. The pin of a
+    /// stored table stays as it is if one of its Iceberg tables has a newer publication. `is_new`
+    /// is false if all tables were committed before this run; a missing pin is then not reported.
     fn renew_pins(&self, newest: &[bool], is_new: bool) {
         for (name, numbers) in &self.stored {
             let published = &self.tables[numbers.start as usize].origin;

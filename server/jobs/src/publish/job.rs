@@ -124,7 +124,7 @@ fn unique_id() -> String {
 }
 
 impl PublicationJob {
-    /// Plans the publication, and returns the job and the cells that its tasks read. Writes nothing.
+    /// Plans the publication, and returns the job and the input of its tasks. Writes nothing.
     fn open(
         target: Target,
         options: &PublishRequest,
@@ -310,11 +310,14 @@ impl PublicationJob {
         &self.tables[numbers.start as usize..numbers.end as usize]
     }
 
-    /// Prepares the target before the first task; after a success, later calls do nothing. Checks that the
-    /// target lets only one of two publishers commit, and removes the files of publishers that can no longer
-    /// commit. If an earlier start has stored the plan, removes the record of the row for which that start
-    /// failed. If the plan is new, stores it, and before that pins the snapshot for each table of the store
-    /// that no earlier start has published, not even in part.
+    /// Prepares the target before the first task. After a success, later calls do nothing. Checks
+    /// that the target lets only one of two publishers commit, and removes the files of publishers
+    /// that can no longer commit.
+    ///
+    /// If an earlier start has stored the plan, removes the record of the row for which that start
+    /// failed. If the plan is new, pins the snapshot for each table of the store, and then stores
+    /// the plan. A table of the store keeps its present pin if an earlier start has published its
+    /// rows or its static columns.
     pub(super) fn begin(&self) -> Result<(), TaskError> {
         let target = &self.target;
         let mut has_begun = lock(&self.has_begun);
@@ -345,9 +348,9 @@ impl PublicationJob {
         Ok(())
     }
 
-    /// Releases the pin of the stored table whose rows go to the Iceberg table number `number`: the
-    /// snapshot that the pin keeps for the next publication to compare with does not have the same
-    /// rows as the files in the target. The next publication then writes all rows.
+    /// Releases the pin of the stored table whose rows go to the Iceberg table number `number`. The
+    /// caller has found that the pinned snapshot does not have the same rows as the files in the
+    /// target. Without the pin, the next publication writes all rows.
     pub(super) fn forget_pin(&self, number: u32) {
         let mut stored = self.stored.iter();
         if let Some((name, _)) = stored.find(|(_, numbers)| numbers.contains(&number)) {

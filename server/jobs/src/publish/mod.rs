@@ -103,8 +103,8 @@ pub struct PublishRequest {
     #[serde(default)]
     #[cfg_attr(feature = "args", arg(long))]
     pub text: bool,
-    /// If the tag with the snapshot's name names another snapshot in a table, move it to the published one;
-    /// otherwise the job fails.
+    /// If a table has a tag with the snapshot's name that names another snapshot, move the tag to
+    /// the published one [default: such a tag fails the job].
     #[serde(default)]
     #[cfg_attr(feature = "args", arg(long))]
     pub replace: bool,

@@ -66,8 +66,8 @@ struct OpenTable {
     file: Option<OpenFile>,
     /// The finished files: data files that are full, and delete files that are complete.
     written: Written,
-    /// A lookup, by key, of where the files of the newest publication have the rows that the task
-    /// deletes; `None` before the first deleted row.
+    /// The lookup, by key, of the positions of rows in the files of the newest publication. The
+    /// task looks up the rows that it deletes. `None` before the first deleted row.
     positions: Option<Positions>,
     deletes: PositionalDeletes,
     counts: RowCounts,

@@ -188,8 +188,9 @@ impl PreviousColumns {
 }
 
 impl TablePlan {
-    /// Decides on the columns of an Iceberg table, and returns a plan that writes all rows to a new table:
-    /// the planner sets the other fields. A column that is also in `previous` keeps its field id.
+    /// Decides on the columns of an Iceberg table, and returns a plan that writes all rows to a new
+    /// table. The planner then sets the fields that depend on the newest publication of the table.
+    /// A column that is also in `previous` keeps its field id.
     ///
     /// # Errors
     /// When readers would confuse the names of fields, see [`check_fields`].
@@ -251,9 +252,10 @@ impl TablePlan {
         own.eq(&fields) && table.property(COLUMNS_PROPERTY) == Some(&self.columns_property[..])
     }
 
-    /// Returns whether the keys of rows in the store can be made from the cells in data files. A partition
-    /// key has the bytes of its values, so each value must have only one form; a clustering has the same
-    /// bytes for equal numbers, whatever their form.
+    /// Returns whether the keys of rows in the store can always be made from the cells in data
+    /// files. A partition key contains the bytes of its values, so each value must have only one
+    /// form in bytes. In a clustering, equal numbers have the same bytes, whatever their form in
+    /// the data file is.
     pub(super) fn has_exact_keys(&self) -> bool {
         let in_partition = self.keys.partition_columns();
         let mut key = self.columns.iter().take(self.key_columns).enumerate();

@@ -22,10 +22,14 @@ pub(super) struct Planner<'p> {
 }
 
 impl Planner<'_> {
-    /// Returns whether a publication of a table without static columns also leaves the Iceberg table `name` without
-    /// rows. It does so if that table has static columns of an earlier publication, with the database and the table
-    /// of `origin`, unless the rows were published before, and another snapshot since. `rows` is the plan of the
-    /// table's rows.
+    /// Returns whether a publication of a table without static columns also publishes the Iceberg
+    /// table `name`, without rows. `name` is the Iceberg table for the static columns of the table
+    /// in `origin`, and `rows` is the plan of the table's rows.
+    ///
+    /// The result is true if an earlier publication of the same table of the database has written
+    /// that Iceberg table, with one exception: the result is false if the rows of this snapshot are
+    /// published already, and another snapshot was published later. The later snapshot may have
+    /// static columns.
     pub(super) fn empties_statics(
         &self,
         rows: &TablePlan,
@@ -83,10 +87,11 @@ impl Planner<'_> {
     }
 }
 
-/// Decides whether only changes are written to the Iceberg tables of one stored table; if not, changes
-/// their plans so that all rows are written. The decision is the same for all of them that are still to be
-/// published, because the stored rows are read once for all. Returns the snapshot to compare with; `None`
-/// if all rows are written, or if nothing is left to publish.
+/// Decides whether only changed rows are written to the Iceberg tables of one stored table. If not,
+/// changes their plans so that all rows are written. The decision is the same for all Iceberg
+/// tables that are still to be published, because the stored rows are read once for all of them.
+/// Returns the snapshot to compare with; `None` if all rows are written, or if nothing is left to
+/// publish.
 pub(super) fn agree(
     table: &SnapshotTable,
     pinned: Option<SnapshotTable>,

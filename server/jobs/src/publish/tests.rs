@@ -612,7 +612,8 @@ fn a_task_that_is_done_is_not_done_again_and_nothing_shows_before_the_commit() {
     assert_eq!(store.target().read(hint).unwrap().unwrap(), "1");
 }
 
-/// Regression: the split was left out without an error.
+/// Regression: the split of the unknown table was left out without an error, so rows could be
+/// missing in the publication.
 #[test]
 fn a_stored_plan_with_a_split_of_an_unknown_table_is_not_continued_and_its_task_fails() {
     let store = Store::new();

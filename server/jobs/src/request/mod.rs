@@ -96,7 +96,7 @@ pub enum Isolation {
     #[cfg_attr(feature = "args", value(help = "Tasks are threads of one process"))]
     #[default]
     Thread,
-    /// Tasks run in processes of their own, one after the other in each.
+    /// Tasks run in child processes. Each process runs one task at a time.
     Process,
 }
 
@@ -219,11 +219,11 @@ impl JobRequest {
     /// times) of the job `name`, one of the runtime's jobs that carry out this request. Jobs with
     /// the same key do the same work.
     ///
-    /// The key is [`work`](Self::work), and also `name` if the application has another name: some
-    /// applications do the same work by jobs with different names, and one may take far longer than
-    /// another, so their profiles must be separate. `tables`, the numbers of the tables that the
-    /// job reads, are in the key too: a table that was created under the name of a dropped one has
-    /// profiles of its own.
+    /// The key is [`work`](Self::work), and also `name` if this is not the name of the application.
+    /// Some applications do the same work by jobs with different names. One of these jobs may take
+    /// far longer than another, so their profiles must be separate. `tables`, the numbers of the
+    /// tables that the job reads, are in the key too: a table that was created under the name of a
+    /// dropped one has profiles of its own.
     pub fn work_of(&self, name: &str, tables: &[u32]) -> Value {
         let mut work = self.work();
         if !tables.is_empty() {

@@ -14,8 +14,9 @@ pub const FOREIGN_EXTENSIONS: [&str; 11] = [
     "avro", "bz2", "gz", "lz4", "orc", "parquet", "snappy", "xlsx", "xz", "zip", "zst",
 ];
 
-/// The destination of a job's rows. The rows of a file, folder or table appear all at once, when the job
-/// has succeeded. Of several Iceberg tables, each appears at once.
+/// The destination of a job's rows. The rows of a file, folder or table appear all at once, when
+/// the job has succeeded. Iceberg tables are committed one after the other, and the rows of each of
+/// them appear all at once.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]

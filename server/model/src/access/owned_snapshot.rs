@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::schema::{SchemaError, read_record};
 
-/// The only format of records that this version writes and reads.
+/// The number of the record format. This version of ebb reads and writes no other format.
 const FORMAT: u32 = 1;
 
 /// A snapshot that a role created. It implements `Deserialize` for roles' records of earlier versions,

@@ -43,9 +43,9 @@ impl Resource {
         Self::Table(keyspace.into(), name.into())
     }
 
-    /// Returns the resource of a table in a snapshot; `is_live` is whether the table still exists. For a dropped
-    /// table, the resource is all tables of its keyspace: a permission on a table with its name would be one on
-    /// another table, which was created later.
+    /// Returns the resource of a table in a snapshot. `is_live` is true if the table still exists.
+    /// If it was dropped, the resource is all tables of its keyspace: a table of the same name may
+    /// have been created later, and a permission on that one must not apply to the dropped table.
     pub fn table_at_snapshot(keyspace: &str, name: &str, is_live: bool) -> Self {
         if is_live {
             Self::table(keyspace, name)

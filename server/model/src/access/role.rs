@@ -10,7 +10,7 @@ use super::permission::{Permission, PermissionSet};
 use super::resource::Resource;
 use crate::schema::{SchemaError, read_record};
 
-/// The only format of records that this version writes and reads.
+/// The number of the record format. This version of ebb reads and writes no other format.
 const FORMAT: u32 = 1;
 
 /// A role. Its name is the key of [`Roles`](super::Roles).

@@ -55,7 +55,8 @@ impl FromIterator<(Arc<str>, Role)> for Roles {
 }
 
 impl Roles {
-    /// Returns these roles, and those roles of `others` that have other names.
+    /// Returns the roles of `self` and `others` together. Of two roles with the same name, it keeps
+    /// the role of `self`.
     #[must_use]
     pub fn joined(&self, others: Self) -> Self {
         let Self(mut all) = others;
@@ -64,7 +65,7 @@ impl Roles {
         Self(all)
     }
 
-    /// Returns a role by its name.
+    /// Returns a role by its name; `None` if there is no such role.
     pub fn get(&self, name: &str) -> Option<&Arc<Role>> {
         self.0.get(name)
     }
@@ -99,7 +100,8 @@ impl Roles {
         found
     }
 
-    /// Returns whether a role or one that it is a member of is a superuser.
+    /// Returns whether a role is a superuser, either itself or through a role that it is a member
+    /// of.
     pub fn is_superuser(&self, name: &str) -> bool {
         let mut all = self.of(name, false).into_iter();
         all.any(|name| self.get(name).is_some_and(|role| role.is_superuser))
@@ -245,8 +247,8 @@ impl Roles {
         })
     }
 
-    /// Returns the roles with the permissions `set` on `on` granted to the role `name`, and the
-    /// permissions in `set` that this role did not have before.
+    /// Grants the permissions `set` on the resource `on` to the role `name`. Returns the roles
+    /// after this change, and the permissions in `set` that the role did not have before.
     ///
     /// # Errors
     /// If there is no such role.
@@ -268,8 +270,8 @@ impl Roles {
         Ok((next, new))
     }
 
-    /// Returns the roles with the permissions `set` on `on` taken from the role `name`, and the
-    /// permissions in `set` that this role had before.
+    /// Revokes the permissions `set` on the resource `on` from the role `name`. Returns the roles
+    /// after this change, and the permissions in `set` that the role had before.
     ///
     /// # Errors
     /// If there is no such role.

@@ -14,8 +14,9 @@ use super::murmur3::hash3_x64_128;
 use super::{ByteRange, KeyError, Token};
 
 /// The maximal length, in bytes, of the ordered form of an indexed value (bytes that sort as the
-/// values do) in the key of an index entry. A hash replaces longer forms, so that the key stays
-/// below the engine's limit of 256 KiB, even with the longest key of a row in it.
+/// values do) in the key of an index entry. A hash replaces longer forms. The key of an entry also
+/// contains the key of a row, and must stay below the engine's limit of 256 KiB even with the
+/// longest one.
 pub const FORM_LEN_MAX: usize = 64;
 
 /// The length byte of an entry's key that contains the hash of the value's ordered form instead of

@@ -199,8 +199,9 @@ impl KeyLayout {
         columns.all(|column| ordered::always_reconstructible(&column.ty))
     }
 
-    /// Decodes the clustering columns to one value each. Values that are not reconstructible decode to
-    /// another value that compares as equal.
+    /// Decodes the clustering columns to one value each. A value that is not
+    /// [reconstructible](ordered::is_reconstructible) decodes to another value that compares as
+    /// equal.
     ///
     /// # Errors
     /// [`KeyError::Corrupt`].
@@ -211,8 +212,8 @@ impl KeyLayout {
         }
     }
 
-    /// Decodes the clustering columns like [`clustering_values`](Self::clustering_values). Calls
-    /// `charge` as [`ordered::decode`] does.
+    /// Decodes the clustering columns like [`clustering_values`](Self::clustering_values). Reports
+    /// the work to the callback `charge` as [`ordered::decode`] does, so that `charge` can end it.
     ///
     /// # Errors
     /// [`KeyError::Corrupt`]; the error of `charge`.

@@ -56,7 +56,7 @@ pub enum EncodeError<E> {
     Value(TypeError),
     /// The value is a valid decimal, or contains one, of more than [`DECIMAL_BYTES_MAX`] bytes.
     TooLong(TypeError),
-    /// The error of `charge`.
+    /// The error that the callback `charge` returned.
     Charge(E),
 }
 
@@ -71,7 +71,7 @@ impl<E> From<TypeError> for EncodeError<E> {
 pub enum DecodeError<F, E> {
     /// The bytes are damaged.
     Damaged(F),
-    /// The error of `charge`.
+    /// The error that the caller's callback `charge` returned, which ended the decoding.
     Charge(E),
 }
 
@@ -103,9 +103,10 @@ pub fn encode(ty: &CqlType, value: &[u8], out: &mut Vec<u8>) -> Result<(), TypeE
     }
 }
 
-/// Appends the ordered form like [`encode`], but can be stopped: reports the work to `charge` before
-/// each part of a collection or tuple and before the digits of each decimal, and ends with the first
-/// error that `charge` returns. After an error, `out` ends with an incomplete form.
+/// Appends the ordered form like [`encode`], but can be stopped: reports the work to the callback
+/// `charge` before each part of a collection or tuple and before the digits of each decimal, and
+/// ends with the first error that `charge` returns. After an error, `out` ends with an incomplete
+/// form.
 ///
 /// # Errors
 /// The errors of [`encode`] and of `charge`.
@@ -193,22 +194,23 @@ pub fn try_encode<E>(
     Ok(())
 }
 
-/// Returns whether [`decode`] restores these very bytes, so that the key alone is enough to store
-/// them.
+/// Returns whether [`decode`] restores `value` byte for byte from its ordered form, so that a key
+/// that contains this form is enough to store the value.
 ///
-/// True for all text, blobs, integers of fixed length, dates, times, durations, uuids and addresses.
-/// False for a `boolean` that is neither 0 nor 1, a NaN of unusual bits, a `varint` with redundant
-/// sign bytes, a `decimal` that ends in zeros (1.00 decodes to 1), a tuple whose last components are
-/// missing, a tuple with a null of another length than -1, and every value that contains one of
-/// these.
+/// True for all text, blobs, integers of fixed length, dates, times, durations, uuids and
+/// addresses. False for a `boolean` that is neither 0 nor 1, a NaN of unusual bits, a `varint` with
+/// redundant sign bytes, a `decimal` that ends in zeros (1.00 decodes to 1), a tuple whose last
+/// components are missing, a tuple with a null of another length than -1, and every value that
+/// contains one of these.
 pub fn is_reconstructible(ty: &CqlType, value: &[u8]) -> bool {
     let Ok(is_so) = try_is_reconstructible(ty, value, &mut |_| Ok::<_, Infallible>(()));
     is_so
 }
 
-/// Returns the same as [`is_reconstructible`], but can be stopped: reports the work to `charge`
-/// before each part of a collection or tuple, and ends with the first error that `charge` returns. It
-/// computes neither the ordered forms of values nor the digits of decimals, which would take longer.
+/// Returns the same as [`is_reconstructible`], but can be stopped: reports the work to the callback
+/// `charge` before each part of a collection or tuple, and ends with the first error that `charge`
+/// returns. It computes neither the ordered forms of values nor the digits of decimals, which would
+/// take longer.
 ///
 /// # Errors
 /// The error of `charge`.
@@ -502,7 +504,8 @@ impl<'a> Reader<'a> {
 /// Decodes one value off the front: the encoded value itself if it is
 /// [reconstructible](is_reconstructible), otherwise another value that compares as equal.
 ///
-/// Reports the work to `charge` before it computes a decimal from its digits, as [`try_encode`] does.
+/// Reports the work to the callback `charge` before it computes a decimal from its digits, as
+/// [`try_encode`] does.
 ///
 /// # Errors
 /// If the bytes are not an ordered form of the type; the error of `charge`.
@@ -514,8 +517,8 @@ pub fn decode<E>(
     read(ty, reader, &mut |digits: &Digits| digits.to_decimal(charge))
 }
 
-/// Passes over one value at the front without the computation of its decimals, so in a time that is
-/// linear in the bytes.
+/// Skips one value at the front. Does not compute decimals from their digits, so the time is linear
+/// in the number of bytes.
 ///
 /// # Errors
 /// If the bytes are not an ordered form of the type.
@@ -529,7 +532,8 @@ pub fn skip(ty: &CqlType, reader: &mut Reader<'_>) -> Result<(), Malformed> {
 /// A callback that returns the `decimal` of a number, or `None` if no decimal has its exponent.
 type OfDigits<'c, E> = &'c mut dyn FnMut(&Digits) -> Result<Option<Vec<u8>>, E>;
 
-/// Reads one value off the front. Decimals have the bytes that `decimal` returns for their digits.
+/// Reads one value off the front. A decimal becomes the bytes that the callback `decimal` returns
+/// for its digits.
 fn read<E>(
     ty: &CqlType,
     reader: &mut Reader<'_>,

@@ -77,8 +77,8 @@ pub fn token_range(start: Bound<Token>, end: Bound<Token>) -> ByteRange {
 /// One end of a slice: values for consecutive clustering columns, compared as a tuple.
 #[derive(Debug, Clone, Copy)]
 pub struct SliceBound<'a> {
-    /// The values, at least one, of the first clustering columns after those that are equal in all rows
-    /// of the slice. The other end of the slice may have a different number of values.
+    /// One or more values, for the first of the clustering columns that may differ between rows of
+    /// the slice. The other end of the slice may have a different number of values.
     pub values: &'a [&'a [u8]],
     /// True if rows that begin with these values are part of the slice.
     pub inclusive: bool,
@@ -120,9 +120,10 @@ impl KeyLayout {
         Ok(out)
     }
 
-    /// Appends the ranges of [`slices`](Self::slices). It looks only at the first column after
-    /// `equal`: the rows strictly between both bounds in that column are one range, and for the rows at
-    /// a bound the columns after it decide in the same way.
+    /// Appends the ranges of [`slices`](Self::slices). Compares the bounds only in the first column
+    /// after `equal`. The rows that lie strictly between both bounds in this column are one range.
+    /// For the rows with the value of a bound in this column, it does the same with the columns
+    /// after it.
     fn add_slices<'a>(
         &self,
         equal: &[&'a [u8]],

@@ -43,7 +43,8 @@ pub struct RowBuilder<'o> {
 /// The state of a collection that is being written.
 #[derive(Debug)]
 struct OpenCollection {
-    /// The offset of the collection's tag. An empty collection is removed again from there on.
+    /// The offset of the collection's tag. If the collection stays empty, the operand is cut off
+    /// here again.
     tag_at: usize,
     /// The builder's `next_id` (the least column id that may follow) from before the collection. It
     /// is restored if the collection stays empty and is removed.

@@ -158,9 +158,9 @@ pub(super) fn begin_section(out: &mut Vec<u8>) -> usize {
     out.len()
 }
 
-/// Fills in the length of a section, a part of an operand that a reader can skip. Its content
-/// reaches from `start`, the result of [`begin_section`], to the end of `out`. Fails if it has 4
-/// GiB or more.
+/// Fills in the length of a section, a part of an operand that a reader can skip. The section's
+/// content reaches from `start`, the result of [`begin_section`], to the end of `out`. Fails if the
+/// content has 4 GiB or more.
 pub(super) fn end_section(out: &mut [u8], start: usize) -> Result<(), RowError> {
     let len = u32::try_from(out.len() - start)
         .map_err(|_| RowError::Build("a section of 4 GiB or more"))?;

@@ -10,8 +10,8 @@
 
 use std::cmp::Ordering;
 
-/// A deletion of the content of a partition, a range of rows, a row or a collection, as far as that
-/// content is not newer.
+/// A deletion of a partition, a range of rows, a row or a collection. It hides the content whose
+/// timestamps are not greater than its own.
 ///
 /// A deletion supersedes another one if its timestamp is greater, or if the timestamps are equal
 /// and its local time is greater.
@@ -25,8 +25,8 @@ pub struct Deletion {
 }
 
 impl Deletion {
-    /// Returns whether the deletion hides a write with this timestamp. It hides one at its own
-    /// timestamp, too.
+    /// Returns whether the deletion hides a write with this timestamp. It also hides a write that
+    /// has the same timestamp as the deletion.
     pub fn deletes(self, timestamp: i64) -> bool {
         timestamp <= self.timestamp
     }
@@ -91,10 +91,10 @@ pub struct Cell<'a> {
 }
 
 impl Cell<'_> {
-    /// Compares two versions of one cell; the greater one wins. The greater timestamp decides first.
-    /// If they are equal, a tombstone wins over an expiring cell, and an expiring cell over a
-    /// permanent one. Of two cells of the same kind, the later expiry or deletion wins, then the
-    /// greater value, then the shorter time to live.
+    /// Compares two versions of one cell; the greater one wins. The greater timestamp decides
+    /// first. If the timestamps are equal, a tombstone wins over an expiring cell, and an expiring
+    /// cell over a permanent one. Of two cells of the same kind, the later expiry or deletion wins,
+    /// then the greater value, then the shorter time to live.
     pub fn reconcile(&self, other: &Self) -> Ordering {
         let rank = |lifetime: Lifetime| match lifetime {
             Lifetime::Permanent => 0,
@@ -118,7 +118,8 @@ impl Cell<'_> {
             })
     }
 
-    /// Returns whether the cell has a value at this time, if no deletion hides it.
+    /// Returns whether the cell has a value at this time: it is neither a tombstone nor expired.
+    /// Ignores deletions of the row or the collection, which may hide the cell.
     #[inline]
     pub fn is_live(&self, read_time_s: i64) -> bool {
         match self.lifetime {
@@ -144,7 +145,7 @@ pub struct Element<'a> {
 
 impl Element<'_> {
     /// Compares two versions of one element; the greater one wins. Their cells decide first, then
-    /// the bytes of their originals; having an original is greater than having none.
+    /// the bytes of their originals. An element with an original is greater than one without.
     pub(super) fn reconcile(&self, other: &Self) -> Ordering {
         self.cell
             .reconcile(&other.cell)
@@ -162,9 +163,9 @@ pub struct Marker {
 }
 
 impl Marker {
-    /// Compares two markers; the greater one wins. The greater timestamp decides first. If they are
-    /// equal, an expiring marker wins over a permanent one, and of expiring ones the later expiry,
-    /// then the shorter time to live.
+    /// Compares two markers; the greater one wins. The greater timestamp decides first. If the
+    /// timestamps are equal, an expiring marker wins over a permanent one, and of expiring ones the
+    /// later expiry, then the shorter time to live.
     pub fn reconcile(&self, other: &Self) -> Ordering {
         self.timestamp
             .cmp(&other.timestamp)
@@ -174,7 +175,8 @@ impl Marker {
             })
     }
 
-    /// Returns whether the marker exists at this time, if no deletion hides it.
+    /// Returns whether the marker exists at this time: it has not expired. Ignores deletions of the
+    /// row, which may hide the marker.
     #[inline]
     pub fn is_live(&self, read_time_s: i64) -> bool {
         self.expiry

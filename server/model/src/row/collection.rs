@@ -96,14 +96,14 @@ impl<'a> LiveCollection<'a> {
         Ok(None)
     }
 
-    /// Appends the collection, whose type is `ty`, in native serialization; also a user-defined
-    /// type that is not frozen. Calls `charge` before it decodes a decimal in a path, as
-    /// [`ordered::decode`] does.
+    /// Appends, in native serialization, the collection or the value of a user-defined type that is
+    /// not frozen. `ty` is its type. Calls `charge` before it decodes a decimal in a path (an
+    /// element's stored sort key), as [`ordered::decode`] does.
     ///
     /// # Errors
-    /// If the operand is damaged, `ty` is no type of several cells, a path is invalid for the type,
-    /// or an element has 2 GiB or more; the error of `charge`. `out` then ends with an incomplete
-    /// collection.
+    /// If the operand is damaged, `ty` is not a type of several cells, a path is invalid for the
+    /// type, or an element has 2 GiB or more; the error of `charge`. `out` then ends with an
+    /// incomplete collection.
     pub fn write_value<E>(
         &self,
         ty: &CqlType,
@@ -182,8 +182,8 @@ impl<'a> LiveCollection<'a> {
         Ok(())
     }
 
-    /// Appends the number of live elements (four bytes, big endian), and then each of them with
-    /// `put`.
+    /// Appends the number of live elements (four bytes, big endian). Then calls `put` for each of
+    /// them to append it.
     fn write<E: From<RowError>>(
         &self,
         out: &mut Vec<u8>,

@@ -10,10 +10,10 @@ use super::error::RowError;
 use super::view::RowView;
 
 impl RowView<'_> {
-    /// Returns whether the part of the row that is merged so far decides the result of a read: no
-    /// write in the sources that are not read yet, neither of the row nor of deletions in the
-    /// partition's header, can change the values of `columns` (ascending ids) or whether the row
-    /// exists. `greatest_left` is the greatest timestamp in these sources. `needs_original` is true
+    /// Returns whether the part of the row that is merged so far decides the result of a read. Then
+    /// the sources that are not read yet cannot change the values of `columns` (ascending ids), nor
+    /// whether the row exists: neither by writes of the row nor by deletions in the partition's
+    /// header. `greatest_left` is the greatest timestamp in these sources. `needs_original` is true
     /// if the reader uses the original clustering values, which may differ from those in the key:
     /// then these must be final, too.
     ///
@@ -40,10 +40,11 @@ impl RowView<'_> {
     }
 
     /// Returns whether the part of a static row that is merged so far decides the values of
-    /// `columns` (ascending ids): no write in the sources that are not read yet, neither of the row
-    /// nor of deletions in the partition's header, can change them. `greatest_left` is the greatest
-    /// timestamp in these sources. Unlike [`is_decided`](Self::is_decided), does not ask whether
-    /// the row exists, because no reader needs that of a static row.
+    /// `columns` (ascending ids). Then the sources that are not read yet cannot change these
+    /// values, neither by writes of the row nor by deletions in the partition's header.
+    /// `greatest_left` is the greatest timestamp in these sources. Unlike
+    /// [`is_decided`](Self::is_decided), does not ask whether the row exists, because no reader
+    /// needs that of a static row.
     ///
     /// # Errors
     /// If the operand is damaged.
@@ -57,14 +58,15 @@ impl RowView<'_> {
     }
 
     /// Returns whether the row has a deletion with a timestamp above `greatest_left`, the greatest
-    /// in the sources that are not read yet. Such a deletion hides all writes there.
+    /// in the sources that are not read yet. Such a deletion hides all writes in those sources.
     fn is_deleted_above(&self, greatest_left: i64) -> bool {
         let is_above = |deletion: Deletion| deletion.timestamp > greatest_left;
         self.deletion().is_some_and(is_above)
     }
 
-    /// Returns whether each of the columns is final: operands with timestamps up to
-    /// `greatest_left` cannot change it. Sets `exists` if one of them has a value.
+    /// Returns whether each of the columns is final: operands with timestamps up to `greatest_left`
+    /// cannot change it. Sets `exists` to true if one of the columns has a live value. Stops at the
+    /// first column that is not final.
     fn each_decided(
         &self,
         columns: &[u32],

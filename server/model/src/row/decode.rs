@@ -45,9 +45,10 @@ pub(super) mod tag {
     pub(in super::super) const ID_FOLLOWS: u8 = 15;
 }
 
-/// The expiry (of a marker or cell) and the time of a deletion or tombstone (by the server's clock)
-/// that were read or written last. Cells of one write mostly have the same ones, and do not store them
-/// again. A collection begins with those of the row, and does not change them for later columns.
+/// The times that were read or written last: the expiry of a marker or cell, and the time of a
+/// deletion or tombstone by the server's clock. Most cells of one write have the same times, and do
+/// not store them again. Each collection has a copy of its own, which begins with the last times
+/// before the collection. So the times of its elements do not affect later columns.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Recent {
     pub(super) expiry: Option<Expiry>,
@@ -148,12 +149,12 @@ impl<'a> RowRef<'a> {
         self.base
     }
 
-    /// Returns the row's deletion.
+    /// Returns the row's deletion; `None` if it has none.
     pub fn deletion(&self) -> Option<Deletion> {
         self.deletion
     }
 
-    /// Returns the row's marker, live or not.
+    /// Returns the row's marker, live or not; `None` if it has none.
     pub fn marker(&self) -> Option<Marker> {
         self.marker
     }

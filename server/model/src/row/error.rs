@@ -29,8 +29,8 @@ pub enum RowError {
         /// known.
         offset: usize,
     },
-    /// One operand has a single cell where the other, or the reader, has a collection, and no deletion
-    /// hides the cell.
+    /// The column is a single cell in one operand, and a collection in the other operand or for the
+    /// reader. No deletion hides the cell.
     #[error("column {column} is a collection in one place and a single cell in another")]
     Mixed {
         /// The id of the column.

@@ -14,10 +14,11 @@ pub struct Garbage {
     /// The time of the earliest reader less gc_grace, in seconds since the Unix epoch. For values
     /// that were deleted or expired before this time, gc_grace has passed.
     pub gc_before_s: i64,
-    /// The least client timestamp that other sources (memtables, runs, or versions between other
-    /// snapshots) have for the row; for a partition's header, whose deletions cover rows, for the
-    /// whole partition. [`i64::MAX`] if there is no other source, [`i64::MIN`] if the timestamp is
-    /// not known.
+    /// The least client timestamp in other sources (memtables, runs, or versions between other
+    /// snapshots). If a row is purged, only their operands of this row count. If the header of a
+    /// partition is purged, their operands of the whole partition count, because the header's
+    /// deletions cover its rows. [`i64::MAX`] if there is no other source, [`i64::MIN`] if the
+    /// timestamp is not known.
     pub oldest_elsewhere: i64,
 }
 

@@ -92,7 +92,7 @@ impl<'a> Header<'a> {
         })
     }
 
-    /// Returns the deletion of the whole partition.
+    /// Returns the deletion of the whole partition; `None` if there is none.
     pub fn deletion(&self) -> Option<Deletion> {
         self.deletion
     }
@@ -102,13 +102,14 @@ impl<'a> Header<'a> {
         &self.ranges
     }
 
-    /// Returns the static row.
+    /// Returns the static row; `None` if the header has none.
     pub fn static_row(&self) -> Option<RowRef<'a>> {
         self.static_row
     }
 
     /// Returns the newest deletion, by its timestamp, that covers the row with this encoded
-    /// clustering: that of the partition or of a range of its rows.
+    /// clustering: that of the partition or of a range of its rows. `None` if no deletion covers
+    /// the row.
     #[inline]
     pub fn deletion_at(&self, clustering: &[u8]) -> Option<Deletion> {
         if self.ranges.is_empty() {

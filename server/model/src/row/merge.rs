@@ -34,8 +34,8 @@ pub(super) struct Rules {
     /// The deletion in the partition's header (of the partition or of a range of rows) that covers
     /// the whole row.
     pub(super) above: Option<Deletion>,
-    /// The limits up to which tombstones and expired values are garbage, which is dropped; `None`
-    /// to drop none.
+    /// The limits below which tombstones and expired values are garbage, which the merge drops;
+    /// `None` to drop no garbage.
     pub(super) garbage: Option<Garbage>,
 }
 

@@ -41,12 +41,13 @@ pub fn parts<'p, 'v: 'p>(
     })))
 }
 
-/// Returns the elements or fields of a value like [`parts`], if their paths (stored sort keys) may
-/// take long to compute. `list_place` returns the path of a list's element, from its index and its
-/// value.
+/// Returns the elements or fields of a value like [`parts`], but can be stopped, because their
+/// paths (stored sort keys) may take long to compute. `list_place` returns the path of a list's
+/// element, from its index and its value.
 ///
-/// The iterator computes the path of a part in the step that returns this part, and calls `charge` as
-/// [`ordered::try_encode`] does. It returns an error of `charge` in place of the part.
+/// The iterator computes the path of a part in the step that returns this part, and calls `charge`
+/// as [`ordered::try_encode`] does. If `charge` returns an error, the iterator returns this error
+/// in place of the part.
 ///
 /// # Errors
 /// The errors of [`parts`], also from the iterator.
@@ -104,7 +105,7 @@ pub fn try_parts<'p, 'v: 'p, E: 'p>(
 type Element<'v> = Result<Option<&'v [u8]>, TypeError>;
 
 /// Returns the part of a set or map for one valid member or key; `value` is the map's value, and
-/// empty for a set. Calls `charge` as [`ordered::try_encode`] does.
+/// empty for a set. Reports the work to the callback `charge`, as [`ordered::try_encode`] does.
 ///
 /// # Errors
 /// If the member or key has no ordered form; the error of `charge`.

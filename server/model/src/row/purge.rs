@@ -20,13 +20,13 @@ pub enum Purged {
     Gone,
 }
 
-/// Removes from a stored row, whose writes were folded into one operand, the garbage (tombstones
-/// and expired values that no reader needs), and the content that `above` hides: the deletion in
-/// the partition's header that covers the row, [`Header::deletion_at`].
+/// Removes garbage from a stored row, whose writes were folded into one operand: tombstones and
+/// expired values that no reader needs. Also removes the content that the deletion `above` hides.
+/// `above` is the deletion in the partition's header that covers the row: [`Header::deletion_at`].
 ///
-/// Every reader of the row must also see the header that `above` comes from. So it must be the
-/// header of the same stripe (the versions between two snapshots), from before its own garbage was
-/// removed.
+/// Every reader of the row must also see the header that contains `above`. So this header must be
+/// of the same stripe (the versions between two snapshots) as the row, in its state before its own
+/// garbage was removed.
 ///
 /// A row is kept if only its encoding could be shorter; checking for that costs compactions more
 /// than it saves.
@@ -80,8 +80,9 @@ fn has_useless_original(row: &RowRef<'_>, garbage: Garbage) -> bool {
 /// partition, folded into one), and the content that its own deletions shadow.
 ///
 /// The deletions cover all rows of the partition, so [`Garbage::oldest_elsewhere`] must be that of
-/// the whole partition. It must include the rows of the same compaction, unless [`purge_row`] drops
-/// from them what the deletions of this header, before its purge, hide.
+/// the whole partition. The rows in the same compaction count as another source, too, unless
+/// [`purge_row`] is called for them with the deletions of this header as they were before its
+/// purge: it drops the content that these deletions hide.
 ///
 /// # Errors
 /// If the bytes are not a header operand.

@@ -14,8 +14,9 @@ use super::cell::Deletion;
 
 /// A deletion of all rows whose encoded clustering lies in an interval of bytes.
 ///
-/// In CQL, a bound is a prefix of clustering values. The clusterings that begin with these values
-/// are the byte strings from the encoded prefix to before the end of the prefix.
+/// In CQL, a bound is a prefix of clustering values. The encoded clusterings that begin with these
+/// values are an interval of bytes, too: from the encoded prefix up to the least byte string above
+/// all that begin with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RangeDeletion<'a> {
     /// The first encoded clustering that the interval can contain; empty for the start of the

@@ -19,8 +19,9 @@ impl TableSchema {
     /// # Errors
     /// If the name is taken or too long, the type is not allowed for a new column, the column is
     /// static in a table without clustering columns, or the table would have both counters and
-    /// other values. Also if a column of this name was dropped, and it was a counter, only one of
-    /// the two columns is static, or the new type cannot read the values of the old one.
+    /// other values. If a column of this name was dropped earlier, also if that column was a
+    /// counter, if only one of the two columns is static, or if the new type cannot read the values
+    /// of the old type.
     pub fn add_column(
         &self,
         name: &str,
@@ -208,10 +209,11 @@ impl TableSchema {
         next.checked()
     }
 
-    /// Returns the table with a user-defined type in its new form.
+    /// Returns the table with `new` in place of the user-defined type of the same name in the types
+    /// of its columns.
     ///
     /// # Errors
-    /// The error of CREATE TABLE for a table with the new form.
+    /// The error of CREATE TABLE for a table with these types.
     pub(super) fn with_type(&self, new: &Arc<UserType>) -> Result<Self, SchemaError> {
         let mut next = self.clone();
         for column in &mut next.columns {

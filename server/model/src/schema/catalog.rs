@@ -98,7 +98,8 @@ impl Schema {
         Ok(self.with(keyspace))
     }
 
-    /// Returns the schema with new replication, durability or both of a keyspace.
+    /// Returns the schema with a keyspace changed: its replication, its durability, or both. `None`
+    /// keeps the old value.
     ///
     /// # Errors
     /// If there is no such keyspace, or `replication` has no class.
@@ -197,9 +198,9 @@ impl Schema {
     }
 
     /// Returns the schema with one more index, which has yet to be built, on a column of the table.
-    /// Returns `None` if `if_not_exists` is true and the keyspace has an index of this name, or the
-    /// table an index on the same target. The default name is `<table>_<column>_idx`, and a number
-    /// follows it if that name is taken.
+    /// Returns `None` if `if_not_exists` is true and the keyspace has an index of this name or the
+    /// table has an index on the same target. The default name is `<table>_<column>_idx`, and a
+    /// number follows it if that name is taken.
     ///
     /// # Errors
     /// If there is no such table, the table has counters, or (without `if_not_exists`) the name is
@@ -363,7 +364,7 @@ impl Schema {
     }
 
     /// Returns the schema with one more field at the end of a user-defined type, in all types and
-    /// tables that use the type. In values from before, the new field is null.
+    /// tables that use the type. In values that were written earlier, the new field is null.
     ///
     /// # Errors
     /// If there is no such type, the field exists, or its name or type is not allowed; if an
@@ -447,7 +448,8 @@ impl Schema {
         self.with_type(UserType::new(keyspace, name, fields)?)
     }
 
-    /// Returns the schema with a type in its new form in all types and tables that use it.
+    /// Returns the schema with `new` in place of the user-defined type of the same name, also in
+    /// all types and tables that use it.
     fn with_type(&self, new: UserType) -> Result<Self, SchemaError> {
         let new = Arc::new(new);
         let mut next = self.existing(new.keyspace())?.clone();

@@ -180,9 +180,9 @@ impl IndexedColumn<'_> {
         }
     }
 
-    /// Returns the key prefix of the index entries of all rows that a search for `requested` finds:
-    /// one value, for [`IndexTarget::Keys`] one map key, and for [`IndexTarget::Entries`] a map key
-    /// and its value.
+    /// Returns the key prefix of the index entries of all rows that a search finds. `requested` is
+    /// the searched value: for [`IndexTarget::Keys`] a map key, for [`IndexTarget::Entries`] a map
+    /// key and its value, otherwise a single value.
     ///
     /// # Errors
     /// If a value is invalid for its type.
@@ -261,7 +261,8 @@ impl IndexedColumn<'_> {
     }
 
     /// Returns the key prefix of the index entry of a partition, for an index on a column of the
-    /// partition key. Calls `charge` as [`prefix_of`](Self::prefix_of) does.
+    /// partition key. Reports the work to the callback `charge`, as [`prefix_of`](Self::prefix_of)
+    /// does.
     ///
     /// # Errors
     /// If the key is invalid for the table; the error of `charge`.
@@ -315,13 +316,13 @@ impl TableSchema {
         })
     }
 
-    /// Returns an index and its column by the id of the index.
+    /// Returns an index and its column by the id of the index; `None` if there is no such index.
     pub fn indexed_column(&self, id: u32) -> Option<IndexedColumn<'_>> {
         self.indexed_columns().find(|one| one.index.id == id)
     }
 
-    /// Returns the ids of dropped indexes as ranges: pairs of the first id and the id after the last
-    /// one. Index entries with these ids are garbage.
+    /// Returns the ids of dropped indexes as ranges. Each pair is the first id of a range, and the
+    /// id after its last one. Index entries with these ids are garbage.
     pub fn ids_of_no_index(&self) -> Vec<(u32, u32)> {
         let mut ids: Vec<u32> = self.indexes.iter().map(|index| index.id).collect();
         ids.sort_unstable();
@@ -343,7 +344,8 @@ impl TableSchema {
     ///
     /// # Errors
     /// Cassandra's messages. The checks have the order of Cassandra's
-    /// `CreateIndexStatement.validateIndexTarget`, so that the same one of several reasons is returned.
+    /// `CreateIndexStatement.validateIndexTarget`, so that ebb returns the same error if several
+    /// apply.
     pub fn check_index(
         &self,
         column: &str,

@@ -84,7 +84,7 @@ impl KeyspaceSchema {
         self.tables.values()
     }
 
-    /// Returns the table that has the index of this name.
+    /// Returns the table that has the index of this name; `None` if no readable table has it.
     pub fn table_of_index(&self, index: &str) -> Option<&Arc<TableSchema>> {
         let mut tables = self.tables.values();
         tables.find(|table| table.indexes.iter().any(|one| *one.name == *index))

@@ -173,7 +173,8 @@ fn replace_type(ty: &CqlType, new: &Arc<UserType>) -> Result<CqlType, TypeError>
     })
 }
 
-/// Replaces a user-defined type in the fields of another.
+/// Replaces every use of the user-defined type with `new`'s name by `new` in the fields of the type
+/// `definition`.
 fn replace_in_type(definition: &UserType, new: &Arc<UserType>) -> Result<UserType, TypeError> {
     let fields = definition
         .fields()

@@ -116,9 +116,9 @@ impl TableSchema {
 }
 
 impl Schema {
-    /// Checks that the next start will decode each object that differs between this schema and
-    /// `next` exactly as it is in `next`. The rules for statements should prevent every failure of
-    /// this check.
+    /// Checks the objects of `next` that differ from those of this schema: the next start must
+    /// decode each of them from its record exactly as it is in `next`. The rules for statements
+    /// should prevent every failure of this check.
     ///
     /// # Errors
     /// [`SchemaError::Invalid`], with the unreadable object and the reason.

@@ -20,7 +20,7 @@ use super::{
 use crate::key::Order;
 use crate::types::{CqlType, DEPTH_MAX};
 
-/// The only format of records that this version writes and reads.
+/// The number of the record format. This version of ebb reads and writes no other format.
 const FORMAT: u32 = 1;
 
 #[derive(Deserialize)]
@@ -199,7 +199,7 @@ fn parse(text: &str, types: &Types) -> Result<CqlType, SchemaError> {
     CqlType::parse_stored(text, &|name| types.get(name).cloned()).or_else(refuse)
 }
 
-/// Collects every user-defined type within a type, fields included.
+/// Collects every user-defined type within a type, at any depth: also within the types of fields.
 fn collect<'a>(ty: &'a CqlType, into: &mut BTreeMap<&'a str, &'a Arc<UserType>>) {
     match ty {
         CqlType::List { element, .. } | CqlType::Set { element, .. } => collect(element, into),
@@ -282,7 +282,8 @@ impl KeyspaceSchema {
     }
 }
 
-/// Returns every user-defined type that columns use, fields included, by name.
+/// Returns every user-defined type that the types of columns contain, also within the types of
+/// fields, by name.
 fn used_types(columns: &[Column]) -> BTreeMap<&str, &Arc<UserType>> {
     let mut types = BTreeMap::new();
     columns.iter().for_each(|c| collect(&c.ty, &mut types));
@@ -323,7 +324,7 @@ fn check_names_of_types(
 }
 
 /// Returns whether this build prints the type of a field differently from the text in the stored
-/// record. Then an earlier version wrote the record.
+/// record. If so, an earlier version of ebb wrote the record.
 fn is_respelled(record: &TypeRecord, types: &Types) -> bool {
     let definition = types.get(record.name.as_str());
     let fields = definition.into_iter().flat_map(|ty| ty.fields());
@@ -332,7 +333,8 @@ fn is_respelled(record: &TypeRecord, types: &Types) -> bool {
 }
 
 impl TableSchema {
-    /// Returns every user-defined type that the columns use, fields included, by name.
+    /// Returns every user-defined type that the types of the columns contain, also within the types
+    /// of fields, by name.
     pub(super) fn used_types(&self) -> BTreeMap<&str, &Arc<UserType>> {
         used_types(&self.columns)
     }

@@ -382,9 +382,9 @@ impl TableSchema {
         &self.layout
     }
 
-    /// Returns whether the columns outside of the key are counters. A table stays one of counters
-    /// when all its counters are dropped, as in Cassandra. Cassandra stores a flag for it; ebb
-    /// looks at the dropped columns.
+    /// Returns whether the columns outside of the key are counters. A counter table remains a
+    /// counter table after all its counters are dropped, as in Cassandra. Cassandra stores a flag
+    /// for this purpose. ebb looks at the types of the dropped columns.
     pub fn is_counter(&self) -> bool {
         let is_value = |c: &&Column| c.kind >= ColumnKind::Static;
         let mut values = self.columns.iter().filter(is_value).peekable();

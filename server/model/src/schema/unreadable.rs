@@ -42,7 +42,7 @@ pub struct Unreadable {
     pub snapshot: Option<String>,
     /// The reason why the object cannot be read.
     pub why: String,
-    /// The remedy, if it is another one than a backup or DROP.
+    /// The remedy, if it is not the usual one: to restore the object from a backup, or to DROP it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remedy: Option<String>,
 }
@@ -56,7 +56,7 @@ pub(super) struct Cause {
 }
 
 impl Cause {
-    /// Returns a cause without a remedy of its own.
+    /// Returns a cause with the usual remedy: see [`Unreadable::remedy`].
     pub(super) fn new(why: String) -> Self {
         Self { why, remedy: None }
     }
@@ -216,8 +216,9 @@ impl Schema {
         self.keyspace(keyspace)?.unreadable_table(table?)
     }
 
-    /// Returns the error for an unreadable keyspace, or else for one of its unreadable tables,
-    /// which may have an index of any name. `None` if every index of the keyspace is known.
+    /// Returns the error for an unreadable keyspace, or else for one of its unreadable tables. Such
+    /// a table may have an index of any name. `None` if the keyspace and all its tables are
+    /// readable.
     pub fn unreadable_owner_of_index(&self, keyspace: &str) -> Option<SchemaError> {
         self.unreadable(keyspace, None).or_else(|| {
             let keyspace = self.keyspace(keyspace)?;
@@ -225,8 +226,8 @@ impl Schema {
         })
     }
 
-    /// Returns the error for an unreadable keyspace or table of the whole schema, which may have any
-    /// table id. `None` if the id of every table is known.
+    /// Returns the error for an unreadable keyspace or table of the whole schema. It may have any
+    /// table id, or contain a table with any id. `None` if all keyspaces and tables are readable.
     pub fn unreadable_owner_of_id(&self) -> Option<SchemaError> {
         let mut all = self.all_unreadable().into_iter();
         let owner = all.find(|found| found.kind != ObjectKind::Type)?;
@@ -303,8 +304,9 @@ impl KeyspaceSchema {
         types.chain(tables).collect()
     }
 
-    /// Returns the unreadable objects that may use a type of this name: every table, because its
-    /// columns are unknown, and the types with fields that mention the name.
+    /// Returns the unreadable objects that may use a type of this name: every unreadable table,
+    /// because its columns are unknown, and every unreadable type with a field whose type may
+    /// contain it.
     pub(super) fn unreadable_users(&self, name: &str) -> Vec<Unreadable> {
         let may_use = |found: &Unreadable| match (found.kind, &found.name) {
             (ObjectKind::Type, Some(of)) => {

@@ -10,18 +10,18 @@ use super::{Charge, CqlType, TypeError};
 impl CqlType {
     /// Compares two values in the order of this type.
     ///
-    /// Empty values come before all others. Numbers go by value (so decimal 1.0 equals
-    /// 1.00, and every NaN equals every other and comes last; -0.0 lies before 0.0), text and
-    /// blobs by bytes, `uuid` by version and then time or bytes, `timeuuid` by time and then
-    /// signed bytes, `inet` by bytes, collections and tuples element by element.
+    /// Empty values come before all others. Numbers go by value (so decimal 1.0 equals 1.00, and
+    /// every NaN equals every other and comes last; -0.0 lies before 0.0), text and blobs by bytes,
+    /// `uuid` by version and then time or bytes, `timeuuid` by time and then signed bytes, `inet`
+    /// by bytes, collections and tuples element by element.
     ///
     /// A `duration` has no order in CQL. It is compared by its bytes here, so that at least the
     /// equality of durations is right.
     ///
-    /// The order is total over all bytes. Invalid bytes of the types that go by bytes lie among the
-    /// others. Of the other types, these come last: bytes of a wrong length, collections without a
-    /// readable count, and each `decimal` that has no digits or is longer than
-    /// [`DECIMAL_BYTES_MAX`](super::number::DECIMAL_BYTES_MAX).
+    /// The order is total over all byte strings, valid or not. If a type is compared by its bytes,
+    /// its invalid values lie among the valid ones. Of the other types, these values come last:
+    /// bytes of a wrong length, collections without a readable count, and each `decimal` that has
+    /// no digits or is longer than [`DECIMAL_BYTES_MAX`](super::number::DECIMAL_BYTES_MAX).
     pub fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
         let Ok(order) = self.try_compare(a, b, &mut |_| Ok::<_, Infallible>(()));
         order

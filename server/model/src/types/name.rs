@@ -22,8 +22,9 @@ impl CqlType {
         Ok(ty)
     }
 
-    /// Parses a type from a record. Earlier versions wrote a user-defined type whose name is that
-    /// of a native type without quotes. `frozen<int>` can only be such a type, and parses as one.
+    /// Parses a type from a record. Earlier versions wrote no quotes around the name of a
+    /// user-defined type that is also the name of a native type. In `frozen<int>`, `int` can only
+    /// be a user-defined type, and is parsed as such.
     ///
     /// # Errors
     /// See [`parse`](Self::parse).
@@ -129,8 +130,8 @@ impl fmt::Display for CqlType {
     }
 }
 
-/// Names of types that have other types as parameters. `set` is missing, because it is reserved
-/// everywhere.
+/// Names of types that have other types as parameters. `set` is missing, because it is a reserved
+/// word, which must be quoted in any case.
 const GENERIC_TYPES: [&str; 5] = ["frozen", "list", "map", "tuple", "vector"];
 
 /// The name of a user-defined type, quoted if it would otherwise read as one of CQL's own types:

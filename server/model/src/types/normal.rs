@@ -19,8 +19,8 @@ impl CqlType {
     }
 
     /// Returns the normal form as [`normalize`](Self::normalize) does, for values whose sort may
-    /// take long. Calls `charge` before each comparison and as [`try_compare`](Self::try_compare)
-    /// does, and ends with the first error that `charge` returns.
+    /// take long. Calls `charge` before each comparison, and during a comparison as
+    /// [`try_compare`](Self::try_compare) does. Ends with the first error that `charge` returns.
     ///
     /// # Errors
     /// The error of `charge`.
@@ -136,8 +136,8 @@ fn is_ascending<'p, E>(
 /// before.
 type Parts<'p> = (Vec<Cow<'p, [u8]>>, bool);
 
-/// Brings each of `parts`, the elements of a collection or the keys or values of a map with their
-/// types, into its normal form. Also returns whether any of them changed.
+/// Brings each of `parts` into its normal form. `parts` are the elements of a collection, or the
+/// keys or the values of a map, each with its type. Also returns whether any of them changed.
 fn each<'p, E>(
     parts: impl Iterator<Item = (&'p CqlType, &'p [u8])>,
     charge: Charge<'_, E>,
@@ -149,8 +149,9 @@ fn each<'p, E>(
     Ok((parts, changed))
 }
 
-/// Encodes a tuple or user-defined type of the components that the value has, each in its normal
-/// form. Returns `None` if all components have it already, or if the value is damaged.
+/// Encodes a value of a tuple or user-defined type again, with each component in its normal form.
+/// Components that the value lacks stay missing. Returns `None` if all components already have
+/// their normal form, or if the value is damaged.
 fn components<'t, E>(
     types: impl Iterator<Item = &'t CqlType>,
     value: &[u8],

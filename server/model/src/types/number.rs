@@ -40,8 +40,9 @@ pub fn is_negative(bytes: &[u8]) -> bool {
     bytes.first().is_some_and(|b| b & 0x80 != 0)
 }
 
-/// Compares two `varint`s by value, empty ones first. Without redundant bytes, the longer of two
-/// varints has the greater absolute value, and those of the same sign and length sort as their bytes.
+/// Compares two `varint`s by value, empty ones first. Redundant leading bytes do not count. Of two
+/// `varint`s with the same sign, the longer one then has the greater absolute value, and those of
+/// the same length sort as their bytes.
 pub fn compare_varints(a: &[u8], b: &[u8]) -> Ordering {
     let (a, b) = (minimal(a), minimal(b));
     let rank = |bytes: &[u8]| match bytes {
@@ -119,8 +120,9 @@ pub fn has_least_scale(decimal: &[u8]) -> bool {
 
 /// Compares two numbers above zero, each a magnitude times `10^-scale`.
 ///
-/// The number of bits decides unless the numbers are about equal. Only then the power of ten between
-/// them is computed, which is no longer than they are: 1e2000000000 is never expanded.
+/// The number of bits decides unless the numbers are about equal. Only if they are, one magnitude
+/// is multiplied by the power of ten between the scales. This power then has about as many digits
+/// as the longer magnitude, or fewer. So 1e2000000000 is never expanded.
 fn compare_scaled((a, a_scale): (&BigUint, i32), (b, b_scale): (&BigUint, i32)) -> Ordering {
     if a_scale > b_scale {
         return compare_scaled((b, b_scale), (a, a_scale)).reverse();

@@ -11,7 +11,8 @@ const DURATION_CLASS: &str = "org.apache.cassandra.db.marshal.DurationType";
 /// The form in which a message names the type `duration`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DurationOption {
-    /// The name of its Java class, as for a custom type: Cassandra sends it in protocol v4.
+    /// The name of the Java class of `duration`, as for a custom type: Cassandra sends it in
+    /// protocol v4.
     Class,
     /// The numeric id, which the protocol has since v5.
     Id,
@@ -39,7 +40,8 @@ impl DurationOption {
 }
 
 impl CqlType {
-    /// Appends the type as an `[option]`. Whether a type is frozen is no part of it.
+    /// Appends the type as an `[option]`, which is the same for a frozen type and for one that is
+    /// not.
     pub fn write_option(&self, durations: DurationOption, out: &mut Vec<u8>) {
         let id: u16 = match self {
             Self::Duration => return durations.write(out),

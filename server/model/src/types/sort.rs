@@ -8,8 +8,8 @@ use std::cmp::Ordering;
 
 use super::CqlType;
 
-/// A callback that is called before work that takes as long as comparing this many bytes. Its error
-/// interrupts the work.
+/// A callback that is called before work. Its argument is the cost of the work: the number of bytes
+/// whose comparison takes as long. If it returns an error, the work ends.
 pub type Charge<'c, E> = &'c mut dyn FnMut(usize) -> Result<(), E>;
 
 /// Returns items in the order of `ty`, by the value that `value` returns for an item. Of items with

@@ -90,8 +90,8 @@ impl UserType {
         &self.fields
     }
 
-    /// Returns the index of a field. This is a binary search, because a statement calls it for each
-    /// field that the statement names.
+    /// Returns the index of a field; `None` if the type has no field of this name. This is a binary
+    /// search, because a statement calls it for each field that the statement names.
     pub fn field(&self, name: &str) -> Option<usize> {
         let found = (self.by_name).binary_search_by(|&at| (*self.fields[at].0).cmp(name));
         found.ok().map(|place| self.by_name[place])

@@ -14,7 +14,8 @@ use super::error::CatalogError;
 use super::tokens::{Access, Clock, Tokens};
 use super::transport::{Answer, Transport, for_people};
 
-/// The greatest number of attempts at a request whose answers are not final.
+/// The greatest number of attempts at a request. A request is sent again if it is not known whether
+/// it has taken effect: [`Answer::Unknown`].
 pub(super) const ATTEMPTS: u32 = 5;
 
 /// The pause before the second attempt. Each later pause is twice as long.
@@ -67,8 +68,8 @@ impl Client {
         })
     }
 
-    /// Sends a request up to [`ATTEMPTS`] times, until its answer is final. The request must have the same
-    /// effect however often it is sent.
+    /// Sends a request up to [`ATTEMPTS`] times, until the catalog answers whether it has taken
+    /// effect. The request must have the same effect however often it is sent.
     pub(super) fn send(&self, request: &Request) -> Answer {
         let mut attempt = 1;
         loop {

@@ -213,8 +213,8 @@ impl RestCatalog {
     }
 
     /// Returns a request to the catalog. `call` is its name in errors. The parts of `path` follow
-    /// the catalog's prefix of paths; names of tables in them need no escapes, because only tables
-    /// whose names need none can be published.
+    /// the catalog's prefix of paths; they need no escapes, because ebb publishes only tables whose
+    /// names have no characters that need escapes.
     fn request(
         &self,
         call: &'static str,

@@ -155,8 +155,8 @@ impl Variables {
         }
     }
 
-    /// Returns the URL of the OAuth2 server; unless a variable names it, that of the catalog itself,
-    /// `{base}/v1/oauth/tokens`.
+    /// Returns the URL of the OAuth2 server. If no variable names it, the catalog itself is the
+    /// server, at `{base}/v1/oauth/tokens`.
     fn server(&self, base: &str) -> Result<Url, CatalogError> {
         let own = format!("{base}/v1/oauth/tokens");
         let url = Url::parse(self.get(SERVER_URI).unwrap_or(&own)).ok();

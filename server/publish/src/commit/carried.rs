@@ -11,8 +11,9 @@ use crate::iceberg::manifest_list::ManifestFile;
 pub(super) enum NextManifest {
     /// A manifest of the snapshot before, unchanged.
     Carried(ManifestFile),
-    /// A manifest that this commit writes: it lists added files (none if the table has no files), or replaces
-    /// a manifest that lists removed files.
+    /// A manifest that this commit writes. It lists the files that the new snapshot adds, or it
+    /// replaces a manifest of which a file leaves the table. A snapshot without files has a
+    /// manifest without entries.
     Written {
         /// The kind of files that the manifest lists: data files or delete files.
         content: Content,

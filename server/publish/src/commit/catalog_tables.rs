@@ -83,8 +83,9 @@ impl CatalogTables<'_> {
     /// Checks that a table that is absent from the catalog can be created in the target.
     ///
     /// # Errors
-    /// If the mark in the target names another catalog or none, if the target has metadata but no mark of the
-    /// table, or if a request to the target fails.
+    /// If the table has a mark in the target (the object that records where it is committed), and
+    /// the mark names another catalog or no catalog. If the target has metadata of the table but no
+    /// mark. If a request to the target fails.
     fn check_is_free(&self, table: &str) -> Result<(), CommitError> {
         let objects = self.target.list(&format!("{table}/metadata"))?;
         let is_own = self.place().is_taken(table, &objects)?;

@@ -9,8 +9,9 @@ use super::error::CommitError;
 use super::names::{catalog_mark, is_catalog_mark};
 use crate::target::Target;
 
-/// The content of the mark of a table that is committed without a catalog. A table that an earlier build
-/// committed may have no mark.
+/// The content of a table's mark if the table is committed without a catalog. The mark is the
+/// object in the target that records where the table is committed. It may be absent if an earlier
+/// build of ebb committed the table.
 const NO_CATALOG: &str = "no catalog";
 
 /// The place where a publisher commits a table: the target itself, or a catalog.

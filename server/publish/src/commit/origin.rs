@@ -74,14 +74,16 @@ impl Origin {
         ]
     }
 
-    /// Returns whether the snapshot is published already: the tag of its name names an Iceberg snapshot that
-    /// was made from it, as the sequence number shows. `metadata` is the newest metadata of the table, or
-    /// `None` if the table has none. `replaces_tag` is true if the publication may move a tag that names
+    /// Returns whether the database's snapshot is published already: whether the Iceberg table has
+    /// a tag with its name, and the tag names an Iceberg snapshot whose summary has the same
+    /// sequence number as this origin. `metadata` is the newest metadata of the table; `None` if
+    /// the table has none. `replaces_tag` is true if the publication may move a tag that names
     /// another snapshot.
     ///
     /// # Errors
-    /// If the snapshot must not be published into the table, for example because the table came from another
-    /// database or another engine changed it, or because the tag names another snapshot and may not move.
+    /// If the snapshot must not be published into the table, for example because the table came
+    /// from another database or another engine changed it, or because the tag names another
+    /// snapshot and may not move.
     pub(super) fn is_published(
         &self,
         metadata: Option<&TableMetadata>,

@@ -31,8 +31,9 @@ pub struct Publication {
     pub files: Vec<DataFile>,
     /// The positional delete files that this publication adds. They name rows of kept data files.
     pub deletes: Vec<DataFile>,
-    /// Whether the tag with the name of the snapshot may move if it names another Iceberg snapshot. Without
-    /// this, such a publication is refused.
+    /// True if the commit may move an existing tag that has the name of the snapshot. If it is
+    /// false, and such a tag names an Iceberg snapshot of another publication, the commit is
+    /// refused.
     pub replaces_tag: bool,
     /// The table properties that the commit sets for the caller, in addition to those of the commit itself
     /// (the origin, and `gc.enabled`).

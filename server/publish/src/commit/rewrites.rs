@@ -51,13 +51,13 @@ pub fn plan_rewrites(files: &[LiveFile]) -> Rewrites {
     rewrites
 }
 
-/// Chooses the layers to be merged into one; a layer consists of the data files that one publication added.
-/// Returns their sequence numbers; none unless there are more than [`PUBLICATIONS_MAX`] layers besides the
-/// oldest one.
+/// Chooses the layers to be merged into one; a layer consists of the data files that one
+/// publication added. Returns their sequence numbers; none unless there are more than
+/// [`PUBLICATIONS_MAX`] layers besides the oldest one.
 ///
-/// The oldest layer stays. Of the others, the newer half is chosen, and then older ones, as long as each has no
-/// more rows than all newer ones together. So a layer of the older half is only merged into a layer that has at
-/// least twice as many rows, deleted rows included.
+/// The oldest layer stays. Of the others, the newer half is chosen, and then older ones, as long as
+/// each has no more rows than all newer ones together. So if a layer of the older half is merged,
+/// the resulting layer has at least twice as many rows. Deleted rows count, too.
 fn layers_to_merge(files: &[LiveFile]) -> BTreeSet<i64> {
     let mut rows_of: BTreeMap<i64, u64> = BTreeMap::new();
     for live in files {

@@ -11,22 +11,23 @@ use crate::iceberg::metadata::TableMetadata;
 use crate::row_index;
 use crate::target::Target;
 
-/// Removes the objects that publishers left of the table `name`: those that no snapshot names, and that were
-/// made for a version of the metadata that exists by now. A publisher commits objects for version N only by
-/// creating version N, which fails once this version exists. Objects for a later version are left alone,
-/// because their publishers may be at work. Snapshots do not name row indexes: an index is kept as long as
-/// its data file belongs to the newest publication.
+/// Removes the objects that publishers left of the table `name`: those that no snapshot names, and
+/// that were made for a version of the metadata that exists by now. A publisher commits objects for
+/// version N only by creating version N, which fails once this version exists. Objects for a later
+/// version are left alone, because their publishers may be at work. Snapshots do not name row
+/// indexes: an index is kept as long as its data file belongs to the newest publication.
 ///
-/// In a folder, a publisher writes each object to a temporary file beside it first. A killed publisher leaves
-/// this file. `sweep` removes temporary files by the same rule, and those of the metadata file `vN` if
-/// version N exists: the publisher that writes such a file is refused, whether the file is there or not. The
-/// temporary files of a version hint and of a catalog's mark belong to no version, so they stay.
+/// In a folder, a publisher writes each object to a temporary file beside it first. A killed
+/// publisher leaves this file. `sweep` removes temporary files by the same rule. It also removes
+/// those of the metadata file `vN` if version N exists, because a publisher that still writes one
+/// can no longer commit version N. The temporary files of a version hint and of a catalog's mark
+/// belong to no version, so they stay.
 ///
 /// Returns the number of removed objects and files.
 ///
 /// # Errors
-/// If a request to the target or its catalog fails, if metadata is damaged, or if the table is committed in
-/// another place.
+/// If a request to the target or its catalog fails, if metadata is damaged, or if the table is
+/// committed in another place.
 pub fn sweep(target: &Target, name: &str) -> Result<usize, CommitError> {
     let table = PublishedTable::open(target, name)?;
     let Some(metadata) = table.metadata() else {

@@ -137,13 +137,14 @@ impl<'t> PublishedTable<'t> {
         })
     }
 
-    /// Returns whether the snapshot `origin` is published already: the tag of its name names an Iceberg
-    /// snapshot that was made from it. `replaces_tag` is true if the publication may move a tag that names
-    /// another snapshot.
+    /// Returns whether the database's snapshot `origin` is published already: whether the table has
+    /// a tag with its name, and the tag names an Iceberg snapshot that was made from it.
+    /// `replaces_tag` is true if the publication may move a tag that names another snapshot.
     ///
     /// # Errors
-    /// If the snapshot must not be published into the table, for example because the table came from another
-    /// database or another engine changed it, or because the tag names another snapshot and may not move.
+    /// If the snapshot must not be published into the table, for example because the table came
+    /// from another database or another engine changed it, or because the tag names another
+    /// snapshot and may not move.
     pub fn is_published(&self, origin: &Origin, replaces_tag: bool) -> Result<bool, CommitError> {
         let is_published = origin.is_published(self.metadata(), replaces_tag);
         is_published.map_err(|error| error.of(&self.name))
@@ -173,14 +174,14 @@ impl<'t> PublishedTable<'t> {
         newest.map_or(Ok(()), |newest| self.store.mend_hint(&self.name, newest))
     }
 
-    /// Commits a publication, and returns true. If its tag names the published snapshot already, commits
-    /// nothing and returns false. It then only writes the object `version-hint.text` again, which is out of
-    /// date if an earlier publisher was killed right after its commit.
+    /// Commits a publication, and returns true. If the snapshot is published already, commits
+    /// nothing and returns false. In this case it only writes the version hint again, which is out
+    /// of date if an earlier publisher was killed right after its commit.
     ///
     /// # Errors
-    /// If the publication must not be committed to the table, if another publisher committed meanwhile, or if
-    /// a request to the target or its catalog fails. If only the last request, the commit itself, failed, the
-    /// commit may have taken effect all the same.
+    /// If the publication must not be committed to the table, if another publisher committed
+    /// meanwhile, or if a request to the target or its catalog fails. If only the last request, the
+    /// commit itself, failed, the commit may have taken effect all the same.
     pub fn commit(self, publication: &Publication, stamp: &Stamp) -> Result<bool, CommitError> {
         let location = self.target.url(&self.name);
         let base = match publication.base {

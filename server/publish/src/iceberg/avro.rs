@@ -161,8 +161,8 @@ fn inflate(packed: &[u8], bytes_max: u64) -> Result<Vec<u8>> {
     Ok(block)
 }
 
-/// Returns a container file with one block, which is not compressed. Its header names the codec `codec`,
-/// even if that is one that compresses. With `None` it names none.
+/// Returns a container file with one block, which is not compressed. Its header names the codec
+/// `codec`, which may be a codec that compresses. With `None`, the header names no codec.
 #[cfg(test)]
 pub(super) fn stored(codec: Option<&str>, schema: &str, records: &[Encoder]) -> Vec<u8> {
     let mut file = Encoder::default();

@@ -125,9 +125,10 @@ impl CommitRequest {
     }
 }
 
-/// Returns the body of a request that prepares the creation of the table `name` with the metadata `next`. No
-/// reader sees the table before the commit. The catalog chooses the identity of the table, and may give
-/// new ids to the fields of this schema, but not to those of the schema in the commit.
+/// Returns the body of a request that prepares the creation of the table `name` with the metadata
+/// `next`. No reader sees the table before the commit. The catalog chooses the identity of the
+/// table. It may give new ids to the fields of the schema in this request, but not to those of the
+/// schema in the commit.
 pub fn stage_create(name: &str, next: &TableMetadata) -> Value {
     let mut properties = next.properties.clone();
     properties.insert("format-version".to_owned(), next.format_version.to_string());

@@ -20,9 +20,10 @@ pub struct SnapshotView {
     pub columns: Vec<SchemaField>,
     /// The location of the manifest list; `None` if the table has no snapshot, and so no rows.
     pub manifest_list: Option<String>,
-    /// For each partition spec, by its id: the ids of the columns that it uses as they are (the transform
-    /// `identity`). A data file need not contain them, because all its rows have the same values there. A list
-    /// is shared by all data files of its spec: a manifest may name very many.
+    /// The ids of the columns that a partition spec uses unchanged (the transform `identity`), for
+    /// each spec by its id. A data file need not contain these columns, because in each of them all
+    /// rows of the file have the same value. All data files of a spec share one list, because a
+    /// manifest may name very many data files.
     identity_columns: BTreeMap<i32, Arc<[i32]>>,
 }
 
@@ -147,8 +148,8 @@ impl SnapshotView {
         })
     }
 
-    /// Returns the ids of the columns that the data files of the partition spec `spec_id` need not contain,
-    /// because all rows of such a file have the same values there.
+    /// Returns the ids of the columns that the data files of the partition spec `spec_id` need not
+    /// contain, because in each of these columns all rows of a file have the same value.
     pub fn identity_columns(&self, spec_id: i32) -> Arc<[i32]> {
         let columns = self.identity_columns.get(&spec_id);
         columns.cloned().unwrap_or_default()

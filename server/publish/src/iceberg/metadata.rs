@@ -92,7 +92,8 @@ pub struct Snapshot {
     pub timestamp_ms: i64,
     /// The location of the manifest list.
     pub manifest_list: String,
-    /// The kind of the change, as `operation`; numbers for people; in snapshots of ebb, also their origin.
+    /// The entries of the summary: the kind of the change as `operation`, numbers for people to
+    /// read, and in snapshots of ebb also their origin in the database.
     pub summary: BTreeMap<String, String>,
     pub schema_id: i32,
 }
@@ -206,8 +207,9 @@ impl TableMetadata {
         snapshots.find(|snapshot| snapshot.snapshot_id == id)
     }
 
-    /// For each branch and tag that the metadata `of` has, too, copies from there how long it is kept, and
-    /// all other members that other engines added to it.
+    /// For each branch and tag that the metadata `of` has, too, replaces the members that ebb does
+    /// not know by those in `of`. Other engines add such members, for example to set how long the
+    /// branch or tag is kept.
     pub fn take_retention(&mut self, of: &Self) {
         for (name, reference) in &mut self.refs {
             let same = of.refs.get(name);

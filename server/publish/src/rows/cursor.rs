@@ -44,8 +44,8 @@ impl Cursor {
         }
     }
 
-    /// Returns the number, in the file, of the row of `key`; `None` if the file has no such row, or if it is
-    /// deleted. Keys in ascending order are found fastest.
+    /// Returns the number, in the file, of the row of `key`; `None` if the file has no row with
+    /// this key, or if the row is deleted. Keys in ascending order are found fastest.
     ///
     /// # Errors
     /// If the file cannot be read or does not match its index.

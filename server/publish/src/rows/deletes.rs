@@ -235,7 +235,8 @@ fn decode(
     Ok(())
 }
 
-/// Opens a delete file. Its rows share a location, which may be long, so the locations are views.
+/// Opens a delete file. All its rows may have the same long location. So the locations are read as
+/// views, which share one copy of it.
 fn batches(bytes: Bytes) -> std::result::Result<ParquetRecordBatchReader, ParquetError> {
     let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
     let metadata = views::of_metadata(&ArrowReaderMetadata::load(&bytes, options)?)?;

@@ -88,8 +88,8 @@ impl RowFiles {
     }
 }
 
-/// Returns the row index of a data file, which must have rows: the stored index, or a new one if it
-/// is lost or damaged.
+/// Returns the row index of a data file, which must have rows: the stored index, or a new one if
+/// the stored one is lost or damaged.
 fn index_of(target: &Target, file: &DataFile, keys: &RowKeys) -> Result<RowIndex> {
     match RowIndex::load(target, file)? {
         Some(index) => Ok(index),

@@ -9,9 +9,9 @@ use crate::data_file::Column;
 /// A function that returns the key of a row from the cells of the row.
 type KeyOf = dyn Fn(&[Option<Vec<u8>>]) -> std::result::Result<Vec<u8>, String> + Send + Sync;
 
-/// The computation of a row's key: the columns that it needs, and the function of their cells. For
-/// a row of a data file it must return the key with which the row was
-/// [written](crate::data_file::DataFileWriter::append_keyed).
+/// The computation of a row's key: the columns that it needs, and a function that returns the key
+/// from the cells of these columns. For a row of a data file, the function must return the key with
+/// which the row was [written](crate::data_file::DataFileWriter::append_keyed).
 #[derive(Clone)]
 pub struct RowKeys {
     columns: Vec<Column>,

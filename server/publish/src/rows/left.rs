@@ -11,8 +11,8 @@ use crate::data_file::Column;
 use crate::row_index::RowIndex;
 use crate::target::Target;
 
-/// A reader of the rows of a data file that are not deleted, in their order, so that they can be written into
-/// another one.
+/// A reader of the rows of a data file that are not deleted, in the order of the file. The caller
+/// can write them into another file.
 pub struct LeftRows {
     batches: Batches,
     batch: Option<Batch>,
@@ -37,14 +37,16 @@ impl LeftRows {
         })
     }
 
-    /// Skips rows whose keys are below `key`, as far as the index of the file shows them. Some of them still come:
-    /// at most as many as there are rows from one indexed row to the next (256, or more in an index with fewer
-    /// keys). Without an index no row is skipped. `target` and `live` must be those of [`open`](Self::open).
-    /// `key_of` returns the key of a row from its values; its error is a sentence about values that make no key.
+    /// Skips rows whose keys are below `key`, as far as the index of the file shows them. The index
+    /// has the key of every 256th row, or of fewer rows. So [`next_row`](Self::next_row) still
+    /// returns some rows below `key`, at most as many as there are rows from one indexed row to the
+    /// next. Without an index no row is skipped. `target` and `live` must be those of
+    /// [`open`](Self::open). `key_of` returns the key of a row from its values; its error is a
+    /// sentence about values that make no key.
     ///
     /// # Errors
-    /// If a request to the target fails, if the file is damaged, or if a row has another key than the index
-    /// has for it.
+    /// If a request to the target fails, if the file is damaged, or if a row has another key than
+    /// the index has for it.
     pub fn skip_below(
         &mut self,
         target: &Target,

@@ -300,8 +300,8 @@ fn rows_that_are_left_come_in_their_order_with_their_values() {
     assert_eq!(next.next(), None);
 }
 
-/// A task of a publication reads the rows of a file that is written anew from an indexed row on. Regression:
-/// each task read the file from its first row on.
+/// A task of a publication copies rows of an old data file into a new one. It begins to read the
+/// old file at an indexed row. Regression: each task read the file from its first row on.
 #[test]
 fn rows_that_are_left_can_be_read_from_an_indexed_row_on() {
     let (_dir, target) = place();

@@ -16,7 +16,8 @@ use crate::iceberg::foreign::{SchemaField, Shape};
 pub(super) enum Matching<'a> {
     /// By name: the file must have exactly these columns.
     Names(&'a [String]),
-    /// By field id: the columns are those with the ids of an Iceberg table's columns.
+    /// By field id: a column of the file belongs to the column of the Iceberg table with the same
+    /// id.
     Ids {
         /// The columns of the table.
         fields: &'a [SchemaField],
@@ -45,14 +46,14 @@ pub(super) fn names(metadata: &ArrowReaderMetadata) -> Vec<String> {
     fields.map(|field| field.name().clone()).collect()
 }
 
-/// Finds columns in a file. Returns them in the order of `columns`, the names and CQL types of the wanted
-/// columns.
+/// Finds columns in a file. Returns them in the order of `columns`, the names and CQL types of the
+/// wanted columns.
 ///
 /// # Errors
-/// With [`Matching::Names`], if the file's columns are not those of the list, or if a wanted column is not
-/// among them. With [`Matching::Ids`], if a column of the file has no field id, if the table has no wanted
-/// column of that name, or if the file lacks a wanted column that is not null. The error is a sentence about
-/// the column.
+/// With [`Matching::Names`], if the names of the file's columns are not the names in `matching`, or
+/// if a wanted column is not among them. With [`Matching::Ids`], if a column of the file has no
+/// field id, if the table has no wanted column of that name, or if the file lacks a wanted column
+/// that is not null. The error is a sentence about the column.
 pub(super) fn find(
     columns: &[(String, CqlType)],
     metadata: &ArrowReaderMetadata,

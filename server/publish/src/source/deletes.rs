@@ -31,11 +31,12 @@ struct FileDeletes {
     /// The sequence number of the data file. Deletes with a lower number are for an earlier file of
     /// the same name.
     sequence_number: i64,
-    /// The number of rows in the data file by its manifest; `None` if the manifest has none.
+    /// The number of rows that the manifest gives the data file; `None` if the manifest has no
+    /// number.
     rows: Option<u64>,
     /// The numbers of the deleted rows.
     positions: RowSet,
-    /// Whether positions of further rows were ignored.
+    /// True if positions were ignored because the data file has no such rows according to `rows`.
     is_cut: bool,
 }
 
@@ -62,9 +63,10 @@ impl Deletes {
         self.files.insert(name.to_owned(), deletes);
     }
 
-    /// Reads a positional delete file of the sequence number `sequence_number`, and collects the deleted rows
-    /// of the data files that were added before. Ignores rows of other files, of data files that have a
-    /// greater sequence number, and rows past the end of their data file by its manifest.
+    /// Reads a positional delete file of the sequence number `sequence_number`, and collects the
+    /// deleted rows of the data files that were added before. Ignores rows of other files, rows of
+    /// data files that have a greater sequence number, and rows whose numbers are not below the
+    /// number of rows that the manifest gives the data file.
     ///
     /// # Errors
     /// If the file is no positional delete file, or cannot be read.
@@ -116,9 +118,10 @@ impl Deletes {
         Ok(())
     }
 
-    /// Removes and returns the numbers of the deleted rows of the data file `name`, ascending, each once; none if
-    /// the file was not added. Also returns the number of the file's rows by its manifest, if deletes of further
-    /// rows were ignored.
+    /// Removes and returns the numbers of the deleted rows of the data file `name`, ascending, each
+    /// once; none if the file was not added. Also returns the number of rows that the manifest
+    /// gives the file, if [`read`](Self::read) ignored deletes of rows beyond this number;
+    /// otherwise `None`.
     pub(super) fn take(&mut self, name: &str) -> (Vec<u64>, Option<u64>) {
         let Some(file) = self.files.remove(name) else {
             return (Vec::new(), None);

@@ -269,9 +269,10 @@ impl Compact<'_> {
         }
     }
 
-    /// Skips an element, of the type `ty`, of a list, a set or a map. Returns `None` as [`pass`](Self::pass)
-    /// does, and for a boolean, which the library cannot skip there. `depth_left` is the number of levels
-    /// that may be nested in the element.
+    /// Skips an element, of the type `ty`, of a list, a set or a map. Returns `None` in the same
+    /// cases as [`pass`](Self::pass). Also returns `None` for a boolean: as an element it takes a
+    /// byte, which the Parquet library does not skip. `depth_left` is the number of levels that may
+    /// be nested in the element.
     fn pass_element(&mut self, ty: u8, depth_left: u32) -> Option<()> {
         match ty {
             // Each has a byte, which the library does not skip.
@@ -280,8 +281,8 @@ impl Compact<'_> {
         }
     }
 
-    /// Skips the value of a field of type `ty`. Returns `None` if the type is not `expected`, or as
-    /// [`pass`](Self::pass) does.
+    /// Skips the value of a field of type `ty`. Returns `None` if the type is not `expected`, and
+    /// in the cases in which [`pass`](Self::pass) does.
     fn pass_expected(&mut self, ty: u8, expected: u8) -> Option<()> {
         if ty == expected {
             self.pass(ty, PASSED_DEPTH_MAX)

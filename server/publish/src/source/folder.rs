@@ -103,8 +103,8 @@ impl Folder {
         sized.map(|(place, bytes)| place.with_size(bytes)).collect()
     }
 
-    /// Returns words for an error message: the only place where files of the table may lie, apart from its
-    /// folder.
+    /// Returns the words of an error message for the only place, besides the table's folder, in
+    /// which files of the table may lie.
     pub(super) fn surroundings(&self) -> &'static str {
         match self {
             Self::Local(_) => "on this machine",

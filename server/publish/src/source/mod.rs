@@ -128,10 +128,12 @@ pub struct SourceFile {
     bytes: u64,
     /// The numbers of the rows that are deleted, from 0, ascending.
     deleted: Vec<u64>,
-    /// The number of rows by the table's manifest, if deletes of further rows were ignored.
+    /// The number of rows that the table's manifest gives the file, if delete files name rows
+    /// beyond this number; otherwise `None`. A file that has more rows than this is refused.
     rows_max: Option<u64>,
-    /// The ids of the columns that the file need not contain, because all its rows have the same values there
-    /// (the columns of identity partitions). Empty for a file of no Iceberg table.
+    /// The ids of the columns that the file need not contain, because in each of them all rows of
+    /// the file have the same value (the columns of identity partitions). Empty for a file of no
+    /// Iceberg table.
     identity_columns: Arc<[i32]>,
 }
 

@@ -53,8 +53,9 @@ struct Owner<'p> {
 }
 
 impl<'p> Owner<'p> {
-    /// Returns the tables that files below `folder` would belong to because of this folder: the folder itself as
-    /// a table with a log, and, if it is called `data`, the folder that contains it as an Iceberg table.
+    /// Returns the tables to which files below `folder` may belong: for each format with a log, a
+    /// table whose folder is `folder` itself. If `folder` is called `data`, also an Iceberg table
+    /// whose folder is the parent of `folder`.
     fn candidates(folder: &'p Path) -> impl Iterator<Item = Self> {
         let iceberg = folder.parent().filter(|_| folder.ends_with(DATA));
         let iceberg = iceberg.map(|table| Self {
@@ -89,9 +90,11 @@ impl<'p> Owner<'p> {
         }
     }
 
-    /// Returns a function of the key of an object directly in the folder of the log or the metadata, which returns
-    /// whether the object proves that the table exists; `None` if any object below that folder proves it. Programs
-    /// other than Iceberg have folders called `metadata`, too.
+    /// Returns the function by which [`Target::have_objects`] decides whether an object proves that
+    /// the table exists. The function gets the key of an object that lies directly in the folder of
+    /// the metadata: a folder called `metadata` proves nothing, because programs other than Iceberg
+    /// have such folders, too. Returns `None` for a table with a log, because any object below the
+    /// folder of the log proves that the table exists.
     fn is_proof(&self) -> Option<IsSought> {
         match self.format {
             Format::Log { .. } => None,
@@ -99,8 +102,8 @@ impl<'p> Owner<'p> {
         }
     }
 
-    /// Returns why files of the table cannot be loaded one by one: a sentence that begins with the files.
-    /// `table` is the folder of the table, as the user would name it.
+    /// Returns the reason why a file of the table cannot be loaded by itself: a sentence whose
+    /// subject is the file. `table` is the folder of the table, as the user would name it.
     fn problem(&self, table: impl Display) -> String {
         match self.format {
             Format::Log { folder, name } => format!(
@@ -138,16 +141,16 @@ pub(super) fn check_files(paths: &[PathBuf]) -> Result<()> {
     Ok(())
 }
 
-/// Checks that the Parquet files at `key` of a bucket, a file in the folder `folder` or this folder itself, do not
-/// lie in the folder of an Iceberg, Delta or Hudi table.
+/// Checks that the Parquet files at `key` of a bucket, a file in the folder `folder` or this folder
+/// itself, do not lie in the folder of an Iceberg, Delta or Hudi table.
 ///
-/// Takes two lists for each folder up to the root of the bucket, and one more for a folder called `data`. They
-/// are sent together, so a file five folders deep costs twelve requests and about the time of one. Only the
-/// list of a folder `metadata` may have more pages than one.
+/// Sends two list requests for each folder up to the root of the bucket, and one more for a folder
+/// called `data`. The requests are sent together, so a file five folders deep costs twelve requests
+/// and about the time of one. Only the list of a folder `metadata` may take more than one request.
 ///
 /// # Errors
-/// If the files belong to a table, which the error names, or if a request to the bucket fails for another reason
-/// than a lack of permission.
+/// If the files belong to a table, which the error names, or if a request to the bucket fails for
+/// another reason than a lack of permission.
 pub(super) fn check_key(target: &Target, key: &str, folder: &str) -> Result<()> {
     let folders = Path::new(folder).ancestors();
     let owners: Vec<Owner<'_>> = folders.flat_map(Owner::candidates).collect();

@@ -17,11 +17,11 @@ thread_local! {
 
 static HOOK: Once = Once::new();
 
-/// Runs a step of reading a file. A panic in the step is not printed, but becomes the error: a sentence about
-/// the file with the place of the panic, which shows whether the library or ebb has the fault. After an
-/// error, the caller must not use what the step has changed.
+/// Runs a step of reading a file. If the step panics, nothing is printed. Instead, the error is a
+/// sentence about the file with the place of the panic, which shows whether the Parquet library or
+/// ebb has the fault. After an error, the caller must not use values that the step has changed.
 ///
-/// Panics of other threads, and those outside of this function, go to the hook that was there before.
+/// Panics of other threads, and panics outside of this function, go to the previous panic hook.
 pub(super) fn caught<T>(step: impl FnOnce() -> T) -> Result<T, String> {
     HOOK.call_once(|| {
         let before = panic::take_hook();

@@ -13,8 +13,8 @@ use super::{Result, SourceError};
 use crate::object::{ObjectReader, Window};
 use crate::target::Target;
 
-/// The memory for the byte ranges of a file in a bucket that a reader has fetched, in bytes, for all columns
-/// that it reads together. Each column gets at least 128 KiB, so more than 256 columns take more.
+/// The memory, in bytes, that a reader of a file in a bucket takes for fetched byte ranges, for all
+/// columns together. Each column gets at least 128 KiB, so more than 256 columns take more.
 const AHEAD_BYTES: u64 = 32 << 20;
 
 /// The place of a file that another engine wrote: on this machine or in a bucket.
@@ -93,7 +93,8 @@ impl Place {
         }
     }
 
-    /// Returns a path or a location that is the same for all names of the file. Links to a file are names of it.
+    /// Returns a path or a location that identifies the file. All links to a file have the same
+    /// result.
     ///
     /// # Errors
     /// If the file does not exist or cannot be read.

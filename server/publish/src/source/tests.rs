@@ -568,7 +568,9 @@ fn a_list_that_names_a_manifest_twice_is_refused_even_if_the_names_differ() {
     }
 }
 
-/// Deletes past the end of a file by its manifest are ignored, so rows past that end might be deleted ones.
+/// A delete of a row is ignored if the file has no such row according to its manifest. If a delete
+/// was ignored, and the file has more rows than its manifest gives it, the deleted row may be one
+/// of these rows. So the file is refused.
 #[test]
 fn a_file_with_more_rows_than_its_manifest_gives_it_is_refused_if_a_delete_may_name_one_of_them() {
     let mut fixture = renamed(Engine::Spark);
@@ -804,8 +806,9 @@ fn parquet_files_of_a_table_are_refused_by_the_name_of_the_table() {
     assert!(Source::parquet(&[x, data, beside]).is_ok());
 }
 
-/// Regression: a table's file in a bucket was loaded, and so was the folder of a partition, although local ones are
-/// refused. Rows that the table had deleted came back.
+/// Regression: a single file of a table, or the folder of a partition of it, was loaded from a
+/// bucket, although both are refused on the local machine. Rows that the table had deleted came
+/// back.
 #[test]
 fn files_and_folders_below_a_table_in_a_bucket_are_refused_by_the_name_of_the_table() {
     let dir = tempfile::tempdir().unwrap();

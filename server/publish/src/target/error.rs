@@ -56,9 +56,10 @@ pub(super) fn reason(error: &Error) -> String {
     format!("{before}{}", parts.join(": "))
 }
 
-/// Returns whether a server rejected a request for a lack of permission. S3 answers so with the status 403, and
-/// Google's servers with 401 if the request has no credentials. `object_store` has variants for such errors, but
-/// not for those of lists, whose text alone has the status.
+/// Returns whether a server rejected a request for a lack of permission. S3 answers so with the
+/// status 403, and Google's servers with 401 if the request has no credentials. `object_store` has
+/// variants for such errors, but not if the request was a list: then only the text of the error has
+/// the status. So the text decides for every error.
 pub(super) fn is_denied(error: &Error) -> bool {
     let text = error.to_string();
     let status = split_answer(&text).and_then(|(_, status, _)| status);

@@ -47,9 +47,9 @@ pub(super) fn url_of(folder: &FsPath) -> Result<String, TargetError> {
     })
 }
 
-/// Removes those files `OBJECT#NUMBER` directly in a folder for which `is_left` returns true, given `OBJECT`.
-/// In such a file `object_store` collects the object until it is complete. Returns the number of removed
-/// files; 0 if there is no such folder.
+/// Removes files called `OBJECT#NUMBER` directly in a folder, if `is_left` returns true for the
+/// text `OBJECT`. In such a file, `object_store` collects the bytes of an object until the object
+/// is complete. Returns the number of removed files; 0 if there is no such folder.
 pub(super) fn remove_staged(folder: &FsPath, is_left: impl Fn(&str) -> bool) -> io::Result<usize> {
     let files = match fs::read_dir(folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),

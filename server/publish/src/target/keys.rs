@@ -24,7 +24,8 @@ pub(crate) struct FolderEntries {
     pub(crate) folders: Vec<Path>,
 }
 
-/// A function that returns whether [`Target::have_objects`] searches for the object with a key.
+/// A function of the key of an object. Returns whether [`Target::have_objects`] searches for this
+/// object.
 pub(crate) type IsSought = fn(&str) -> bool;
 
 impl Target {
@@ -48,8 +49,8 @@ impl Target {
         self.runtime.block_on(self.size_soon(key))
     }
 
-    /// Returns the size in bytes of each object of `keys`, in the order of that slice; `None` for an object
-    /// that is not there.
+    /// Returns the size in bytes of each object of `keys`, in the order of `keys`; `None` for an
+    /// object that does not exist.
     ///
     /// # Errors
     /// If a request to the target fails.
@@ -116,12 +117,13 @@ impl Target {
         read.map_err(|error| self.failed("reading", key.as_ref(), &error))
     }
 
-    /// Returns for each of `folders` whether it has an object that is sought: one directly in the folder for whose
-    /// key the function returns true, or without a function, any object below the folder. A folder that the
+    /// Returns for each of `folders` whether it has a matching object. With a function, the
+    /// matching objects are those directly in the folder for whose key the function returns true.
+    /// With `None`, they are all objects below the folder, at any depth. A folder that the
     /// credentials may not list counts as empty. Looks into [`READS_IN_FLIGHT`] folders at once.
     ///
-    /// A folder takes one request. With a function, it takes another one for each further 1000 objects and folders
-    /// directly in it; what lies in those folders costs nothing.
+    /// A folder takes one request. With a function, it takes another one for each further 1000
+    /// objects and folders directly in it. The objects in those folders cost nothing.
     ///
     /// # Errors
     /// If a request to the target fails for another reason than a lack of permission.

@@ -29,9 +29,10 @@ impl FieldIds {
     }
 }
 
-/// Returns the field of a column. `previous` is the field of the same column in the publication before;
-/// `None` for a new column. The field and those nested in it keep the ids that they have in `previous`. A new
-/// field gets a new id, and so does one whose type changed, unless it is a list, a map or a struct as before.
+/// Returns the field of a column. `previous` is the field of the same column in the publication
+/// before; `None` for a new column. The field and those nested in it keep the ids that they have in
+/// `previous`. A new field gets a new id. So does a field whose type changed, unless both types are
+/// lists, both maps, or both structs.
 pub fn field(
     name: &str,
     ty: &CqlType,

@@ -21,8 +21,8 @@ use super::{OnEmpty, ValueError, scalar};
 
 const NANOS_PER_DAY: i64 = 86_400_000_000_000;
 
-/// The program that wrote a file. Some values in files of ebb mean something else in files of other engines,
-/// or are not valid there.
+/// The program that wrote a file. Some values mean one thing in a file of ebb, and are invalid or
+/// mean another thing in a file of another engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Writer {
     /// The program ebb. Every value is read as the one that was published: CQL accepts any integer of 64 bits as a

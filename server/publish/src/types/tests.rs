@@ -374,7 +374,8 @@ fn an_empty_text_is_a_value_of_text_and_ascii_only() {
     }
 }
 
-/// Regression: reading such a null failed, so a data file with one could not be rewritten.
+/// Regression: reading a null in a collection failed, so a data file with such a null could not be
+/// rewritten.
 #[test]
 fn a_null_in_a_published_collection_is_the_empty_value_that_it_was() {
     use ebb_model::types::elements::{build, build_map};
@@ -413,7 +414,8 @@ fn a_null_in_a_published_collection_is_the_empty_value_that_it_was() {
     }
 }
 
-/// Regression: an empty element of a key that is a list was refused as a null key, under both rules.
+/// Regression: in a map whose keys are lists, a key with an empty element was refused as a null
+/// key, under both rules of [`OnEmpty`].
 #[test]
 fn a_key_of_a_map_cannot_become_null_but_its_parts_can() {
     use ebb_model::types::elements::{build, build_map};

@@ -44,8 +44,8 @@ impl JobsClient {
         self.get("/v1/stats")
     }
 
-    /// Requests a verification of the database, which reads every file, at most at this rate if there is one.
-    /// Returns when the verification has ended.
+    /// Requests a verification of the database, which reads every file. `rate_bytes_per_s` limits
+    /// the rate of the reads; `None` sets no limit. Returns when the verification has ended.
     ///
     /// # Errors
     /// When the verification is cancelled, or the server does not answer.
@@ -82,8 +82,8 @@ impl JobsClient {
         self.post(&format!("{}/accept-loss", paths::table(table)), &accepted)
     }
 
-    /// Makes a backup, at most at this rate if there is one. Returns when every file of the backup has been
-    /// checked.
+    /// Makes a backup. `rate_bytes_per_s` limits the rate at which the server copies and checks
+    /// files; `None` sets no limit. Returns when every file of the backup has been checked.
     ///
     /// # Errors
     /// When the folder has something else in it than a backup of this database, the backup is

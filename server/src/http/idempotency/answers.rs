@@ -14,9 +14,10 @@ use crate::http::work_limits::{WorkKind, WorkLimits};
 /// The responses to requests with an `Idempotency-Key`, which are sent again in response to retries.
 #[derive(Debug)]
 pub(in crate::http) struct Answers {
-    /// The responses in memory. No thread waits for the database under this lock. A key is reserved while its
-    /// row is written or deleted, so no row is deleted after another request has replaced it, and requests
-    /// with different keys do not wait for each other.
+    /// The responses in memory. A thread that writes or deletes a row of the database does not hold
+    /// this lock, so requests with different keys do not wait for each other. Instead, the key of
+    /// the row stays reserved: no other request can write a new row for the key before an old row
+    /// is deleted.
     remembered: Mutex<Remembered>,
     /// The table of responses; `None` without a database, or if the table could not be read at the start.
     rows: Option<ResponseRows>,

@@ -87,8 +87,8 @@ fn check_place(request: &JobRequest) -> Result<(), JobError> {
     Ok(())
 }
 
-/// Parses a job request, and checks that the principal may use its inputs and its output. A job that is only
-/// planned needs this, too. Where an output file lies is not checked here.
+/// Parses a job request, and checks that the principal may use its inputs and its output. A job
+/// that is only planned needs this, too. This does not check in which folder an output file lies.
 pub(super) fn requested(
     principal: &Principal,
     peer: Peer,
@@ -141,7 +141,8 @@ fn earlier_job(node: &Node, submission: Option<&Submission>) -> Result<Option<Jo
     }
 }
 
-/// The response to the submission of a job: the job, and its path.
+/// The response to the submission of a job: the status 201, a mark that the job's record has the
+/// idempotency key, the header `Location` with the path of the job, and the job.
 type CreatedJob = (
     StatusCode,
     Extension<KeyInHistory>,
@@ -332,9 +333,10 @@ async fn list(
     json.await?.map(JsonBytes)
 }
 
-/// The number of jobs that a thread adds to a list before it yields its core. A thread of the load that wakes
-/// up does not always displace a thread of higher niceness at once: it may have to wait until the kernel next
-/// chooses a thread.
+/// The number of records that a thread examines for a list of jobs before it yields its core. This
+/// thread has a higher niceness than the threads that serve the load. Nevertheless, a thread of the
+/// load that wakes up does not always preempt this thread at once: it may have to wait until the
+/// kernel next chooses a thread.
 const JOBS_BETWEEN_YIELDS: usize = 32;
 
 /// Returns the newest jobs that the query parameters choose, at most `count_max`.
@@ -391,8 +393,8 @@ struct Look {
 
 /// Shows a job
 ///
-/// With a token of a role that has no SELECT on a table that the job reads, it is shown without its options
-/// and errors.
+/// With a token of a role that has no SELECT on a table that the job reads, the response lacks the
+/// options and the errors of the job.
 #[utoipa::path(
     get, path = "/v1/jobs/{id}", operation_id = "show_job", tag = "jobs",
     params(
@@ -479,7 +481,8 @@ async fn cancel(
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 struct ListedAttempts {
-    /// The largest number of attempts in the page, 10,000 by default. No more than that are kept of a job.
+    /// The largest number of attempts in the page, 10,000 by default. The history keeps at most
+    /// 10,000 attempts of a job.
     #[param(minimum = 1, maximum = 10_000)]
     limit: Option<u32>,
     /// The value of `next` in the page before this one.
@@ -488,8 +491,8 @@ struct ListedAttempts {
 
 /// Lists the attempts at the tasks of a job, ordered by the time of their ends
 ///
-/// With a token of a role that has no SELECT on a table that the job reads, they are shown without their
-/// errors.
+/// With a token of a role that has no SELECT on a table that the job reads, the attempts are shown
+/// without their errors.
 #[utoipa::path(
     get, path = "/v1/jobs/{id}/attempts", operation_id = "list_attempts", tag = "jobs",
     params(

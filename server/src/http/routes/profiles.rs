@@ -48,9 +48,10 @@ async fn profiles(
     Ok(Json(ProfileList { profiles, next }))
 }
 
-/// Returns the profiles that the principal may see. Without scope `admin`, a token of a role sees the profile
-/// of a job if it may see the job's request in the history: the request names the tables that were read, and
-/// the profile has only a description of the input for people.
+/// Returns the profiles that the principal may see. Without scope `admin`, a token of a role sees
+/// the profile of a job only if it may see the options of the job in the history. The check uses
+/// the record of the job because it names the tables that the job read. The profile only describes
+/// the input in words.
 fn profiles_for(principal: &Principal, node: &Node) -> Result<Vec<ProfileRecord>, JobError> {
     let mut profiles = node.profiles()?;
     if principal.role.is_none() || principal.scope == Scope::Admin {

@@ -128,7 +128,8 @@ async fn list(
     }))
 }
 
-/// The key by which lists of snapshots are ordered: the newest first, then by keyspace and name.
+/// The key by which lists of snapshots are ordered: the sequence number of the snapshot's last
+/// commit, the greatest first; the name of the keyspace; and the name of the snapshot.
 type Place = (Reverse<u64>, String, String);
 
 fn place(view: &SnapshotView) -> Place {

@@ -34,8 +34,9 @@ fn assert_status(mut stream: UnixStream, status: u16) {
     assert!(response.starts_with(&expected), "{response}");
 }
 
-/// Sends more requests by `send` than there are threads, which wait because of `hang`, and checks that health
-/// checks are answered meanwhile. Then drops `hang`, and checks that the waiting requests get `status`.
+/// Calls `send` more times than the server has blocking-work threads. Each call sends a request
+/// that waits because of `hang`. Checks that the server answers health checks meanwhile. Then drops
+/// `hang`, and checks that the waiting requests get `status`.
 fn assert_leave_threads<T>(dir: &Path, hang: T, send: impl Fn(usize) -> UnixStream, status: u16) {
     let sent: Vec<_> = (0..BLOCKING_THREADS_MAX + 4).map(send).collect();
     // The server reads requests on one thread: it has read those above before the last of these.

@@ -31,7 +31,8 @@ const SAMPLES_MAX: usize = 180;
 /// sample, including the lines of HTTP's chunks and of other events.
 const LINES_MAX: usize = 10 * SAMPLES_MAX;
 
-/// Returns the text behind `begins` of the next line that begins with it; `None` at the end of the stream.
+/// Reads lines up to the next one that begins with `begins`, and returns the rest of that line;
+/// `None` at the end of the stream.
 fn next(stream: &mut BufReader<TcpStream>, begins: &str) -> Option<String> {
     for _ in 0..LINES_MAX {
         let mut line = String::new();

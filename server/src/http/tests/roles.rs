@@ -302,8 +302,8 @@ fn a_role_with_select_on_a_table_reads_its_rows() {
     assert_eq!(body(&answer)["rows"][0]["key"], "k");
 }
 
-/// Regression: who created a table with the name of a dropped one could read the dropped one in its snapshots, and
-/// renew and delete these.
+/// Regression: a user who created a table with the name of a dropped one could read the dropped
+/// table in its snapshots, and renew and delete these snapshots.
 #[test]
 fn permissions_on_a_table_do_not_reach_snapshots_of_a_dropped_table_of_its_name() {
     let dir = tempfile::tempdir().unwrap();
@@ -596,8 +596,8 @@ fn a_dropped_table_in_a_snapshot_is_read_by_permissions_on_its_own_keyspace() {
     assert!(forbidden());
 }
 
-/// Regression: who created a table with the name of a dropped one saw the options and errors of
-/// jobs over the dropped one, and could retry, restart, discard and cancel them.
+/// Regression: a user who created a table with the name of a dropped one saw the options and errors
+/// of jobs over the dropped table, and could retry, restart, discard and cancel these jobs.
 #[test]
 fn permissions_on_a_table_do_not_reach_jobs_over_a_dropped_table_of_its_name() {
     let dir = tempfile::tempdir().unwrap();
@@ -804,7 +804,7 @@ fn a_token_is_good_while_its_role_may_log_in() {
     assert_eq!((&*ada.id, ada.is_superuser), ("0000000000000adb", true));
 }
 
-/// Regression: such tokens could be tried without a limit.
+/// Regression: a client could try tokens whose roles were gone without a limit.
 #[test]
 fn a_token_whose_role_is_gone_counts_as_an_invalid_token() {
     let dir = tempfile::tempdir().unwrap();

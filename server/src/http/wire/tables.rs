@@ -13,7 +13,8 @@ pub struct TableSummary {
     pub table: String,
     /// Bytes of memory in the memtables of the table.
     pub memtable_bytes: u64,
-    /// The number of memtables that wait for their flush, and of ingested runs that wait among them.
+    /// The number of memtables that wait for their flush, plus the number of ingested runs in the
+    /// same queue.
     pub frozen_memtables: u64,
     /// Bytes of the table's SSTables.
     pub file_bytes: u64,

@@ -98,9 +98,10 @@ impl Projection {
         }
     }
 
-    /// Returns whether the requested columns of a row and of its partition's static row are final: the writes
-    /// that are not read yet, with timestamps up to `greatest_left`, cannot change them. `operand` is the row
-    /// as read so far; `None` if no write of it was found.
+    /// Returns whether the requested columns of a row and of its partition's static row are final,
+    /// so that the writes that are not read yet cannot change them. `greatest_left` is the greatest
+    /// timestamp of these writes. `operand` is the row as read so far; `None` if no write of it was
+    /// found.
     ///
     /// # Errors
     /// If the header or the operand is damaged.

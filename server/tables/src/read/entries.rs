@@ -24,8 +24,11 @@ use ebb_storage::{Entries, Entry, Search};
 use super::error::{Result, TableError};
 
 /// The number of keys that a search may pass without finding an entry. Then it ends, or calls
-/// [`Pace::passed`]. The number is small, because each key may lie in a block of its own on the
-/// disk. If all blocks are in memory, passing 32 keys takes about two microseconds.
+/// [`Pace::passed`]. A version that is newer than the read counts as a key of its own. In a
+/// transaction a search may pass more keys, about the square of this number.
+///
+/// The number is small, because each key may lie in a block of its own on the disk. If all blocks
+/// are in memory, passing 32 keys takes about two microseconds.
 pub const PASSED_MAX: u32 = 32;
 
 /// The error with which a caller ends its read.
@@ -34,11 +37,13 @@ pub type Ended = Arc<dyn Error + Send + Sync>;
 /// A callback of the caller of a read, for instance to check a time-out. It is called while a search
 /// passes keys that the reader does not see (deleted ones, say), and by [`ValueWork`].
 pub trait Pace: Debug {
-    /// Decides whether the read goes on. Is called each time a search has passed [`PASSED_MAX`] keys without
-    /// an entry, and before work on values, once 64 KiB of it or more have come together ([`ValueWork`]).
+    /// Decides whether the read goes on. A search calls this each time it has passed [`PASSED_MAX`]
+    /// keys without an entry. [`ValueWork`] calls it before the work on a value, each time this
+    /// work and earlier work add up to 64 KiB or more.
     ///
     /// # Errors
-    /// If the read has to end. The read then fails with [`TableError::Ended`], which has this error.
+    /// If the read has to end. The read then fails with [`TableError::Ended`], which has this
+    /// error.
     fn passed(&self) -> Result<(), Ended>;
 }
 
@@ -61,8 +66,9 @@ pub struct ValueWork {
 }
 
 impl ValueWork {
-    /// Reports work that is about to be done and takes as long as comparing `bytes` bytes. Calls `pace` if
-    /// this work and the work since `pace` was last called here sum up to 64 KiB or more.
+    /// Reports work on a value before the work is done. `bytes` is the amount of work: it takes as
+    /// long as the comparison of this number of bytes. Calls `pace` if this work and the work since
+    /// the last call of `pace` add up to 64 KiB or more.
     ///
     /// # Errors
     /// The error of [`Pace::passed`].
@@ -85,9 +91,10 @@ impl ValueWork {
 pub enum EntryStep {
     /// The next entry.
     Entry(Entry),
-    /// No entry yet: the search has passed [`PASSED_MAX`] keys that the reader does not see. A later read
-    /// could go on behind the key in this step, because all keys up to it, in the direction of the search,
-    /// were read or passed. `None` as long as there is no such key, and always in a transaction.
+    /// No entry yet: the search has passed [`PASSED_MAX`] keys that the reader does not see. The
+    /// key is one behind which a later search can continue, because all keys up to it, in the
+    /// direction of the search, were read or passed. `None` if there is no such key yet, and always
+    /// in a transaction.
     Passed(Option<Bytes>),
     /// The end of the range.
     Done,

@@ -25,8 +25,8 @@ use super::entries::Ended;
 use super::error::{DamageReason, Result, TableError};
 use crate::mutation::{self, Mutation};
 
-/// Splits a stored key, which is that of a partition's header or of a row, into its parts: the prefix and
-/// the key of the partition, and the clustering of a row.
+/// Splits a stored key into its parts: the prefix and the key of the partition, and, for a row, the
+/// clustering. The key belongs to a partition's header or to a row.
 ///
 /// # Errors
 /// If the key is damaged.
@@ -46,8 +46,9 @@ pub struct Partition<'p> {
 }
 
 impl<'p> Partition<'p> {
-    /// Reads the header of a partition. `key` is any key of the partition. `header` is its header's
-    /// operand, `None` if it has none. `read_time_s` is the time of the reader in seconds since 1970.
+    /// Reads the header of a partition. `key` is any key of the partition. `header` is the operand
+    /// of the header; `None` if the partition has no header. `read_time_s` is the time of the
+    /// reader in seconds since 1970.
     ///
     /// # Errors
     /// If the header is damaged.
@@ -268,7 +269,9 @@ impl<'p> Partition<'p> {
         Ok(greatest.max(deletion))
     }
 
-    /// Converts an error of decoding the static columns to an error for the key of the partition's header.
+    /// Converts an error that occurred while the static columns were decoded. The result is damage
+    /// under the key of the partition's header, or the error with which the caller ended the
+    /// decoding.
     #[cold]
     pub fn header_error<F>(&self, error: DecodeError<F, Ended>) -> TableError
     where
@@ -277,7 +280,8 @@ impl<'p> Partition<'p> {
         TableError::of_decoding(self.schema, &header_key(self.key.prefix), error)
     }
 
-    /// Converts an error of decoding the row with this clustering to an error for the key of the row.
+    /// Converts an error that occurred while the row with this clustering was decoded. The result
+    /// is damage under the key of the row, or the error with which the caller ended the decoding.
     #[cold]
     pub fn row_error<F>(&self, clustering: &[u8], error: DecodeError<F, Ended>) -> TableError
     where
@@ -286,15 +290,15 @@ impl<'p> Partition<'p> {
         TableError::of_decoding(self.schema, &self.row_key(clustering), error)
     }
 
-    /// Returns the error, for the key of the partition's header, for damage that was found while the static
-    /// columns or the values of the partition key were decoded.
+    /// Returns the error for damage that was found while the static columns or the values of the
+    /// partition key were decoded. The error contains the key of the partition's header.
     #[cold]
     pub fn damaged_header(&self, reason: impl Into<DamageReason>) -> TableError {
         damaged_header(self.schema, self.key.prefix, reason)
     }
 
-    /// Returns the error, for the key of the row with this clustering, for damage that was found while the
-    /// row was decoded.
+    /// Returns the error for damage that was found while the row with this clustering was decoded.
+    /// The error contains the key of the row.
     #[cold]
     pub fn damaged_row(&self, clustering: &[u8], reason: impl Into<DamageReason>) -> TableError {
         TableError::damaged(self.schema, &self.row_key(clustering), reason)

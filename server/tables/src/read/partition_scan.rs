@@ -32,11 +32,12 @@ pub struct PartitionScan<'s> {
     rows: &'s Rows,
     bounds: ByteRange,
     reversed: bool,
-    /// The indexes of those elements of `rows` (clusterings, or ranges of clusterings) that the scan has not
-    /// begun.
+    /// The indexes in `rows` of the clusterings, or of the ranges of clusterings, that the scan has
+    /// not begun yet.
     left: Range<usize>,
-    /// The step for the row, if the selection is a single row: that was read together with the partition's
-    /// header. `None` once the scan has returned it, and for other selections.
+    /// The step for the row, if a single row within the bounds is selected: it was read together
+    /// with the partition's header. `None` once the scan has returned the step, and for other
+    /// selections.
     only: Option<RowStep>,
     /// The range of keys that the next step opens; `None` if it opens none.
     next_range: Option<ByteRange>,

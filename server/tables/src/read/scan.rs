@@ -57,8 +57,8 @@ pub struct PartitionStart {
     pub key: Bytes,
     /// The stored header of the partition (its deletions and static columns), if it has one.
     pub header: Option<Bytes>,
-    /// True if the scanned range contains the key of the header. If several ranges cut a partition,
-    /// only one of them does.
+    /// True if the scanned range contains the key of the header. If several ranges divide a
+    /// partition, only one of them contains this key.
     pub header_in_range: bool,
 }
 
@@ -67,10 +67,10 @@ pub struct PartitionStart {
 pub enum PartitionStep {
     /// The next partition.
     Start(PartitionStart),
-    /// No partition yet: a short search has passed keys that the reader does not see. A later scan could go
-    /// on behind this key, because all keys up to it were read or passed. The key lies behind all
-    /// partitions that the scan has returned. `None` as long as there is no such key, and always in a
-    /// transaction.
+    /// No partition yet: a short search has passed keys that the reader does not see. The key is
+    /// one behind which a later scan can continue, because all keys up to it were read or passed.
+    /// It lies behind all partitions that the scan has returned. `None` if there is no such key
+    /// yet, and always in a transaction.
     Passed(Option<Bytes>),
     /// The end of the range.
     Done,
@@ -118,8 +118,9 @@ impl<'s> RowScan<'s> {
         }
     }
 
-    /// Searches for the next partition, in one short search (see [`EntryStep`]). If the end of the current
-    /// partition was not read, another short search comes first, and the rest of its rows is skipped.
+    /// Searches for the next partition in one short search (see [`EntryStep`]). If the scan has not
+    /// reached the end of the current partition, another short search first looks for this end. If
+    /// it does not find the end, the scan skips the rest of the partition.
     ///
     /// # Errors
     /// See [`RowScan::search_row`].
@@ -170,8 +171,8 @@ impl<'s> RowScan<'s> {
         Ok(self.row_of(entry)?.map_or(RowStep::Done, RowStep::Row))
     }
 
-    /// Reads on until it finds a visible row of the current partition, which `partition` is. Returns false if
-    /// none of the rows that were not read yet is visible.
+    /// Reads on until it finds a visible row of the current partition, which the caller passes as
+    /// `partition`. Returns false if none of the rows that are left in it is visible.
     ///
     /// # Errors
     /// As [`RowScan::next_row`], and if an operand is damaged.

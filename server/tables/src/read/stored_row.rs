@@ -32,9 +32,9 @@ pub enum RowStep {
     Absent(Bytes),
     /// The key of a stored row that the selection does not contain.
     Unselected(Bytes),
-    /// No row yet: a short search has passed keys that the reader does not see. A later read could go on
-    /// behind this key, because all keys up to it, in the direction of the scan, were read or passed. `None`
-    /// as long as there is no such key, and always in a transaction.
+    /// No row yet: a short search has passed keys that the reader does not see. The key is one
+    /// behind which a later scan can continue, because all keys up to it, in the direction of the
+    /// scan, were read or passed. `None` if there is no such key yet, and always in a transaction.
     Passed(Option<Bytes>),
     /// The end of the rows.
     Done,

@@ -330,9 +330,10 @@ fn a_table_without_a_record_is_dropped_only_if_its_creation_was_noted_and_it_is_
 /// `ebb repair` once restored the record of an interrupted drop, and the next start dropped a later
 /// keyspace of the same name.
 ///
-/// A table with a listed record proves that the keyspace is not a later one, because the record
-/// contains the table's id. Then its snapshots are dropped with it. Without tables there is no such
-/// proof, and a snapshot may be of a later keyspace.
+/// The record lists the tables of the dropped keyspace, by fingerprints that depend on the tables'
+/// ids. If it lists all tables that exist, the keyspace is not a later one, and its snapshots are
+/// dropped with it. Without tables there is no such proof, and a snapshot may be of a later
+/// keyspace.
 #[test]
 fn a_drop_is_completed_only_if_its_record_lists_everything_that_is_there() {
     type Change = fn(&Fixture);

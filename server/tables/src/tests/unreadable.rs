@@ -163,9 +163,9 @@ fn add_role(catalog: &Catalog, name: &str) {
     assert!(catalog.roles().change(changed).unwrap().unwrap());
 }
 
-/// Regression: an operator accepted the loss of a damaged block with records of objects in service, and the
-/// server did not write these records again. The next start took a table out of service, read another one
-/// with an older schema, and found neither the keyspace nor the role.
+/// Regression: an operator accepted the loss of a damaged block with records of objects that were
+/// in use, and the server did not write these records again. The next start could not read one
+/// table, read another one with an older schema, and found neither the keyspace nor the role.
 #[test]
 fn lost_records_of_objects_in_service_are_written_again() {
     let disk = MemDisk::new();
@@ -195,8 +195,8 @@ fn lost_records_of_objects_in_service_are_written_again() {
     assert_eq!(table(&catalog, "app", "t").get(ROW).unwrap().unwrap(), "1");
 }
 
-/// Regression: while the store refused writes, a lost record of an object in service kept restored objects
-/// out of service.
+/// Regression: if the record of a readable object was lost and the store refused writes, objects
+/// whose records were restored stayed unreadable.
 #[test]
 fn restored_objects_are_in_service_although_lost_records_cannot_be_written_again() {
     let disk = MemDisk::new();

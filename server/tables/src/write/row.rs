@@ -63,9 +63,9 @@ impl<'o> OperandWriter<'o> {
         self.row.cell(column, self.times.cell(value));
     }
 
-    /// Writes a column as an assignment: if it has several cells, the older ones are deleted. The
-    /// sort keys of a list's elements are derived from the write's timestamp instead of the time of a
-    /// request.
+    /// Writes a column as an assignment does: if the column has several cells, its older cells are
+    /// deleted. The sort keys of a list's elements are derived from a time: here from the write's
+    /// timestamp, not from the time of a request.
     ///
     /// # Errors
     /// If the value is invalid for the column's type.

@@ -28,10 +28,12 @@ use crate::csv::{CsvDialect, Machine};
 /// The number of bytes per read.
 const BLOCK_BYTES: usize = 64 << 10;
 
-/// Limits the bytes that a search for the border after an offset reads from the offset on: to the distance
-/// from the last known border to the offset, divided by this number. If these bytes do not show whether
-/// they lie in a field in quotes, because they contain no quotes, the search reads the file from the known
-/// border on. With this limit, the searches for all borders of such a file read it about once.
+/// Limits the first phase of a search for the border at or after an offset. This phase reads from
+/// the offset on. It gives up if the bytes leave it open whether they lie in a field in quotes, for
+/// example because they contain no quotes. It does so at the latest after about the distance
+/// between the last known border and the offset, divided by this number. The second phase then
+/// reads the file from the known border on. With the limit, the searches for all borders of a file
+/// without quotes read it about once.
 const SEARCH_SHARE: u64 = 8;
 
 /// The maximal length of a record that [`likely_border`] assumes. It is small because a sample calls
@@ -168,8 +170,8 @@ impl<'a, F: ReadAt + ?Sized> Search<'a, F> {
     }
 
     /// Returns the first border (start of a record) at or after `line`, the start of a line. Reads
-    /// only from `line` on, and returns `None` if about `bytes_max` bytes do not show that `line`
-    /// lies in a field in quotes, or that it does not. If it does, reads on to the next border.
+    /// only from `line` on. Returns `None` if about `bytes_max` bytes leave it open whether `line`
+    /// lies in a field in quotes. If the bytes show that it does, reads on to the next border.
     fn guess(&self, line: u64, dialect: CsvDialect, bytes_max: u64) -> io::Result<Option<u64>> {
         let mut outside = Reading::new(Machine::new(dialect), dialect, line, line);
         let mut inside = Reading::new(Machine::inside_quotes(dialect), dialect, line, line);

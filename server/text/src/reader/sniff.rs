@@ -28,8 +28,8 @@ pub enum NotText {
     },
 }
 
-/// Returns the encoding of the text in `file`, a regular file, or the reason why it is not text, by
-/// its first bytes.
+/// Reads the first bytes of `file`, a regular file. Returns the encoding of its text, or the reason
+/// why it is not text.
 ///
 /// # Errors
 /// If it cannot be read.

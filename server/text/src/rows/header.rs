@@ -39,7 +39,8 @@ pub(super) fn header(
 }
 
 /// Returns the index of a column, from 0. `column` is its name or its number, from 1; a name has
-/// priority. If a file should have a header but has no record, every name is accepted.
+/// priority. If a file should have a header but has no record, every name is accepted, and its
+/// index is 0.
 ///
 /// # Errors
 /// If there is no such column. Without a header, columns have no names, only numbers, and every

@@ -61,8 +61,8 @@ enum Key {
 /// Returns the rows of `file`. `source` returns its content, decompressed.
 ///
 /// # Errors
-/// If the start of `source` cannot be read, if the header is malformed or lacks the key column, or if a
-/// key column is required of lines of text.
+/// If the start of `source` cannot be read, if the header is malformed or lacks the key column, or
+/// if the options name a key column but the rows are lines of text.
 pub(super) fn rows<'a>(
     file: &TextFile,
     format: TextFormat,

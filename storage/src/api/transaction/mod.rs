@@ -40,9 +40,9 @@ pub struct TransactionOptions {
 ///
 /// A transaction reads the database as it was when the transaction began, with its own writes on
 /// top. [`commit`](Self::commit) makes all writes visible at once. If another commit (of a
-/// transaction or not) has written one of the keys since the transaction began, `commit` writes
-/// nothing and returns [`Error::Conflict`]: the first committer wins. Dropping the transaction
-/// rolls it back.
+/// transaction or not) has written one of the same keys since the transaction began, `commit`
+/// writes nothing and returns [`Error::Conflict`]: the first committer wins. Only two
+/// [merges](Self::merge) of a key do not conflict. Dropping the transaction rolls it back.
 ///
 /// Two transactions that each read what the other writes may both commit (write
 /// skew). Where that matters, [`guard`](Self::guard) what a write relies on, or

@@ -19,8 +19,8 @@ pub(super) struct OwnTable {
     pub(super) writes: BTreeMap<Bytes, Write>,
     guards: BTreeSet<Bytes>,
     guarded_ranges: Vec<KeyRange>,
-    /// The deleted ranges, by their starts; no two overlap. The writes in `writes` are newer than the
-    /// deletions: each deletion has removed from `writes` what was written in its range before.
+    /// The deleted ranges, by their starts; no two overlap. All of `writes` are newer than these
+    /// deletions: the deletion of a range removes the earlier writes in the range from `writes`.
     cleared: BTreeMap<Bytes, KeyRange>,
 }
 

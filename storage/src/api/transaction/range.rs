@@ -56,9 +56,9 @@ impl<'txn> TransactionRange<'txn> {
         self
     }
 
-    /// Searches for the next entry upwards, as [`Range::next_within`] does. `keys_max` limits the
-    /// number of keys that the transaction wrote or that are entries of its view. Before each of
-    /// these, the search may pass up to `keys_max` keys of the view that have no entry.
+    /// Searches for the next entry upwards, as [`Range::next_within`] does, in at most `keys_max`
+    /// keys. Only keys that the transaction wrote and keys with a value in its view count. Before
+    /// each of them, the search may also pass up to `keys_max` keys without a value in the view.
     pub fn next_within(&mut self, keys_max: u32) -> Option<Result<Search>> {
         self.search_from(End::Front, keys_max)
     }
@@ -148,8 +148,8 @@ enum End {
     Back,
 }
 
-/// An iterator that can be peeked at from both ends. After a peek from one end, the item is still
-/// there for the other end, as its last item, until it is taken.
+/// An iterator that can be peeked at from both ends. A peek at one end takes no item: until `take`
+/// takes the item at that end, the other end can still reach it, as its last item.
 #[derive(Debug)]
 struct Ends<I: Iterator> {
     rest: I,
@@ -194,8 +194,8 @@ impl<I: DoubleEndedIterator> Ends<I> {
 
 impl Ends<Range> {
     /// Searches, in at most `keys_max` keys, for the item that the next `peek` or `take` at this
-    /// end returns. Returns false if the search stopped at this limit, and another call has to go
-    /// on with it.
+    /// end returns. Returns false if the search stopped at this limit; another call then continues
+    /// the search.
     fn search(&mut self, end: End, keys_max: u32) -> bool {
         let slot = match end {
             End::Front => &mut self.front,

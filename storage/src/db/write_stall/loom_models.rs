@@ -13,7 +13,7 @@ fn explore(model: impl Fn() + Send + Sync + 'static) {
     builder.check(model);
 }
 
-/// A backlog that stalls writers while memtables wait, and throttles them while runs do.
+/// A backlog that stalls writers while it has memtables, and throttles them while it has only runs.
 struct Behind {
     memtables: AtomicU64,
     runs: AtomicU64,

@@ -11,8 +11,9 @@ use crate::runs::RunMeta;
 pub(super) type Step<'s> = &'s mut dyn FnMut(MaintenanceProgress) -> ControlFlow<()>;
 
 /// The free space that a backup leaves on the disk of the database, as a multiple of the low-water
-/// mark, so that no write is refused because of the backup. If, at the start, less than twice this
-/// space is free, the backup leaves half of the space that is free then.
+/// mark (the space that writes leave free), so that no write is refused because of the backup. If
+/// less than twice this space is free when the backup starts, the backup leaves half of the free
+/// space.
 const LOW_WATER_MARKS: u64 = 2;
 
 /// The number of processed bytes between two looks at the free space. A look takes a system call, and

@@ -222,7 +222,7 @@ impl Drop for OlderBackup {
 ///
 /// # Errors
 /// [`Error::InvalidRequest`] if the directory is no backup of that database, or was opened for
-/// writing since; the errors of reading a manifest.
+/// writing after the backup; the errors of reading a manifest.
 fn load(disk: &Arc<dyn Disk>, dir: &Path, source: DatabaseId) -> Result<Manifest> {
     let refused = |what: &str| {
         let text = format!(

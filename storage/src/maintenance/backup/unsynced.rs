@@ -14,8 +14,8 @@ use std::path::{Path, PathBuf};
 use crate::error::{Error, Result};
 use crate::file_system::{WriteFile, sync_copied};
 
-/// The largest number of copied files that need not be durable yet while the next file is copied.
-/// Each of them keeps a file descriptor open.
+/// The largest number of copied files that wait for their sync while the next file is copied. Each
+/// of them keeps a file descriptor open.
 const FILES_MAX: usize = 1;
 
 /// Copied files whose bytes may not be durable yet, with their paths, the oldest first.
@@ -34,7 +34,7 @@ impl Unsynced {
         self.files.push_back((path.to_path_buf(), file));
     }
 
-    /// Makes all files durable but the last one.
+    /// Makes all files durable, except the file that was added last.
     ///
     /// # Errors
     /// [`Error::DiskFull`]; [`Error::Io`].

@@ -11,8 +11,8 @@ use crate::key::TableId;
 /// A keyspace and the name of a table in it.
 pub(super) type TableName = (String, String);
 
-/// The tables that the manifest does not name, and the names that were found elsewhere, also for
-/// other tables.
+/// The tables that the manifest does not name, and the names of tables that were found in SSTables,
+/// snapshots and the log. Some of these names are of tables that the manifest names, too.
 #[derive(Debug, Default)]
 pub(super) struct TableNames {
     unnamed: BTreeSet<TableId>,
@@ -23,8 +23,8 @@ pub(super) struct TableNames {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct AssignedNames {
     pub(super) named: Vec<(TableId, TableName)>,
-    /// The tables that stay without a name. Each has the name that was found for it, if another
-    /// table has this name now; otherwise `None`.
+    /// The tables that stay without a name. Each has the name that was found for it, but that
+    /// another table has now; `None` if no name was found for the table.
     pub(super) unnamed: Vec<(TableId, Option<TableName>)>,
 }
 

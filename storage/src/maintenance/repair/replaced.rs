@@ -61,12 +61,13 @@ impl Extent {
     }
 }
 
-/// The sources of a table's versions (files and the log), newest first. A version must not be used
-/// if a newer source contains it, or if it was dropped when the newer source was written.
+/// The sources of a table's versions: the files, newest first, and then the log, if it has versions
+/// of the table. A version must not be used if a source before its own contains it, or if it was
+/// dropped when that source was written.
 #[derive(Debug)]
 pub(super) struct Replaced {
     extents: Vec<Extent>,
-    /// For each source, the positions of the newer sources that may replace versions of it.
+    /// For each source, the positions of the sources before it that may replace its versions.
     newer: Vec<Vec<usize>>,
 }
 
@@ -82,9 +83,9 @@ impl Replaced {
         }
     }
 
-    /// Returns whether no newer source replaces the version with the number `seq` of a key, found
-    /// in the source at the position `source`. `with_key` are the positions of the sources that
-    /// have versions of the key.
+    /// Returns whether the version of `key` with the number `seq` in the source at the position
+    /// `source` may be used: no source before it replaces the version. `with_key` are the positions
+    /// of the sources that have versions of the key.
     pub(super) fn counts(&self, key: &[u8], seq: SeqNo, source: usize, with_key: &[usize]) -> bool {
         let mut newer = self.newer[source].iter();
         !newer.any(|at| self.extents[*at].replaces(key, seq, with_key.contains(at)))

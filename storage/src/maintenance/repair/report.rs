@@ -99,9 +99,10 @@ fn manifest(dir: &Path, lost: &[Lost]) -> PathBuf {
     manifest.cloned().unwrap_or_else(|| files::current(dir))
 }
 
-/// Returns the report of a table in `dir` that lost its name and is called `table` now. `known` is its
-/// old name, if that was found but now belongs to another table. `lost` are the losses found so far;
-/// the report gets the path of the damaged manifest among them, or that of CURRENT if there is none.
+/// Reports that a table in `dir` has lost its name, and is called `table` in the new database.
+/// `known` is the old name of the table, if it was found; another table has this name now. The path
+/// in the report is that of the first damaged manifest in `lost`, the losses found so far; if there
+/// is none, that of CURRENT.
 pub(super) fn lost_name(
     dir: &Path,
     table: String,
@@ -125,9 +126,9 @@ pub(super) fn lost_name(
     }
 }
 
-/// Returns the report of a table in `dir` whose merge operator is unknown, so that its operands cannot
-/// be read. `lost` are the losses found so far; the report gets the path of the damaged manifest among
-/// them, or that of CURRENT if there is none.
+/// Reports that the merge operator of a table in `dir` is unknown, so that the operands of the
+/// table cannot be read. The path in the report is that of the first damaged manifest in `lost`,
+/// the losses found so far; if there is none, that of CURRENT.
 pub(super) fn unknown_operator(dir: &Path, table: &TableMeta, lost: &[Lost]) -> Lost {
     Lost {
         path: manifest(dir, lost),

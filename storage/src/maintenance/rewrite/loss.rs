@@ -23,8 +23,8 @@ pub(super) struct Reading<'a> {
 /// `counting` is the range of the keys that readers may still need from the file's run; `None` if they
 /// may need all keys of the file.
 ///
-/// The result is empty if as many entries were read as the file has: then at most a filter or an
-/// index is lost, and everything can be read without it.
+/// The result is empty if the number of entries that can be read is that of all entries of the
+/// file. Then at most a filter or an index is lost, and the entries can be read without it.
 pub(super) fn lost_parts(
     file: &FileMeta,
     counting: Option<&KeyRange>,
@@ -90,8 +90,9 @@ fn narrowed(part: LostBlock, keys: &KeyRange) -> Option<LostBlock> {
     })
 }
 
-/// Returns the largest key before `end` if there is one (`end` without the zero byte at its end),
-/// otherwise `end` itself.
+/// Returns a key that no key before `end` exceeds. If `end` ends with a zero byte, this is `end`
+/// without this byte, the largest key before `end`. Otherwise there is no largest key, and this is
+/// `end`.
 fn upper_bound(end: &Bytes) -> Vec<u8> {
     end.strip_suffix(&[0]).unwrap_or(&end[..]).to_vec()
 }

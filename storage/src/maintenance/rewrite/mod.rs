@@ -116,9 +116,11 @@ impl Damaged {
         Ok(all)
     }
 
-    /// Rewrites the file if its loss is still the one that was accepted, and notes in `loss` whether
-    /// this was done. If the table was dropped or the file restored meanwhile, or an error came before the
-    /// edit of the manifest, the second name in the folder `damaged` goes again.
+    /// Rewrites the file if its loss is still the one that was accepted, and notes in `loss`
+    /// whether this was done. First gives the damaged file a second name in the folder `damaged`.
+    /// Removes this name again if the file was not replaced: the table was dropped meanwhile, the
+    /// file was restored, or an error occurred. Keeps the name if it is uncertain whether the edit
+    /// of the manifest was written.
     fn rewrite(&mut self, engine: &Engine) -> Result<()> {
         let (table, file) = (&self.table, &self.file);
         let (mut loss, mut kept_as) = (self.loss.clone(), None);

@@ -42,7 +42,7 @@ fn places<'a>(
 }
 
 /// Returns, ascending and without end, the sequence numbers whose nodes are linked on all levels of
-/// the list. In models these are two.
+/// the list. (Under loom, a list has two levels.)
 fn tall() -> impl Iterator<Item = SeqNo> {
     (1..).map(SeqNo).filter(|seq| height_of(*seq) == HEIGHT_MAX)
 }

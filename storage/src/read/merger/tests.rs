@@ -76,9 +76,10 @@ fn all_are_there(table: &Table) {
     assert!(rows().rev().map(|(_, value)| value).eq(expected));
 }
 
-/// Regression: operands that made more than the longest value made all scans of their table fail,
-/// and a deletion of the key changed nothing, because older operands were folded, and refused,
-/// before the deletion was applied to them. No merge ever removed them.
+/// Regression: if the operands of a key made a value of more than the longest length, all scans of
+/// the table failed. A deletion of the key did not help: the operands older than the deletion were
+/// folded first, and their result was refused before the deletion was applied. No merge ever
+/// removed them.
 #[test]
 fn a_deletion_heals_a_key_whose_operands_make_too_long_a_value() {
     let operator = Deleting::default();
@@ -175,7 +176,8 @@ impl MergeOperator for TwoKinds {
 }
 
 /// Regression: operands that cannot be merged with each other made a key unreadable. A later
-/// deletion of the key helped only if no operand lay between it and the older of the two.
+/// deletion of the key did not always help: neighbours were first merged in pairs, and the fold
+/// failed if one of the pairs could not be merged, although the deletion hid both of its operands.
 #[test]
 fn a_deletion_heals_a_key_whose_operands_cannot_be_merged() {
     let operators = MergeOperators::none().with(TwoKinds);

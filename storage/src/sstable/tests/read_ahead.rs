@@ -88,7 +88,8 @@ fn a_scan_that_goes_on_in_another_file_goes_on_with_large_pieces() {
     );
 }
 
-/// The callback must not follow every block: that of a backup looks at the clock and takes locks.
+/// `check_blocks` must not call its callback after every block, because the callback of a backup
+/// reads the clock and takes locks.
 #[test]
 fn a_check_calls_back_for_all_data_once_in_pieces_of_many_blocks() {
     with_rng(

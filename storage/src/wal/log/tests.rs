@@ -261,10 +261,10 @@ impl Drop for EndSyncOnDrop<'_> {
 }
 
 /// Regression: a writer waited for the sync of a full segment to close it. The sync failed, and the
-/// writer synced the segment again: the system reports success then, as it takes the lost pages for
-/// clean. A thread still waiting for the first sync got its record acknowledged as durable, and the
-/// next segment was begun, so that after a crash the hole was no torn tail, and the database did
-/// not open.
+/// writer synced the segment again. The system then reports success, because it takes the lost
+/// pages for clean. So the record of a thread that still waited for the first sync was acknowledged
+/// as durable, and the writer began the next segment. A crash then left a hole in a segment that
+/// was not the last one. Such a hole is no torn tail, so the database did not open.
 #[test]
 fn a_segment_whose_sync_failed_is_not_closed() {
     let (mem, wal) = log(100);

@@ -161,8 +161,8 @@ pub fn copy_dir(mem: &MemDisk, from: &str, to: &str) {
     }
 }
 
-/// Flips a bit of an SSTable: if `is_whole`, so that the file does not open any more, and otherwise
-/// in its first data block. A second call undoes the first.
+/// Flips a bit of an SSTable. With `is_whole`, the file then does not open any more; otherwise only
+/// its first data block is damaged. A second call undoes the first.
 pub fn damage_file(mem: &MemDisk, path: &Path, is_whole: bool) {
     let byte = if is_whole {
         mem.file_len(path).unwrap() - 20

@@ -356,8 +356,9 @@ fn a_loss_that_was_not_listed_is_not_given_up() {
     assert_rest_is_there(&db, &model, &done);
 }
 
-/// Listing and rewriting read the file several times. Each round of this test also damages the
-/// block after the lost one, before another one of these reads.
+/// Listing and rewriting read the damaged file several times. Each round of this test damages one
+/// more block, the one behind the lost block: the first round before the first of these reads, the
+/// second round before the second read, and so on.
 #[test]
 fn a_file_that_loses_more_after_its_loss_was_accepted_is_not_rewritten() {
     let (mem, _) = database(7);
@@ -415,8 +416,9 @@ fn a_file_that_loses_more_after_its_loss_was_accepted_is_not_rewritten() {
     }
 }
 
-/// Regression: if a call failed behind the link in the folder `damaged`, and the file stayed in its
-/// table, the link stayed, too, and held the space of the file.
+/// Regression: a rewrite makes a link to the damaged file in the folder `damaged`. If a later step
+/// of the rewrite failed, so that the file stayed in its table, the link stayed, too, and kept the
+/// space of the file from being freed.
 #[test]
 fn the_second_name_of_a_damaged_file_goes_unless_the_file_may_have_left_its_table() {
     let (mem, _) = database(7);

@@ -109,8 +109,9 @@ fn a_verification_of_an_open_database_finds_damage_to_any_copy() {
     }
 }
 
-/// Regression: damaged CURRENT already named the manifest that the next opening was about to write.
-/// If the power failed while that manifest was half-written, CURRENT named a torn file.
+/// Regression: damage to a copy of CURRENT made it name the manifest that the next opening would
+/// write. If the power failed when the opening had written only a part of that manifest, CURRENT
+/// named a torn file.
 #[test]
 fn power_lost_while_damage_to_one_copy_is_repaired_costs_nothing() {
     let mem = MemDisk::new();
@@ -177,8 +178,8 @@ fn an_edit_that_finds_no_space_is_in_neither_copy() {
     }
 }
 
-/// A crash can tear only the last edit of the manifest. So an edit with others after it had taken
-/// effect, and damage to it is an error: a database that ignored this edit and the later ones would
+/// A crash can tear only the last edit of the manifest. If other edits follow an edit, it had taken
+/// effect, so damage to it is an error: a database that ignored this edit and the later ones would
 /// lose files silently.
 #[test]
 fn damage_to_an_edit_of_the_manifest_does_not_pass_for_a_torn_one() {

@@ -445,7 +445,8 @@ fn count_of(value: &[u8]) -> u64 {
 }
 
 /// The power fails at a random I/O call, while synced writes, the creation of a snapshot, flushes
-/// and merges are under way, or in the restart if there are fewer calls before it.
+/// and merges are under way. If the I/O call with the drawn number does not occur before the
+/// database is closed, the power fails after the close.
 fn power() {
     const BATCHES: u64 = 4;
     let disk = MemDisk::new();

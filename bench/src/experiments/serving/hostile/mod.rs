@@ -57,8 +57,7 @@ pub struct HostileClients {
     pub rate_ops_per_s: f64,
     /// The p99 of the load alone, in microseconds.
     pub p99_us: f64,
-    /// The load alone, compared with a second measurement of it: shows how large differences by
-    /// chance are.
+    /// A second measurement of the load alone, compared with the first: the differences are noise.
     pub alone_again: Beside,
     /// The measurement of the load beside attackers that perform all kinds of attacks.
     pub hostile: Beside,

@@ -165,8 +165,9 @@ fn cpu_time_that_running_tasks_used_is_not_needed_again() {
     close(&ends(&situation, 200.0), &[1.0]);
 }
 
-/// A hundred tasks are simulated one by one. Of a hundred thousand, the simulation skips many
-/// rounds (in which each slot runs one task) in one step.
+/// A hundred tasks are simulated one by one. With a hundred thousand tasks, the simulation skips
+/// many rounds in one step. In a round, each of the tasks that run at once is replaced by the next
+/// one.
 #[test]
 fn very_many_tasks_take_as_long_as_their_work() {
     for tasks in [100, 100_000] {

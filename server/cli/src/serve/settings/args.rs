@@ -14,7 +14,8 @@ use super::fields::{FORMER_MEMORY_VARIABLE, Settings};
 /// The origins of the settings that are not defaults, by their names.
 pub(in crate::serve) type SettingSources = BTreeMap<String, SettingSource>;
 
-/// The arguments of a command that set settings: a file, and flags with their variables.
+/// The arguments of a command that set settings: a file, and flags with their environment
+/// variables.
 #[derive(Debug, Clone)]
 pub(crate) struct SettingsArgs {
     config: Option<PathBuf>,

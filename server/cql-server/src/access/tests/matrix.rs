@@ -99,8 +99,8 @@ struct Case {
 enum Requirement {
     /// No permission: any logged-in user may execute the statement.
     Nothing,
-    /// All permissions of the list. Each must be granted on at least one of the resources paired
-    /// with it. The narrowest of these resources comes first.
+    /// All permissions of the list. Each permission is paired with resources, the narrowest first,
+    /// and must be granted on at least one of these resources.
     Each(&'static [(Permission, &'static [&'static str])]),
     /// All permissions of the list, as for `Each`. The error for a user without them has
     /// Cassandra's message for roles.
@@ -394,7 +394,8 @@ fn set(server: &mut Server) {
     server.user = user;
 }
 
-/// Returns the error message if a case was rejected as Unauthorized.
+/// Returns the error message if the statement of a case was rejected as Unauthorized. Panics if the
+/// statement failed with another error.
 fn result_of<T>(case: &Case, done: Result<T, ErrorResponse>) -> Result<(), String> {
     match done {
         Err(error) if error.kind == ErrorKind::Unauthorized => Err(error.message),

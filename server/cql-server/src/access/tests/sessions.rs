@@ -139,7 +139,8 @@ fn select_on_a_table_permits_reads_of_its_snapshots() {
     }
 }
 
-/// Regression: who created a table with the name of a dropped one could drop the snapshots of the dropped one.
+/// Regression: a user who created a table with the name of a dropped table could drop the snapshots
+/// of the dropped table.
 #[test]
 fn snapshot_on_a_table_permits_drops_of_its_own_snapshots_only() {
     let mut server = server(&[T]);

@@ -327,8 +327,9 @@ fn creators_get_all_permissions_until_the_resource_is_dropped() {
     server.unauthorized("SELECT * FROM own.t");
 }
 
-/// If the keyspace counted as one of the system, its permissions would apply to a later keyspace of its name, and
-/// reads at its snapshots would require permissions that no role can have.
+/// If `system_of_record` counted as a system keyspace, DROP KEYSPACE would keep the permissions
+/// on it, and they would apply to a later keyspace of the same name. Reads at its snapshots would
+/// require permissions that no role can have.
 #[test]
 fn permissions_on_a_keyspace_whose_name_begins_with_system_are_ordinary() {
     let mut server = server(&[]);

@@ -62,9 +62,11 @@ fn names(schema: &TableSchema, at: usize, count: usize) -> Vec<&str> {
 }
 
 impl ClusteringRestrictions {
-    /// Removes the restrictions on clustering columns from `parsed`. Returns the restrictions that
-    /// ranges of keys can express, and appends the others to `predicates`: it is an error if there are
-    /// such others, unless `may_filter` is true.
+    /// Removes the restrictions on clustering columns from `parsed`. Returns those that ranges of
+    /// keys can express, and appends the others to `predicates`.
+    ///
+    /// # Errors
+    /// Cassandra's error, if ranges of keys cannot express all of them and `may_filter` is false.
     pub(super) fn new(
         schema: &TableSchema,
         parsed: &mut Parsed,
@@ -332,10 +334,9 @@ fn parts(end: &Option<End>) -> Vec<&[u8]> {
     values.map(|value| &value[..]).collect()
 }
 
-/// Checks the relations on clustering columns: ranges of keys must be able to express them, unless
-/// `may_filter` is true. It is true with ALLOW FILTERING, and also if an index may serve the
-/// statement; whether an index does is decided later. `merge::check` has refused relations behind a
-/// slice.
+/// Checks that ranges of keys can express the relations on clustering columns. Checks nothing if
+/// `may_filter` is true: with ALLOW FILTERING, or if an index may serve the statement, which is
+/// decided later. Relations behind a slice have been refused by `merge::check`.
 fn check(schema: &TableSchema, parsed: &Parsed, may_filter: bool) -> Result<()> {
     if may_filter {
         return Ok(());

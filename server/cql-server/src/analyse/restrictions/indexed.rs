@@ -102,9 +102,9 @@ pub(super) struct Usable {
 }
 
 impl Usable {
-    /// Collects the relations that indexes can serve, with their indexes. An unfinished index is left
-    /// out if ALLOW FILTERING is an alternative; otherwise it is included, and execution rejects the
-    /// statement.
+    /// Collects the relations that indexes can serve, each with its index. With `allow_filtering`,
+    /// leaves out an index that is not built yet, because filtering is an alternative to it.
+    /// Otherwise includes the index, and execution rejects the statement.
     pub(super) fn new(schema: &TableSchema, parsed: &Parsed, allow_filtering: bool) -> Self {
         let columns = schema.columns();
         let mut indexes: HashMap<ColumnId, Vec<IndexedColumn<'_>>> = HashMap::new();
@@ -287,7 +287,8 @@ impl IndexedRelation {
         self
     }
 
-    /// Returns the indexed column, with its index; `None` if the index was dropped.
+    /// Returns the index that serves the relation, with its column; `None` if the index was
+    /// dropped.
     pub fn of<'s>(&self, schema: &'s TableSchema) -> Option<IndexedColumn<'s>> {
         schema.indexed_column(self.id)
     }

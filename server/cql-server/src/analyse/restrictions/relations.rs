@@ -128,9 +128,9 @@ impl Parsed {
         self.restricted().any(|place| columns[place].kind == kind)
     }
 
-    /// Returns the names of the columns of this kind without a restriction. A column whose
-    /// restrictions were removed counts as one without, so this is for a kind whose step of the
-    /// analysis is still ahead.
+    /// Returns the names of the columns of this kind that have no restriction. A column whose
+    /// restrictions were removed is among them, so this has to be called before the analysis
+    /// removes the restrictions on columns of this kind.
     pub fn missing(&self, kind: ColumnKind) -> Vec<&str> {
         let mut restricted: Vec<usize> = self.restricted().collect();
         restricted.sort_unstable();

@@ -24,7 +24,8 @@ pub enum Role {
     Filter,
 }
 
-/// The columns of a relation and the purpose of its values, for their evaluation and its errors.
+/// The columns of a relation, and the purpose of its values. Both determine Cassandra's errors when
+/// the values are evaluated.
 #[derive(Debug, Clone, Copy)]
 pub struct Related<'a> {
     /// The names of the columns, at least one.

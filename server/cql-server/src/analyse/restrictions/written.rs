@@ -127,10 +127,11 @@ pub(super) fn check_keys(parsed: &Parsed, writing: Writing) -> Result<()> {
     Ok(())
 }
 
-/// Checks that a WHERE clause has no restriction besides those on keys, which [`check_keys`] has
-/// permitted, and that a DELETE of columns, or with IF, names rows rather than ranges of rows.
-/// `parsed` has the remaining restrictions. `names_rows` is true if the restrictions on keys name
-/// single rows.
+/// Checks the rest of the WHERE clause of a write, after [`check_keys`] has accepted the
+/// restrictions on keys. `parsed` has the remaining restrictions: one on a column outside of the
+/// key is an error. `names_rows` is true if the restrictions on keys name single rows. Otherwise
+/// they name ranges of rows, which is an error unless the write deletes whole rows without IF, or
+/// writes only static columns.
 pub(super) fn check_rows(parsed: &Parsed, names_rows: bool, writing: Writing) -> Result<()> {
     let others = parsed.others();
     if !others.is_empty() {

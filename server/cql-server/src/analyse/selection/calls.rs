@@ -90,10 +90,10 @@ impl Outputs {
         Ok((Output::Call(found, outputs), returns))
     }
 
-    /// Returns the expressions of a call's arguments. `prepared` has the expressions of those
-    /// arguments that were analysed before, to find their types. The others (`None`: constants,
-    /// nulls and markers) are analysed here, for the parameter that `receiver` returns for their
-    /// position.
+    /// Returns the expressions of a call's arguments. `prepared` has the expressions of the
+    /// arguments that were analysed before, to find their types. It has `None` for the other
+    /// arguments (constants, nulls and markers). Analyses these here, as values of the receiver
+    /// that `receiver` returns for the position of the argument.
     fn arguments(
         &mut self,
         args: &[Selector],

@@ -108,8 +108,9 @@ impl Number {
         }
     }
 
-    /// Converts to a `varint`. A number with a point is converted by [`to_i64`](Self::to_i64),
-    /// which cuts the fraction and gives 64 bits: Cassandra uses Java's `longValue()` here.
+    /// Converts to a `varint`. A number that is no `varint` is converted by
+    /// [`to_i64`](Self::to_i64), which cuts the fraction. So the result has at most 64 bits, even
+    /// for a large `decimal`: Cassandra uses Java's `longValue()` here.
     pub fn to_big(&self) -> Option<BigInt> {
         match self {
             Self::Big(n) => Some(n.clone()),

@@ -60,8 +60,9 @@ fn timestamps_are_rounded_down_as_in_cassandra() {
     );
 }
 
-/// Computed by hand from `Duration.floorTimestamp`. The first two floors are later than their
-/// times. The third goes from April 30th back to March 30th, and not to March 31st.
+/// The expected floors are computed by hand from Cassandra's `Duration.floorTimestamp`. The first
+/// two floors are later than their times. The third goes from April 30th back to March 30th, and
+/// not to March 31st.
 #[test]
 fn months_that_lack_the_day_of_the_start_have_cassandras_floors() {
     assert_floors(

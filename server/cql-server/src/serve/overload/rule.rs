@@ -46,8 +46,9 @@ pub(super) struct Rule {
 }
 
 impl Rule {
-    /// Returns a rule by which a single late interval (in which most served requests had waited too
-    /// long) is enough to reject requests; otherwise that takes several in a row.
+    /// Returns a rule that rejects requests after a single late interval. An interval is late if
+    /// most of its served requests had waited too long. The default rule usually needs several late
+    /// intervals in a row.
     #[cfg(test)]
     pub(super) fn always_alert() -> Self {
         Self {

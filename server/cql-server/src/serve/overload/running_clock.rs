@@ -44,8 +44,8 @@ impl RunningClock {
         self.at(Instant::now())
     }
 
-    /// Returns the time on this clock, which stops while the server does not run, at the real time
-    /// `real`.
+    /// Returns the time on this clock at the real time `real`. The clock stops while the server
+    /// does not run.
     pub(super) fn at(&self, real: Instant) -> Instant {
         self.epoch + Duration::from_nanos(self.running_ns(real))
     }

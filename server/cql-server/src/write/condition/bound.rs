@@ -204,12 +204,12 @@ fn list_index(bytes: &[u8]) -> Result<usize> {
     }
 }
 
-/// Returns whether a value satisfies the operator with null, or with an empty unfrozen collection,
-/// which is stored as null. `is_null` is true if the value is null. `operand` is the operand in
-/// errors: "null" or the result of [`empty`].
+/// Returns whether a condition holds if its value is null, or is an empty unfrozen collection,
+/// which is stored as null. `is_null` is true if the column or element that the condition tests is
+/// null. `operand` names the value in errors: "null" or the result of [`empty`].
 ///
 /// # Errors
-/// Cassandra's error for a comparison by order.
+/// Cassandra's error for an operator other than `=` and `!=`.
 fn null(operator: Operator, is_null: bool, operand: &str) -> Result<bool> {
     match operator {
         Operator::Equal => Ok(is_null),

@@ -151,8 +151,8 @@ fn a_batch_that_collects_too_much_fails_before_its_last_statement() {
     }
 }
 
-/// Regression: a transaction kept both ends of each deleted range, with copies of the partition's key, and
-/// nothing counted them.
+/// Regression: a transaction kept both ends of each deleted range, with copies of the partition's
+/// key, and nothing counted them.
 #[test]
 fn the_guards_of_deleted_ranges_count_towards_the_limit_of_a_write() {
     let session = session(&["CREATE TABLE w (k text, a int, b int, PRIMARY KEY (k, a, b))"]);
@@ -172,8 +172,8 @@ fn the_guards_of_deleted_ranges_count_towards_the_limit_of_a_write() {
     deleting(10).unwrap();
 }
 
-/// Regression: a batch kept the keys of counters whose increment is unset, once for its guards and once to
-/// count its partitions, and neither was limited.
+/// Regression: a batch kept the keys of counters whose increment is unset, once for its guards and
+/// once to count its partitions, and neither was limited.
 #[test]
 fn the_keys_of_unset_increments_count_towards_the_limit_of_a_write() {
     let session = session(&["CREATE TABLE w (a text, b int, c counter, PRIMARY KEY ((a, b)))"]);
@@ -210,9 +210,9 @@ fn invalid_batches_are_rejected() {
     assert_eq!(error.message, super::super::NOT_A_WRITE);
 }
 
-/// Regression: earlier versions accepted the id of another table in WITH ID, and compared the tables
-/// of a batch by their ids. So both conditions were evaluated on the first table, and the row of the
-/// second one was overwritten.
+/// Regression: earlier versions accepted the id of another table in WITH ID, and compared the
+/// tables of a batch by their ids. So both conditions were evaluated on the first table, and the
+/// row of the second one was overwritten.
 #[test]
 fn a_conditional_batch_over_two_tables_with_one_id_is_refused() {
     let disk = MemDisk::new();

@@ -537,8 +537,8 @@ fn the_drop_of_a_column_raises_only_the_timestamps_of_values_in_it() {
     }
 }
 
-/// Regression: a batch kept all stored rows that it mentions in memory, and repeated the static columns
-/// for each row in its response, without a limit.
+/// Regression: a batch kept all stored rows that it mentions in memory, and repeated the static
+/// columns for each row in its response, without a limit.
 #[test]
 fn a_conditional_batch_reads_and_returns_a_bounded_number_of_bytes() {
     let mut server = Server::with(&[

@@ -5,8 +5,8 @@ use ebb_cql::protocol::Value;
 use super::harness::session;
 use crate::executor::harness::Server;
 
-/// Returns the bytes of a collection with one element, whose length field is `len`; a negative
-/// length is a null.
+/// Returns the bytes of a collection with one element, whose length field is `len`, followed by
+/// `rest`. A negative length stands for null.
 fn one(len: i32, rest: &[u8]) -> Vec<u8> {
     [&1_i32.to_be_bytes()[..], &len.to_be_bytes(), rest].concat()
 }

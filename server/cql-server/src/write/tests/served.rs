@@ -187,8 +187,8 @@ fn the_longest_keys_are_stored_and_longer_ones_are_rejected() {
     );
 }
 
-/// Regression: an update of a set with an index collected an entry with the row's key for each element,
-/// without a limit.
+/// Regression: an update of a set with an index collected an entry with the row's key for each
+/// element, without a limit.
 #[test]
 fn index_entries_count_towards_the_limit_of_a_write() {
     let mut server = Server::with(&[

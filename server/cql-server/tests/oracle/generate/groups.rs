@@ -15,8 +15,8 @@ use crate::step::Step;
 use crate::value::Type;
 
 impl Generator {
-    /// At random, adds a SELECT with GROUP BY or aggregates to `steps`, the start of one whose pages later
-    /// steps read, or the next page of a started one. Most calls add nothing.
+    /// Adds at most one step about a SELECT with GROUP BY or aggregates to `steps`: a whole read,
+    /// the start of a read in pages, or the next page of a started read. Most calls add nothing.
     pub(super) fn grouped(&mut self, steps: &mut Vec<Step>) {
         mem::swap(&mut self.rng, &mut self.rng_of_groups);
         match self.rng.random_range(0..20) {

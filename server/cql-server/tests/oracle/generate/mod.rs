@@ -31,8 +31,8 @@ pub struct Generator {
     /// True if the drawn timestamps are close to the time of the clock, as those that the server
     /// assigns. Otherwise they are small numbers, and the server assigns none.
     near_clock: bool,
-    /// Small timestamps are drawn from the 20 below this one to two above it. It begins at 20, so that
-    /// none is negative.
+    /// The base of small timestamps: they are drawn from 20 below it to 2 above it. It is 20 at
+    /// first, so that no timestamp is negative, and grows during the run.
     top_us: i64,
     next_column: ColumnId,
     dropped: Vec<Column>,
@@ -133,8 +133,9 @@ impl Generator {
         all[self.rng.random_range(0..all.len())].clone()
     }
 
-    /// Draws steps with `requests` requests that write. Between them are SELECTs and events: the clock
-    /// advances, or a flush, a merge, a restart, a snapshot or a change of the schema happens.
+    /// Draws steps with `requests` requests that write. Between them are SELECTs and events: the
+    /// clock advances, or a flush, a merge, a restart, a snapshot or a change of the schema
+    /// happens.
     pub fn steps(&mut self, requests: usize) -> Vec<Step> {
         let mut steps = Vec::new();
         for _ in 0..self.rng.random_range(0..3) {

@@ -36,8 +36,9 @@ impl Run {
         })
     }
 
-    /// Returns the model of the table that `source` names, and the time in seconds at which its
-    /// cells expire or live; `None` if there is no such snapshot.
+    /// Returns the model of the table that `source` names, and the time, in seconds since 1970, by
+    /// which a read decides whether cells have expired. Returns `None` if there is no such
+    /// snapshot.
     pub(super) fn view(&self, source: Source) -> Option<(&Model, i64)> {
         let Some(id) = source.snapshot() else {
             return Some((&self.model, self.now_s));

@@ -42,14 +42,14 @@ pub struct Batch<'a> {
     pub statements: Vec<BatchStatement<'a>>,
     /// The consistency level of all writes.
     pub consistency: Consistency,
-    /// The consistency level of conditional writes. The decoder accepts any level; only the serial
-    /// ones are valid.
+    /// The consistency level of conditional writes; `None` for `SERIAL`. The decoder accepts any
+    /// level; only the serial ones are valid.
     pub serial_consistency: Option<Consistency>,
-    /// The timestamp of writes without `USING TIMESTAMP`, in microseconds since 1970. Never
-    /// `i64::MIN`.
+    /// The timestamp of writes without `USING TIMESTAMP`, in microseconds since 1970; `None` if the
+    /// server assigns it. Never `i64::MIN`.
     pub timestamp_us: Option<i64>,
-    /// The keyspace of tables that the statements name without a keyspace; `None` for the connection's
-    /// keyspace. Since version 5.
+    /// The keyspace of unqualified table names in the statements; `None` for the keyspace in use on
+    /// the connection. Since version 5.
     pub keyspace: Option<&'a str>,
     /// The time to use as the current time, in seconds since 1970; `None` for the server's clock.
     /// Since version 5.

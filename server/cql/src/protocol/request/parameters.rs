@@ -30,14 +30,14 @@ pub struct QueryParameters<'a> {
     pub page_size_rows: Option<u32>,
     /// The position at which the page starts. These bytes are untrusted.
     pub paging_state: Option<&'a [u8]>,
-    /// The consistency level of conditional writes. The decoder accepts any level; only the serial
-    /// ones are valid.
+    /// The consistency level of conditional writes; `None` for `SERIAL`. The decoder accepts any
+    /// level; only the serial ones are valid.
     pub serial_consistency: Option<Consistency>,
-    /// The timestamp of writes without `USING TIMESTAMP`, in microseconds since 1970. Never
-    /// `i64::MIN`.
+    /// The timestamp of writes without `USING TIMESTAMP`, in microseconds since 1970; `None` if the
+    /// server assigns it. Never `i64::MIN`.
     pub timestamp_us: Option<i64>,
-    /// The keyspace of tables that the statement names without a keyspace; `None` for the connection's
-    /// keyspace. Since version 5.
+    /// The keyspace of unqualified table names in the statement; `None` for the keyspace in use on
+    /// the connection. Since version 5.
     pub keyspace: Option<&'a str>,
     /// The time to use as the current time, in seconds since 1970; `None` for the server's clock.
     /// Since version 5.

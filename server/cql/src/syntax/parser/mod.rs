@@ -22,8 +22,8 @@ use super::{NESTING_MAX, OPERATORS_MAX, ParseError, ParseErrorKind, TOKENS_MAX};
 
 type Result<T> = std::result::Result<T, Fault>;
 
-/// An error at a token. Its line and column are computed only when it is reported, because most of
-/// these errors are dropped: the parser tries an alternative, and then another one.
+/// An error at a token. Its line and column are computed only when it is reported. Most of these
+/// errors are never reported: the parser drops them and tries another alternative of the grammar.
 struct Fault {
     kind: ParseErrorKind,
     /// The index of the token at which the error is. The error gets the position of this token.
@@ -302,14 +302,14 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Returns the error for a token that no alternative begins with.
+    /// Returns the error for the next token if no alternative of the grammar begins with it.
     fn no_viable(&self) -> Fault {
         self.no_viable_after(0)
     }
 
-    /// Returns the error for the token after the next `tokens` tokens: no alternative continues
-    /// with it. As in Cassandra, the snippet marks the token at which the alternatives begin, which
-    /// is the next one.
+    /// Returns the error for the token after the next `tokens` tokens, if no alternative of the
+    /// grammar continues with it. As in Cassandra, the brackets in the message mark another token:
+    /// the next one, because the alternatives begin there.
     fn no_viable_after(&self, tokens: usize) -> Fault {
         let at = (self.at + tokens).min(self.tokens.len() - 1);
         let input = self.shown(self.tokens[at]);

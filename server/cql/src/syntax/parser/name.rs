@@ -89,8 +89,9 @@ impl Parser<'_> {
     /// function and an opening parenthesis come next.
     ///
     /// # Errors
-    /// If no call comes next: the number of the next tokens with which a call could begin. The
-    /// syntax error is at the token after them.
+    /// If no call comes next: the number of the next tokens that could be the start of a call, from
+    /// 0 to 3. The token after them is the first one that does not fit a call, and a syntax error
+    /// names it.
     pub(super) fn function_tokens(&self) -> std::result::Result<usize, usize> {
         let is_function = |ahead: usize| {
             let token = self.ahead(ahead);

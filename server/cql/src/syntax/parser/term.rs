@@ -113,9 +113,8 @@ impl Parser<'_> {
         }
     }
 
-    /// Returns whether a value begins with the next token, other than a column or the call of a
-    /// function. A minus sign begins a number only if no space follows it: `(a) - 1` is a
-    /// subtraction.
+    /// Returns whether the next token begins a value other than a column or the call of a function.
+    /// A minus sign begins a number only if no space follows it: `(a) - 1` is a subtraction.
     pub(super) fn begins_literal(&self) -> bool {
         match self.kind() {
             TokenKind::Minus => self.negative_ahead() && self.here().end == self.ahead(1).start,
@@ -186,8 +185,8 @@ impl Parser<'_> {
         Ok(self.new_marker(name))
     }
 
-    /// Returns whether a constant that can be negative follows the next token, a minus sign.
-    /// Consumes no token.
+    /// Returns whether the token after the next one begins a constant that can be negative. The
+    /// next token is a minus sign. Consumes no token.
     pub(super) fn negative_ahead(&self) -> bool {
         let kind = self.ahead(1).kind;
         let number = matches!(

@@ -83,8 +83,8 @@ fn errors_read_as_those_of_cassandra() {
     }
 }
 
-/// Regression: the error for a word that is no value named the word. Cassandra, which expects the
-/// call of a function there, names the token after it.
+/// Regression: if a statement had a word such as `b` in place of a value, the error named the word.
+/// Cassandra takes the word for the name of a function, and its error names the token after it.
 #[test]
 fn a_word_that_is_no_value_could_be_the_name_of_a_function() {
     for (text, message) in [

@@ -152,8 +152,9 @@ impl<'r> KeysToCompare<'r> {
         ))
     }
 
-    /// Removes all keys up to `key`: neither snapshot shows a row for those before `key`. Returns whether the
-    /// row of `key` must be written again even if it has not changed.
+    /// Removes all keys up to and including `key`. The rows of the keys before `key` need no
+    /// comparison, because neither snapshot shows such rows. Returns whether the row of `key` must
+    /// be written again even if it has not changed.
     fn is_rewritten(&mut self, key: &[u8]) -> Result<bool, TaskError> {
         let mut is_rewritten = false;
         while let Some(next) = self.next_if(|next| next[..] <= *key)? {

@@ -165,9 +165,10 @@ impl CqlText {
         Ok(partition)
     }
 
-    /// Writes the key and the value of a row to `to`, where [`partition`](Self::partition) has written the
-    /// texts of the partition key and the static columns, which all rows of `partition` share. Returns false
-    /// if no row is visible at the read time: it is deleted or has expired.
+    /// Writes the key and the value of a row of `partition` to `to`. The caller must have called
+    /// [`partition`](Self::partition) before, which writes the texts of the partition key and the
+    /// static columns to `to`: all rows of the partition share them. Returns false if the row is
+    /// not visible at the read time, because it is deleted or has expired.
     pub(super) fn write_row(
         &self,
         partition: &ProjectedPartition<'_>,
@@ -189,9 +190,9 @@ impl CqlText {
         Ok(true)
     }
 
-    /// Writes the key and the value of a partition that has static values and no rows to `to`, where
-    /// [`partition`](Self::partition) has written the texts of the partition key and the static
-    /// columns.
+    /// Writes a key and a value to `to` for a partition that has static values and no rows. The
+    /// caller must have called [`partition`](Self::partition) before, which writes the texts of the
+    /// partition key and the static columns to `to`.
     pub(super) fn write_statics(&self, to: &mut Buffers) {
         to.fields.begin_row();
         self.write_fields(to);

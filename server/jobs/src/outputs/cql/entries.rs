@@ -23,7 +23,7 @@ pub(super) struct WithEntries<'s> {
     /// which are appended in the order of their keys.
     operands: StagingWriter,
     /// The key prefix of the last partition that had a header, and the header's stored form: its
-    /// deletions and static columns.
+    /// deletions and static columns. `None` before the first header.
     header: Option<(Vec<u8>, Vec<u8>)>,
     place: &'s SpillPlace,
     grant: SpillGrant,
@@ -77,8 +77,9 @@ impl<'s> WithEntries<'s> {
         self.operands.push(key, operand).map_err(waiting())
     }
 
-    /// Writes the index entries, rows and partition headers to `writer`, whose files are in the same
-    /// place, in the order of their keys.
+    /// Writes the index entries, the rows and the partition headers to `writer`, in the order of
+    /// their keys. The files of `writer` must lie in the place that was passed to
+    /// [`new`](Self::new), because they take their disk space from it.
     pub(super) fn write(self, writer: &mut SortedWriter) -> Result<(), TaskError> {
         let (place, mut grant) = (self.place, self.grant);
         let staged = [self.entries, self.operands].map(StagingWriter::finish);

@@ -53,10 +53,10 @@ pub struct LoadedRows {
 }
 
 impl CqlLoad {
-    /// Begins a load of rows whose values are in the order of `columns`. Until the commit, the rows are in
-    /// files in `directory`. There must be no other writers of the table until then: whether nulls have to
-    /// delete older values is decided here, so in a table that is empty now a null would not delete a value
-    /// that another writer adds before the commit.
+    /// Begins a load of rows whose values are in the order of `columns`. Until the commit, the rows
+    /// are in files in `directory`, and no one else may write to the table. This function decides
+    /// whether nulls have to delete older values. In a table that is empty now they do not, so they
+    /// would not delete a value that another writer adds before the commit.
     ///
     /// # Errors
     /// If there is no such table, if the table lacks one of `columns`, if `columns` lacks a column of the

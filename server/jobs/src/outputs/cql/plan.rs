@@ -285,8 +285,8 @@ impl RowPlan {
         column.map_or("?", |column| &column.name)
     }
 
-    /// Returns the primary key of a row as text for an error, such as `(1, 'a')`; of a partition's header
-    /// `(1, ...)`, with the columns of the partition key only.
+    /// Returns the primary key of a row as text for an error, such as `(1, 'a')`. The text for the
+    /// key of a partition's header shows only the columns of the partition key: `(1, ...)`.
     pub(super) fn shown(&self, key: &[u8]) -> String {
         let layout = self.schema.layout();
         let literals = || -> Option<Vec<String>> {
@@ -331,10 +331,10 @@ fn values_of(
     Ok(out)
 }
 
-/// Returns the definition of a table for rows with the format `rows`. A column has its declared type, except
-/// a counter or a user-defined type. Otherwise the type of a column is decimal for numbers and text for
-/// anything else. The first column of the rows' key is the partition key, and the others are clustering
-/// columns.
+/// Returns the definition of a table for rows with the format `rows`. A column has the CQL type
+/// that `rows` declares for it; in the primary key, the type is frozen. If `rows` declares none, a
+/// counter or a user-defined type, the column is decimal for numbers and text for anything else.
+/// The first column of the rows' key is the partition key, and the others are clustering columns.
 ///
 /// # Errors
 /// When the rows have no key.

@@ -19,8 +19,9 @@ use crate::records::InvalidInput;
 pub(super) struct WaitingWriter {
     rows: PartitionWriter,
     /// The static columns that were written last: the key of their partition's header, and their
-    /// encoded values. Rows of a partition mostly follow each other, so most rows have the same
-    /// static columns as the row before, and these are not written again.
+    /// encoded values. `None` before the first ones. Rows of a partition mostly follow each other,
+    /// so most rows have the same static columns as the row before, and these are not written
+    /// again.
     last_statics: Option<(Vec<u8>, Vec<u8>)>,
 }
 

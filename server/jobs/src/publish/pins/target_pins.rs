@@ -12,10 +12,10 @@ use super::Note;
 #[derive(Debug, Clone)]
 pub(in crate::publish) struct TargetPins {
     pub(in crate::publish) db: Db,
-    /// The location of the target. The name of a pin is made from this location and the table, without the
-    /// URL of a catalog: only one catalog, or none, commits the table at a location. The pin of a table's
-    /// newest publication is of use only if its snapshot has the sequence number and the read time in the
-    /// origin of that publication.
+    /// The location of the target. The name of a pin is made from this location and the table. The
+    /// URL of a catalog is not part of it, because only one catalog, or none, commits the table at
+    /// a location. A publication compares with the pinned snapshot only if its sequence number and
+    /// its read time are those in the origin of the newest publication.
     pub(in crate::publish) location: String,
     pub(in crate::publish) max: PinMax,
 }

@@ -241,18 +241,19 @@ impl Shop {
     }
 }
 
-/// Returns the numbers, in order, of those calls of a publication to its target at which an event,
-/// such as a kill, is tested: in the nightly run all calls, otherwise every fifth, because all
-/// calls take half a minute. Every call of the commit of one table is always tested in
-/// `ebb-publish`.
+/// Returns the numbers, ascending, of the calls of a publication to its target at which an event,
+/// such as a kill, is tested. The nightly run tests all calls. Other runs test every fifth, because
+/// all calls take half a minute. The tests of `ebb-publish` always test every call of the commit of
+/// one table.
 fn places() -> impl Iterator<Item = usize> {
     (0..).step_by(if explores() { 1 } else { 5 })
 }
 
-/// Runs a publication many times; each time the event happens at another call to its target. Then the
-/// publication is run again, and checked. `prepare` makes the earlier publications of a new shop, and
-/// returns the options of the publication under test. `snapshots` are all snapshots that are published in
-/// the end. The last one is that of the publication under test.
+/// Runs a publication many times. Each time the event happens at another call to its target; then
+/// the publication is run again, and the target is checked. `prepare` makes the earlier
+/// publications of a new shop, and returns the options of the publication under test. `snapshots`
+/// are all snapshots that are published in the end. The last one is that of the publication under
+/// test.
 fn stop_at_calls(event: &Event, snapshots: &[&str], prepare: impl Fn(&mut Shop) -> PublishRequest) {
     let snapshot = *snapshots.last().unwrap();
     for call in places() {
@@ -308,8 +309,9 @@ fn a_second_publication_that_is_killed_or_loses_an_answer_is_finished_by_the_nex
     }
 }
 
-/// The completion record of an earlier publication is of the snapshot that the tags named until now. A
-/// publication that moves the tags must remove this record before it moves the tag of the first table.
+/// The first publication leaves a completion record. The second one publishes another snapshot of
+/// the same name and moves the tags. It must remove the record before it moves the tag of the first
+/// table. Otherwise the record would exist while only some tables have the new snapshot.
 #[test]
 fn no_record_is_there_while_some_tables_have_a_tag_that_moves() {
     stop_at_calls(&Event::Kill, &["monday"], |shop| {
@@ -324,9 +326,9 @@ fn no_record_is_there_while_some_tables_have_a_tag_that_moves() {
     });
 }
 
-/// Publishes the snapshot `tuesday` many times, always to a new target. During each of these publications, a
-/// second publisher publishes the snapshot `rival`: just before a call of the first publisher to the target,
-/// each time before a later call.
+/// Publishes the snapshot `tuesday` many times, always to a new target. During each of these
+/// publications, a second publisher publishes the snapshot `rival`, just before a call of the first
+/// publisher to the target. This call is a later one each time.
 fn meet_at_calls(rival: &'static str) {
     let options = PublishRequest::default();
     for call in places() {

@@ -46,8 +46,9 @@ fn composite_keys_are_hashed_in_their_serialized_form() {
     assert_eq!(key.token(), Token::of(key.as_bytes()));
 }
 
-/// For any hash, a key of 16 bytes can be computed that has it. The key of this test has the least
-/// hash, which cannot be its token: `Token::MIN` means "before all partitions".
+/// For each hash, a key of 16 bytes exists that has this hash. The hash of this test's key is the
+/// least one. It cannot be the token of the key, because `Token::MIN` means "before all
+/// partitions".
 #[test]
 fn the_least_hash_is_the_greatest_token() {
     let key = key_that_hashes_to(1 << 63);

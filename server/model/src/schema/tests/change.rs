@@ -111,8 +111,9 @@ fn a_column_comes_back_with_a_type_that_reads_its_cells() {
     }
 }
 
-/// Regression: a dropped column of a frozen user-defined type came back with the type not frozen. It
-/// had its old id, so that rows had a single cell and a collection in one place and were unreadable.
+/// Regression: after the drop of a column of a frozen user-defined type, a column of the same name
+/// could be added with the type not frozen. It had the same id, so a row could have a single cell
+/// and a collection under one id, and was unreadable.
 #[test]
 fn a_column_of_single_cells_does_not_come_back_as_a_collection() {
     let schema = schema();

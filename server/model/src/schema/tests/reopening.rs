@@ -420,8 +420,8 @@ fn a_record_that_spells_a_users_type_like_a_native_one_is_read_right_or_refused(
     }
 }
 
-/// If a table had another form of a type than its keyspace, ALTER TYPE would change the meaning of
-/// stored values.
+/// A table whose record has another form of a type than the record of its keyspace is unreadable.
+/// Otherwise ALTER TYPE would change the meaning of stored values.
 #[test]
 fn a_table_and_its_keyspace_have_the_same_types_or_the_table_is_out_of_service() {
     let before = with_type(&schema(), "u", &[("a", CqlType::Int)]);
@@ -487,8 +487,9 @@ fn the_second_table_with_an_index_of_the_same_name_is_out_of_service() {
     assert!(message(next.drop_index("ks", "i")).contains("doesn't exist"));
 }
 
-/// Regression: a new type could not get a name that was only a part of a name in the unreadable type.
-/// It could get a name with a quote, although the unreadable type used it.
+/// Regression: while a keyspace had an unreadable type, a new type could not get a name that was
+/// only a part of a name in the fields of the unreadable type. But it could get a name with a quote
+/// that such a field used.
 #[test]
 fn a_type_that_cannot_be_read_keeps_only_the_names_that_it_uses() {
     let fields = r#"["x","text"],["y","frozen<\"a\"\"b\">"],["z","set<duration>"]"#;

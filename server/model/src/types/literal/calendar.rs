@@ -43,8 +43,9 @@ pub fn add_months(days: i64, months: i64) -> i64 {
     first_of(month) + day.min(len) - 1
 }
 
-/// Takes the digits at the front of `text` off, and returns the number that they form; `None` if there
-/// are fewer than `least` or more than `most` of them. No digits, if `least` is 0, form the number 0.
+/// Takes the digits at the front of `text` off, and returns the number that they form; `None` if
+/// there are fewer than `least` or more than `most` of them. If `least` is 0, no digits are needed,
+/// and the number without digits is 0.
 fn digits(text: &mut &str, least: usize, most: usize) -> Option<i64> {
     let len = text.bytes().take_while(u8::is_ascii_digit).count();
     if len < least || len > most {
@@ -260,7 +261,9 @@ fn take_moment(text: &str) -> Option<i64> {
     at(days, 0, rest)
 }
 
-/// Returns the milliseconds since 1970 of a day, a time of day and the text of a zone.
+/// Returns a time in milliseconds since 1970-01-01 UTC. `days` are the days since then, `nanos` is
+/// the time of day in nanoseconds, and `zone_text` is the text of the zone. `None` if the text is
+/// no zone, or if the result does not fit into 64 bits.
 fn at(days: i64, nanos: i64, zone_text: &str) -> Option<i64> {
     let ms = days.checked_mul(DAY_MS)?.checked_add(nanos / 1_000_000)?;
     ms.checked_sub(zone(zone_text)?)

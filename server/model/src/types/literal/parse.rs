@@ -18,9 +18,9 @@ const DIGITS_MAX: usize = 100_000;
 
 impl CqlType {
     /// Parses the text of a value: `12`, `2024-02-29`, `1h30m`; the hex digits of a blob; the parts
-    /// of a tuple between `:`, where `@` is null and a backslash escapes both. An empty text is the
-    /// empty value if the type has one, as [`write_text`](Self::write_text) prints it. (Cassandra reads an
-    /// empty text as false for a boolean.)
+    /// of a tuple, separated by `:`, where `@` is null and a backslash escapes a `:` or an `@`. An
+    /// empty text is the empty value if the type has one, as [`write_text`](Self::write_text)
+    /// prints it. (Cassandra reads an empty text as false for a boolean.)
     ///
     /// # Errors
     /// Cassandra's messages, if the text is no value of the type. A collection or user-defined type

@@ -13,9 +13,10 @@ use crate::types::number::{DIGITS_BYTES_MAX, digits_bytes, minimal, split_decima
 use crate::types::{Charge, CqlType};
 
 impl CqlType {
-    /// Returns the value as a CQL literal: `'it''s'`, `12`, `{'a': [1, 2]}`. An empty value of a type
-    /// without a literal for it is `blobasint(0x)`; invalid bytes, and numbers of more than 100,000 digits,
-    /// are hex digits. For people, as in error messages.
+    /// Returns the value as a CQL literal: `'it''s'`, `12`, `{'a': [1, 2]}`. An empty value of a
+    /// native type without an empty literal is printed as `blobasint(0x)`, with the name of its
+    /// type. Invalid bytes, and numbers of more than 100,000 digits, are printed as hex digits. The
+    /// result is for people, as in error messages.
     pub fn literal(&self, value: &[u8]) -> String {
         let Ok(literal) = self.try_literal(value, &mut |_| Ok::<_, Infallible>(()));
         literal

@@ -6,9 +6,10 @@ use super::{AvroError, Decoder, Result};
 /// The greatest depth of nested values. A type may contain itself, so the schema does not limit the depth.
 const DEPTH_MAX: usize = 64;
 
-/// The greatest number of values in one record. The bytes of a file do not limit this number: a schema may
-/// nest records such that one without bytes doubles its values with each level. The record of a data file
-/// with statistics of ten thousand columns has less than a fifth of this number.
+/// The greatest number of values in one record. The bytes of a file do not limit this number: a
+/// record of nulls takes no bytes, and a schema can nest records such that each level doubles the
+/// number of values. The record of a data file with statistics of ten thousand columns has less
+/// than a fifth of this number.
 const VALUES_MAX: usize = 1 << 20;
 
 /// A decoded value. Manifests are read for integers, bytes, arrays and records only.

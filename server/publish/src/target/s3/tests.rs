@@ -225,8 +225,8 @@ fn a_folder_that_may_not_be_listed_counts_as_one_without_a_table_and_another_err
     }
 }
 
-/// Other programs have folders called `metadata`, too, and the objects in the folders below would take a request for
-/// each 1000.
+/// Programs other than Iceberg have folders called `metadata`, too. A list of all objects below
+/// such a folder, at any depth, would take one request for each 1000 objects.
 #[test]
 fn only_the_objects_directly_in_a_folder_called_metadata_are_listed() {
     let file = parquet(0..10);

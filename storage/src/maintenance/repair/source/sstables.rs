@@ -55,8 +55,8 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Reads every SSTable of the directory. If the inputs of a merge still exist beside its output,
-    /// and have the same version, that in the output is used.
+    /// Reads every SSTable of the directory. The inputs of a merge may still exist beside its
+    /// output. If both have a version, the version in the output is used.
     pub(super) fn all_files(&mut self, files: &DbFiles) -> Result<()> {
         let mut named = BTreeMap::new();
         for table in self.state.tables.values() {
@@ -197,11 +197,12 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Returns the known contents of a file: its keys and sequence numbers, and its `origin`, the
-    /// sequence numbers of which the file has all versions that are still needed, so that it
-    /// replaces these versions in older files. `place` is the run that the file belongs to, if
-    /// known. If the manifest's list of files is complete, `origin` is `None`: no file in the list
-    /// was replaced by another.
+    /// Returns the known contents of a file: its keys, its sequence numbers, the keys that it may
+    /// have lost, and its `origin`. The origin is a range of sequence numbers: the file has all
+    /// versions with these numbers that are still needed, and replaces the versions with these
+    /// numbers in older files. If the manifest's list of files is complete, `origin` is `None`,
+    /// because no listed file replaces versions of another. `place` is the run that the file
+    /// belongs to, if known.
     fn extent(&self, salvage: &Salvage, place: Option<&Place>) -> Extent {
         let properties = salvage.properties.as_ref();
         let span = place.map(|place| place.span);

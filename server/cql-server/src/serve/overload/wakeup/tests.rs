@@ -50,8 +50,9 @@ impl Flag for Place {
 }
 
 thread_local! {
-    /// The results of those operations that the current thread has already executed in the model
-    /// and now replays, in reverse order: the result of the next operation is the last one.
+    /// The results of the operations that the current thread replays, because the model has
+    /// executed them already. They are in reverse order: the last element is the result of the next
+    /// operation.
     static REPLAY: RefCell<Vec<bool>> = RefCell::default();
 }
 

@@ -29,8 +29,8 @@ use super::model::Model;
 use super::{ExpectedSnapshot, open};
 use crate::executor::harness::Server;
 
-/// The shortest grace period of the table in seconds. The timestamps of writes are seconds of the
-/// test's clock, and never that far behind the clock.
+/// The shortest grace period of the table in seconds. The timestamps of writes are times of the
+/// test's clock, in seconds. Each is less than this period in the past.
 const GRACE_S: i64 = 20;
 /// The most seconds by which the timestamps of writes are ahead of the clock.
 const SKEW_S: i64 = 2;

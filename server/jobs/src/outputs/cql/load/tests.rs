@@ -218,7 +218,7 @@ fn tables_with_indexes_or_counters_are_refused() {
     );
 }
 
-/// Cancels a load while its rows are written.
+/// A control that cancels its load as soon as the load reports that it writes rows.
 #[derive(Default)]
 struct Cancelling {
     has_written: AtomicBool,
