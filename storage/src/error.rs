@@ -141,10 +141,10 @@ pub enum Error {
         /// The name that was looked up.
         name: String,
     },
-    /// A snapshot of the given name exists already.
+    /// A snapshot or a table of the given name exists already.
     #[error("a {what} named {name:?} exists already")]
     AlreadyExists {
-        /// The kind of the thing: "snapshot".
+        /// The kind of the thing: "snapshot" or "table".
         what: &'static str,
         /// The name that is taken.
         name: String,

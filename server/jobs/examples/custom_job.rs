@@ -44,7 +44,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     let input = SnapshotInput::new(app.snapshot("monday")?.table("files")?, 8);
     let spill_dir = directory.path().join("spill");
-    let output = TableOutput::new(db.clone(), app.clone(), "usage", &spill_dir);
+    let output = TableOutput::new(db.clone(), app.clone(), "usage", &spill_dir)?;
     let job = JobSpec::new("usage", Arc::new(input), Arc::new(map), Arc::new(output))
         .combiner(Arc::new(sum))
         .reducer(Arc::new(sum), 2)

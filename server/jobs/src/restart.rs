@@ -15,6 +15,8 @@
 //!   else ─────────────────────────────────────────────> it starts again
 //! ```
 //!
+//! [`check_output`] decides whether a job that starts again may write to the table of its output.
+//!
 //! [`unsettled_writer`] decides whether another job may write to the table of such a job before its restart.
 //!
 //! [`request_to_retry`] decides about a job that failed or was cancelled: whether its request may be
@@ -24,7 +26,7 @@ use ebb_tables::names::TableName;
 use ebb_text::counts::counted;
 
 use super::error::JobError;
-use super::history::{JobRecord, RecordState, STARTS_MAX};
+use super::history::{JobRecord, JobTables, RecordState, STARTS_MAX};
 use super::request::{JobRequest, OutputPlace};
 
 /// The decision about an unfinished job.
@@ -110,6 +112,33 @@ pub fn fate(
     Ok(Fate::Start(Box::new(request)))
 }
 
+/// Checks that a job that starts again writes into the table of its last start, or creates its
+/// table. `request` is the request of the job `record`, `last` is the number that
+/// [`last_output_table`](crate::launch::last_output_table) returns, and `opened` are the tables that
+/// the job has opened for the new start.
+///
+/// # Errors
+/// When the table was created after the last start, possibly by another user. A job whose process
+/// ended after its commit had created a table of CQL, and before this was recorded, fails, too.
+pub fn check_output(
+    record: &JobRecord,
+    request: &JobRequest,
+    last: Option<u32>,
+    opened: &JobTables,
+) -> Result<(), JobError> {
+    if opened.output.is_none() || opened.output == last {
+        return Ok(());
+    }
+    let JobRecord {
+        id, application, ..
+    } = record;
+    let place = &request.output.to;
+    Err(JobError::State(format!(
+        "{place} was replaced: it was created after the last start of {application} {id}; to write \
+         into it, run `ebb jobs retry {id}`"
+    )))
+}
+
 /// Returns the unfinished job among `jobs`, other than `id`, that may have put its rows into the plain table
 /// `table` (one that was not created by CQL). Until its restart has decided about these rows, no other job
 /// may write there, because rows of a plain table do not show which job has written them. Jobs that write
@@ -182,7 +211,6 @@ pub fn ended(record: &JobRecord, change: &'static str) -> JobError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::history::JobTables;
     use crate::request::{ApplicationRequest, WordcountRequest};
 
     fn record(to: OutputPlace, starts: u32, commits: bool) -> JobRecord {
@@ -250,6 +278,31 @@ mod tests {
             };
             let fate = fate(&record, |_| Ok(FoundOutput::Nothing)).unwrap();
             assert_eq!(matches!(fate, Fate::Start(_)), is_started, "{fate:?}");
+        }
+    }
+
+    #[test]
+    fn a_job_starts_again_into_the_table_of_its_last_start_or_one_that_it_creates() {
+        let to = OutputPlace::Table("app.out".parse().unwrap());
+        let job = record(to, 1, true);
+        let request = job.request().unwrap();
+        for (last, output, is_permitted) in [
+            (None, None, true),
+            (Some(7), None, true),
+            (Some(7), Some(7), true),
+            (Some(7), Some(8), false),
+            (None, Some(8), false),
+        ] {
+            let opened = JobTables {
+                inputs: vec![9],
+                output,
+            };
+            let checked = check_output(&job, &request, last, &opened);
+            assert_eq!(checked.is_ok(), is_permitted, "{last:?} {output:?}");
+            if let Err(error) = checked {
+                let error = error.to_string();
+                assert!(error.starts_with("table app.out was replaced"), "{error}");
+            }
         }
     }
 

@@ -33,8 +33,9 @@ use crate::node::Node;
 use crate::tokens::{Principal, Scope};
 
 /// Checks that the principal may read the inputs and write the output of a job. If these are files
-/// of the server's machine, the principal needs scope `admin`. [`check_input_at`] checks the inputs
-/// again once they are open, because other tables may have their names by then.
+/// of the server's machine, the principal needs scope `admin`. [`check_input_at`] and
+/// [`check_output_at`] check the tables again once they are open, because other tables may have
+/// their names by then.
 ///
 /// # Errors
 /// 403; the text names the scope or the permission that is missing.
@@ -158,7 +159,7 @@ pub(super) fn check_input_at(
     // earlier tables of the name were removed before this table was created.
     let is_live = !rows.is_dropped();
     let on = Resource::table_at_snapshot(&table.keyspace, &table.table, is_live);
-    check_input_permission(&principal, on)?;
+    check_present(&principal, Permission::Select, on)?;
     // The snapshots of a keyspace are deleted with it. So if the snapshot still exists, the
     // permission on all tables of the keyspace is one on the snapshot's own keyspace, and not on a
     // later keyspace of the same name.
@@ -168,6 +169,37 @@ pub(super) fn check_input_at(
     Err(JobError::State(format!(
         "the snapshot with the dropped table {table} was deleted or has expired"
     )))
+}
+
+/// Checks that the principal's role, if it has one, may now write the table that its job has opened
+/// as its output. `number` is the number of the table, `None` if the table is missing.
+///
+/// # Errors
+/// [`JobError::Forbidden`]; the text names the permission that is missing. Errors of the catalog.
+pub(super) fn check_output_at(
+    node: &Node,
+    principal: &Principal,
+    name: &TableName,
+    number: Option<u32>,
+) -> Result<(), JobError> {
+    let principal = present(node, principal)?;
+    // Computed after `present`, as in `check_input_at`. Both are `None` if the table is missing. If
+    // others create a table of this name later, the commit of the job fails.
+    let is_live = live_number(node.db(), name) == number;
+    check_present(&principal, Permission::Modify, job_table(name, is_live))
+}
+
+/// Checks that the principal's role, if it has one, may now create the table that its job writes.
+///
+/// # Errors
+/// [`JobError::Forbidden`]; the text names the permission that is missing. Errors of the catalog.
+pub(super) fn check_new_table(
+    node: &Node,
+    principal: &Principal,
+    name: &TableName,
+) -> Result<(), JobError> {
+    let on = Resource::AllTables(name.keyspace.as_str().into());
+    check_present(&present(node, principal)?, Permission::Create, on)
 }
 
 /// Returns whether the keyspace of this name has the snapshot at which `rows` was opened.
@@ -197,7 +229,7 @@ pub(super) fn readable_table(
 ) -> Result<Table, JobError> {
     checked_table(db, name, || {
         let on = Resource::table(&name.keyspace, &name.table);
-        check_input_permission(&present(node, principal)?, on)
+        check_present(&present(node, principal)?, Permission::Select, on)
     })
 }
 
@@ -245,30 +277,14 @@ pub(super) fn role_is_gone(name: &str) -> String {
     format!("role {name} of this token is gone, or may not log in any more")
 }
 
-fn check_input_permission(principal: &Principal, on: Resource) -> Result<(), JobError> {
-    let checked = check(principal, Permission::Select, on);
-    checked.map_err(|refused| JobError::Forbidden(refused.detail))
-}
-
-/// Checks that the principal's role, if it has one, may create the table that a job writes. Nothing is
-/// required if that table exists: `is_there` returns whether it does.
-///
-/// # Errors
-/// 403; the text names the permission that is missing.
-pub(super) fn check_new_table(
+/// Checks a permission of a principal that [`present`] has returned.
+fn check_present(
     principal: &Principal,
-    request: &JobRequest,
-    is_there: impl FnOnce(&TableName) -> bool,
-) -> Result<(), Problem> {
-    let OutputPlace::Table(name) = &request.output.to else {
-        return Ok(());
-    };
-    // Without a role nothing is checked, so there is no need to look for the table.
-    if principal.role.is_none() || is_there(name) {
-        return Ok(());
-    }
-    let on = Resource::AllTables(name.keyspace.as_str().into());
-    check(principal, Permission::Create, on)
+    permission: Permission,
+    on: Resource,
+) -> Result<(), JobError> {
+    let checked = check(principal, permission, on);
+    checked.map_err(|refused| JobError::Forbidden(refused.detail))
 }
 
 /// Returns whether the principal may list all roles, and not only those that are granted to its own role. As

@@ -41,7 +41,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ebb_jobs::JobError;
 use ebb_jobs::history::now_unix_ms;
-use ebb_jobs::launch::InputCheck;
+use ebb_jobs::launch::TableCheck;
 use ebb_scheduler::runtime::Finish;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -140,12 +140,12 @@ impl Live {
     }
 
     /// Predicts the end of a hypothetical job, and the goals that other jobs would miss because of it. `check` is
-    /// called for each table that the job would read.
+    /// called for each table that the job would read or write.
     ///
     /// # Errors
     /// When the job makes no sense, the job that it is to be like does not exist, no profile of such jobs is
     /// known, the server has not measured its load yet, or the history cannot be read; the error of `check`.
-    pub fn what_if(&self, job: &WhatIf, check: &InputCheck<'_>) -> Result<WhatIfAnswer, JobError> {
+    pub fn what_if(&self, job: &WhatIf, check: &TableCheck<'_>) -> Result<WhatIfAnswer, JobError> {
         what_if::answer(&self.shared, job, check)
     }
 

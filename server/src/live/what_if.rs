@@ -10,7 +10,7 @@
 use std::time::Instant;
 
 use ebb_jobs::JobError;
-use ebb_jobs::launch::InputCheck;
+use ebb_jobs::launch::TableCheck;
 use ebb_jobs::request::JobRequest;
 use ebb_scheduler::model::TaskKind;
 use ebb_scheduler::runtime::{AttemptOutcome, HypotheticalJob};
@@ -122,7 +122,7 @@ pub struct Victim {
 pub(super) fn answer(
     shared: &Shared,
     what_if: &WhatIf,
-    check: &InputCheck<'_>,
+    check: &TableCheck<'_>,
 ) -> Result<WhatIfAnswer, JobError> {
     let began = Instant::now();
     let node = &shared.node;
@@ -176,7 +176,7 @@ fn hypothetical(
     node: &Node,
     ahead: &Ahead,
     what_if: &WhatIf,
-    check: &InputCheck<'_>,
+    check: &TableCheck<'_>,
 ) -> Result<HypotheticalJob, JobError> {
     match what_if {
         WhatIf::Tasks(tasks) => of_tasks(tasks),

@@ -2,7 +2,7 @@
 
 use ebb_jobs::advice::{Expected, FreeCores, PUBLICATION, SizedJob};
 use ebb_jobs::history::{KnownProfile, ProfileRecord};
-use ebb_jobs::launch::{InputCheck, OpenJob};
+use ebb_jobs::launch::{OpenJob, TableCheck};
 use ebb_jobs::request::JobRequest;
 use ebb_jobs::{JobError, Work};
 
@@ -29,7 +29,7 @@ pub(super) struct Prospect {
 pub(super) fn sized(
     node: &Node,
     request: &JobRequest,
-    check: &InputCheck<'_>,
+    check: &TableCheck<'_>,
 ) -> Result<SizedJob, JobError> {
     let open_job = OpenJob::open(request, &[], &node.site, check)?;
     let known = known(node, request, &open_job)?;

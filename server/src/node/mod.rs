@@ -79,7 +79,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use ebb_colocate::{Colocated, Governor, GuardWatch, Latencies, LatencySource};
 use ebb_jobs::advice::SizedJob;
 use ebb_jobs::history::{History, Submission};
-use ebb_jobs::launch::{InputCheck, Site, delete_left_snapshots, permit_all};
+use ebb_jobs::launch::{Site, TableCheck, delete_left_snapshots, permit_all};
 use ebb_jobs::request::JobRequest;
 use ebb_jobs::{JobError, SPILLS, SpillPlace};
 use ebb_scheduler::runtime::{JobSpec, Runtime};
@@ -191,7 +191,8 @@ impl Node {
     }
 
     /// Starts a job for the request of a client, which may retry the request. The submission is recorded with the
-    /// job, and [`submitted`](Self::submitted) finds it. `check` is called for each table that the job reads.
+    /// job, and [`submitted`](Self::submitted) finds it. `check` is called for each table that the
+    /// job reads or writes.
     ///
     /// # Errors
     /// See [`submit`](Self::submit); the error of `check`.
@@ -199,20 +200,20 @@ impl Node {
         &self,
         request: JobRequest,
         submission: Option<Submission>,
-        check: &InputCheck<'_>,
+        check: &TableCheck<'_>,
     ) -> Result<RunningJob, JobError> {
         start::submit(self, request, submission, check, |spec| spec)
     }
 
     /// Estimates for a client how long a job would take: see [`Jobs::estimate`](crate::jobs::Jobs::estimate).
-    /// `check` is called for each table that the job would read.
+    /// `check` is called for each table that the job would read or write.
     ///
     /// # Errors
     /// See [`submit`](Self::submit); the error of `check`.
     pub fn estimate_as(
         &self,
         request: &JobRequest,
-        check: &InputCheck<'_>,
+        check: &TableCheck<'_>,
     ) -> Result<Estimate, JobError> {
         start::estimate(self, request, check)
     }
@@ -233,14 +234,14 @@ impl Node {
 
     /// Returns the number of tasks that the job of `request` would have, and the CPU time of a task by the
     /// profile of earlier jobs in the history. Starts no job and leaves nothing behind. `check` is called for each
-    /// table that the job would read.
+    /// table that the job would read or write.
     ///
     /// # Errors
     /// See [`Node::submit`]; also when no profile of such jobs is known; the error of `check`.
     pub fn sized(
         &self,
         request: &JobRequest,
-        check: &InputCheck<'_>,
+        check: &TableCheck<'_>,
     ) -> Result<SizedJob, JobError> {
         expect::sized(self, request, check)
     }
@@ -255,14 +256,14 @@ impl Node {
     }
 
     /// Starts an unfinished job again for a client, as [`restart`](Self::restart). `check` is called for each table
-    /// that the job reads.
+    /// that the job reads or writes.
     ///
     /// # Errors
     /// See [`restart`](Self::restart); the error of `check`, after which the job stays unfinished.
     pub fn restart_as(
         &self,
         id: &str,
-        check: &InputCheck<'_>,
+        check: &TableCheck<'_>,
     ) -> Result<Restart<RunningJob>, JobError> {
         start::restart(self, id, check)
     }

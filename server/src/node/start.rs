@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use ebb_jobs::advice::FreeCores;
 use ebb_jobs::history::{JobRecord, OwnSnapshot, RecordState, Submission};
-use ebb_jobs::launch::{InputCheck, OpenJob, check_files, found_output};
+use ebb_jobs::launch::{OpenJob, TableCheck, check_files, found_output, last_output_table};
 use ebb_jobs::request::{JobRequest, OutputPlace};
-use ebb_jobs::restart::{Fate, fate, unsettled_writer};
+use ebb_jobs::restart::{Fate, check_output, fate, unsettled_writer};
 use ebb_jobs::{Failure, JobError, Work};
 use ebb_scheduler::runtime::{JobSpec, SubmitError};
 use ebb_storage::Db;
@@ -28,7 +28,7 @@ pub(super) fn submit(
     node: &Node,
     request: JobRequest,
     submission: Option<Submission>,
-    check: &InputCheck<'_>,
+    check: &TableCheck<'_>,
     change: impl FnOnce(JobSpec) -> JobSpec,
 ) -> Result<RunningJob, JobError> {
     let free = request.goal_s.map(|_| free_cores(node));
@@ -103,7 +103,7 @@ fn open(
     node: &Node,
     request: &JobRequest,
     own: &[OwnSnapshot],
-    check: &InputCheck<'_>,
+    check: &TableCheck<'_>,
 ) -> Result<OpenJob, JobError> {
     request.check()?;
     check_files(request, node.db().map(Db::dir))?;
@@ -129,7 +129,7 @@ fn free_cores(node: &Node) -> FreeCores {
 pub(super) fn estimate(
     node: &Node,
     request: &JobRequest,
-    check: &InputCheck<'_>,
+    check: &TableCheck<'_>,
 ) -> Result<Estimate, JobError> {
     let free = free_cores(node);
     let open_job = open(node, request, &[], check)?;
@@ -141,7 +141,8 @@ pub(super) fn estimate(
 }
 
 /// Returns whether the error with which a job did not start is no fault of the job, so that a later restart may
-/// succeed: the runtime accepts no jobs at present, the disk is full, or the client may not read the inputs.
+/// succeed: the runtime accepts no jobs at present, the disk is full, or the client may not use the
+/// tables of the job.
 fn may_start_later(error: &JobError) -> bool {
     error.is_transient()
         || Failure::of(error) == Failure::DiskFull
@@ -153,7 +154,7 @@ fn may_start_later(error: &JobError) -> bool {
 pub(super) fn restart(
     node: &Node,
     id: &str,
-    check: &InputCheck<'_>,
+    check: &TableCheck<'_>,
 ) -> Result<Restart<RunningJob>, JobError> {
     // The shutdown may also begin later, before the runtime has the job.
     if node.is_closed() {
@@ -183,6 +184,8 @@ pub(super) fn restart(
     let opened = open(node, &request, &record.own_snapshots, check);
     let started = opened.and_then(|mut open_job| {
         let (own, tables) = (open_job.own_snapshots(), open_job.tables());
+        let last = last_output_table(&record, &request, &node.site)?;
+        check_output(&record, &request, last, &tables)?;
         let again = history.begin_again(&record, own, tables)?;
         has_begun = true;
         // The record names all its snapshots: if the job does not start, they stay until the record has its end.

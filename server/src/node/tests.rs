@@ -1,6 +1,6 @@
 use std::os::unix::fs::symlink;
 use std::path::Path;
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, Once, mpsc};
 use std::thread;
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -845,6 +845,131 @@ fn an_interrupted_job_has_succeeded_only_if_the_file_or_folder_in_its_place_is_i
         assert_eq!(node.job(&id).unwrap().state, RecordState::Failed);
         assert!(own.exists(), "it is kept");
     }
+}
+
+/// Regression: a restart took the rows in any table with the name of the output for those of the
+/// interrupted job, and recorded that the job had succeeded. A parked job put its rows into that
+/// table.
+#[test]
+fn an_interrupted_job_has_succeeded_only_if_the_table_with_the_rows_is_its_own() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = with_words(dir.path());
+    let history = History::open(node.db().unwrap()).unwrap();
+    let request = wordcount(table("app.out"));
+    let end = node.submit(request.clone()).unwrap().wait();
+    assert_eq!(end.report.outcome, Outcome::Succeeded);
+    let tables = node.job("last").unwrap().tables;
+    // The state that a killed process leaves. With `commits`, it was about to put rows in place.
+    let interrupted = |commits: bool| {
+        let tables = tables.clone();
+        let begun = history.begin_claimed(&request, Vec::new(), tables, None, |_| Some(()));
+        let (record, ()) = begun.unwrap();
+        if commits {
+            history.begin_commit(&record, None).unwrap();
+        }
+        record.id
+    };
+    let id = interrupted(true);
+    let restarted = node.restart(&id).unwrap();
+    assert!(matches!(restarted, Restart::HadSucceeded(_)));
+    assert_eq!(node.job(&id).unwrap().state, RecordState::Succeeded);
+
+    let app = app(&node);
+    app.drop_table("out").unwrap();
+    let other = app.create_table("out", TableOptions::default()).unwrap();
+    other.put(b"k", b"theirs").unwrap();
+    let [killed, parked] = [true, false].map(interrupted);
+    for id in [killed, parked] {
+        let refused = node.restart(&id).err();
+        let refused = refused.expect("another table has the name").to_string();
+        let expected = "table app.out was replaced";
+        assert!(refused.starts_with(expected), "{refused}");
+        assert_eq!(node.job(&id).unwrap().state, RecordState::Failed);
+        // The parked job finds an empty table.
+        other.delete(b"k").unwrap();
+    }
+    assert_eq!(other.range::<&[u8], _>(..).count(), 0);
+    assert_eq!(snapshots(&node), 0);
+
+    let id = interrupted(true);
+    app.drop_table("out").unwrap();
+    let Restart::Runs(job) = node.restart(&id).unwrap() else {
+        panic!("the name is free, so it runs");
+    };
+    assert_eq!(job.wait().report.outcome, Outcome::Succeeded);
+}
+
+/// A killed process may leave a table that the record of its job does not have: the commit had just
+/// created the table.
+#[test]
+fn a_job_that_was_killed_when_it_had_created_its_table_writes_that_table() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = with_words(dir.path());
+    let history = History::open(node.db().unwrap()).unwrap();
+    let app = app(&node);
+    for (name, commits, has_row, is_started) in [
+        ("created", true, false, true),
+        // Others have created these.
+        ("early", false, false, false),
+        ("filled", true, true, false),
+    ] {
+        let request = wordcount(table(&format!("app.{name}")));
+        let killed = history.begin(&request, Vec::new(), None).unwrap();
+        if commits {
+            history.begin_commit(&killed, None).unwrap();
+        }
+        let output = app.create_table(name, TableOptions::default()).unwrap();
+        if has_row {
+            output.put(b"k", b"theirs").unwrap();
+        }
+        let restarted = node.restart(&killed.id);
+        if is_started {
+            let Ok(Restart::Runs(job)) = restarted else {
+                panic!("{name}: it does not run");
+            };
+            assert_eq!(job.wait().report.outcome, Outcome::Succeeded);
+            assert_eq!(output.get(b"ebb").unwrap().unwrap(), "400");
+            let tables = node.job(&killed.id).unwrap().tables;
+            assert_eq!(tables.output, Some(output.number()));
+        } else {
+            let refused = restarted.err().expect(name).to_string();
+            let expected = format!("table app.{name} was replaced");
+            assert!(refused.starts_with(&expected), "{refused}");
+            assert_eq!(output.get(b"ebb").unwrap(), None);
+            let state = node.job(&killed.id).unwrap().state;
+            assert_eq!(state, RecordState::Failed);
+        }
+    }
+}
+
+/// Regression: the table was looked up by name at the end of the job, so the rows went into the
+/// table of another user.
+#[test]
+fn a_job_whose_output_table_is_replaced_while_it_runs_fails() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = with_words(dir.path());
+    let (keyspace, once) = (app(&node), Once::new());
+    let options = TableOptions::default;
+    let first = keyspace.create_table("out", options()).unwrap().number();
+    let replacing = |mut spec: JobSpec| {
+        let map = move |_: &[u8], _: &[u8], _: &mut dyn Emit| -> Result<(), TaskError> {
+            once.call_once(|| {
+                keyspace.drop_table("out").unwrap();
+                keyspace.create_table("out", options()).unwrap();
+            });
+            Ok(())
+        };
+        spec.mapper = Arc::new(map);
+        spec
+    };
+    let request = wordcount(table("app.out"));
+    let job = node.submit_changed(request, replacing).unwrap();
+    let end = job.wait();
+    let Outcome::Failed { cause } = &end.report.outcome else {
+        panic!("{end:?}")
+    };
+    assert!(cause.contains("table app.out was replaced"), "{cause}");
+    assert_eq!(node.job(job.id()).unwrap().tables.output, Some(first));
 }
 
 #[test]

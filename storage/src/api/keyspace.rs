@@ -42,6 +42,34 @@ impl Keyspace {
             .map(|core| Table::new(self.db.clone(), core))
     }
 
+    /// Creates the table of this name. If several threads create it at once, one of them gets the
+    /// table, and the others get an error. Waits for an fsync.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = ebb_storage::Db::open(dir.path(), Default::default())?;
+    /// use ebb_storage::{ErrorKind, TableOptions};
+    ///
+    /// let app = db.keyspace("app")?;
+    /// let first = app.create_table("users", TableOptions::default())?;
+    /// let refused = app.create_table("users", TableOptions::default()).unwrap_err();
+    /// assert_eq!(refused.kind(), ErrorKind::AlreadyExists);
+    /// app.drop_table("users")?;
+    /// let second = app.create_table("users", TableOptions::default())?;
+    /// assert!(!second.is_same_table(&first));
+    /// # Ok::<(), ebb_storage::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`AlreadyExists`](crate::Error::AlreadyExists) for a name in use;
+    /// [`InvalidRequest`](crate::Error::InvalidRequest) for an invalid name or option;
+    /// [`NotFound`](crate::Error::NotFound) if the keyspace was dropped.
+    pub fn create_table(&self, name: &str, options: TableOptions) -> Result<Table> {
+        self.db
+            .create_table(&self.name, name, options)
+            .map(|core| Table::new(self.db.clone(), core))
+    }
+
     /// Returns the table of this name.
     ///
     /// # Errors

@@ -73,6 +73,40 @@ impl Engine {
             }
             return Ok(table);
         }
+        self.create_absent_table(&mut catalog, (keyspace, name), options)
+    }
+
+    /// Creates the table of this name.
+    ///
+    /// # Errors
+    /// `AlreadyExists` if the name is in use; otherwise as `open_or_create_table`.
+    pub(crate) fn create_table(
+        &self,
+        keyspace: &str,
+        name: &str,
+        options: TableOptions,
+    ) -> Result<Arc<TableCore>> {
+        check_name("table", name)?;
+        options.sstable.validate()?;
+        self.check_space(0)?;
+        let mut catalog = self.catalog.write().unwrap();
+        if catalog.table(keyspace, name).is_some() {
+            return Err(Error::AlreadyExists {
+                what: "table",
+                name: format!("{keyspace}.{name}"),
+            });
+        }
+        self.create_absent_table(&mut catalog, (keyspace, name), options)
+    }
+
+    /// Creates a table whose name the catalog does not have. The caller has checked the name and
+    /// `options.sstable`.
+    fn create_absent_table(
+        &self,
+        catalog: &mut Catalog,
+        (keyspace, name): (&str, &str),
+        options: TableOptions,
+    ) -> Result<Arc<TableCore>> {
         // A table that exists opens without its operator, too: only values with operands need it.
         let operators = &self.options.merge_operators;
         if let Some(unknown) = options.merge_operator.as_deref()

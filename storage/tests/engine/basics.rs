@@ -200,6 +200,10 @@ fn bad_requests_are_refused_by_name_and_change_nothing() {
         "{contradiction}"
     );
     assert!(matches!(
+        ks.create_table("t", TableOptions::default()),
+        Err(Error::AlreadyExists { what: "table", .. })
+    ));
+    assert!(matches!(
         ks.existing_table("x"),
         Err(Error::NotFound { what: "table", .. })
     ));

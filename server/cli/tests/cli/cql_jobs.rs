@@ -2,11 +2,13 @@
 
 use ebb_cql::client::Client;
 use ebb_cql::protocol::Response;
-use ebb_jobs::history::{History, OutputMark};
+use ebb_jobs::history::{History, JobTables, OutputMark};
 use ebb_jobs::request::OutputPlace;
 use ebb_model::row::RowRef;
 use ebb_storage::Db;
 use ebb_tables::database_options;
+use ebb_tables::lookup::table_number;
+use ebb_tables::names::TableName;
 use serde_json::Value;
 
 use crate::place::{Place, output};
@@ -276,9 +278,15 @@ fn a_job_that_was_killed_when_its_rows_were_in_a_cql_table_has_succeeded() {
             RowRef::parse(&operand).unwrap().marker().unwrap().timestamp
         };
         for (output, written_us) in [("totals", written_us), ("other", 7)] {
+            let name: TableName = format!("shop.{output}").parse().unwrap();
+            let tables = JobTables {
+                inputs: Vec::new(),
+                output: table_number(&db, &name),
+            };
             let mut request = done.request().unwrap();
-            request.output.to = OutputPlace::Table(format!("shop.{output}").parse().unwrap());
-            let record = history.begin(&request, Vec::new(), None).unwrap();
+            request.output.to = OutputPlace::Table(name);
+            let begun = history.begin_claimed(&request, Vec::new(), tables, None, |_| Some(()));
+            let (record, ()) = begun.unwrap();
             let mark = OutputMark::Timestamp(written_us);
             history.begin_commit(&record, Some(mark)).unwrap();
             ids.push(record.id);

@@ -178,9 +178,8 @@ pub struct JobRecord {
     pub parks: u32,
     /// True if the job has recorded, since its latest start, that it is about to put its output in
     /// place. If the process ends before it records the end of the job, the next process looks for
-    /// the output. If the output exists and agrees with `written_us` or `written_file`, the job
-    /// wrote it and has succeeded. A plain table has neither, so any rows in it count as the job's
-    /// output.
+    /// the output. If the output exists and agrees with `tables.output`, `written_us` and
+    /// `written_file`, the job wrote it and has succeeded.
     pub commits: bool,
     /// The timestamp of the rows that the latest start was about to put into a CQL table, in microseconds
     /// since 1970; `None` before that, and for any other output.

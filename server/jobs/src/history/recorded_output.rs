@@ -11,9 +11,10 @@
 //! ```
 //!
 //! A file, a folder and the rows of a CQL table have a mark ([`OutputMark`]), which these outputs record themselves.
-//! Rows of a plain table do not show who has written them. So while a job that `commits` is unfinished, no other
-//! job writes to its table ([`unsettled_writer`](crate::restart::unsettled_writer)). Other programs may, and if
-//! the table was empty before, their rows would be taken for those of the job.
+//! Rows of a plain table do not show who has written them, and count as the job's if the record has
+//! the number of the table. So while a job that `commits` is unfinished, no other job writes to its
+//! table ([`unsettled_writer`](crate::restart::unsettled_writer)). Other programs may, and if the
+//! table was empty before, their rows would be taken for those of the job.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 

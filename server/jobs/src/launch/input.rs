@@ -11,10 +11,10 @@ use ebb_tables::names::end_of_prefix;
 use ebb_tables::schema_at;
 use ebb_text::counts::counted;
 
-use super::InputCheck;
 use super::cql;
 use super::site::Site;
 use super::snapshot::JobSnapshot;
+use super::{OpenedTable, TableCheck};
 use crate::error::JobError;
 use crate::history::OwnSnapshot;
 use crate::records::{RecordFormat, ValueFormat};
@@ -97,7 +97,7 @@ pub(super) fn open(
     own: &[OwnSnapshot],
     site: &Site,
     splits: u32,
-    check: &InputCheck<'_>,
+    check: &TableCheck<'_>,
 ) -> Result<Vec<OpenInput>, JobError> {
     let mut opened = Vec::new();
     for ((number, input), found) in (0..).zip(&request.inputs).zip(&paths.inputs) {
@@ -112,7 +112,7 @@ pub(super) fn open(
                 let own = own.iter().find(|own| own.input == number);
                 let (snapshot, opened) = JobSnapshot::open(db, table, own)?;
                 let rows = lookup::table_in(&opened, &table.table)?;
-                check(&table.table, &rows)?;
+                check(&table.table, OpenedTable::Input(&rows))?;
                 open_table(snapshot, rows, table, files.splits, &request.application)?
             }
             InputRequest::Text(text) => {

@@ -25,13 +25,12 @@ use std::path::Path;
 
 use ebb_scheduler::runtime::TaskError;
 use ebb_storage::{PinnedTable, SnapshotTable};
-use ebb_tables::lookup::table_number;
 use ebb_tables::names::TableName;
 
 pub use self::description::{InputDescription, JobDescription};
 pub use self::input::OpenInput;
 use self::output::OpenOutput;
-pub use self::output::found_output;
+pub use self::output::{found_output, last_output_table};
 pub use self::serve::serve_tasks_if_worker;
 pub use self::site::Site;
 use self::snapshot::JobSnapshot;
@@ -58,16 +57,25 @@ pub fn check_files(request: &JobRequest, data: Option<&Path>) -> Result<(), JobE
     output::check(request, &paths, data)
 }
 
-/// A check that a client may read a table that its job reads; returns the error for a client that may not. The
-/// arguments are the name of the table and the table in the opened snapshot. A check of the name alone would not
-/// do: the snapshot may have a dropped table, and a later table may have the name by now.
-pub type InputCheck<'c> = dyn Fn(&TableName, &SnapshotTable) -> Result<(), JobError> + 'c;
+/// A table that a job has opened. A permission on its name may be one on another table, because a
+/// later table may have the name by now.
+#[derive(Debug, Clone, Copy)]
+pub enum OpenedTable<'t> {
+    /// A table that the job reads, in the opened snapshot. The snapshot may have a dropped table.
+    Input(&'t SnapshotTable),
+    /// The table that the job writes: its number, or `None` if the commit is to create the table.
+    Output(Option<u32>),
+}
 
-/// The [`InputCheck`] for a client that may read all tables.
+/// A check that a client may use a table that its job has opened; returns the error for a client
+/// that may not. The first argument is the name of the table.
+pub type TableCheck<'c> = dyn Fn(&TableName, OpenedTable<'_>) -> Result<(), JobError> + 'c;
+
+/// The [`TableCheck`] for a client that may read and write all tables.
 ///
 /// # Errors
 /// Never.
-pub fn permit_all(_: &TableName, _: &SnapshotTable) -> Result<(), JobError> {
+pub fn permit_all(_: &TableName, _: OpenedTable<'_>) -> Result<(), JobError> {
     Ok(())
 }
 
@@ -83,9 +91,6 @@ pub struct OpenJob {
     pub commits: CommitRecord,
     /// The number of cores that the job may use.
     pub cores: u32,
-    /// The number of the table that the job writes; `None` if the table was missing when this job
-    /// was opened, and for any other output.
-    output_table: Option<u32>,
     /// Pins of the tables that child processes read. They keep the files of the tables in place.
     _pins: Vec<PinnedTable>,
 }
@@ -93,7 +98,8 @@ pub struct OpenJob {
 impl OpenJob {
     /// Opens the inputs and the output of `request` on the node `site`. A table is read at the
     /// snapshot that the request names, else at the snapshot in `own`, which an earlier start of
-    /// the same job made, else at a new one. `check` is called for each table before the table is read.
+    /// the same job made, else at a new one. `check` is called for each table before the table is
+    /// read, and for the output table.
     ///
     /// # Errors
     /// When the request makes no sense, or when a table, snapshot or file is missing or
@@ -102,7 +108,7 @@ impl OpenJob {
         request: &JobRequest,
         own: &[OwnSnapshot],
         site: &Site,
-        check: &InputCheck<'_>,
+        check: &TableCheck<'_>,
     ) -> Result<Self, JobError> {
         request.check()?;
         let cores = request
@@ -110,12 +116,6 @@ impl OpenJob {
             .map_or(site.cores, |most| most.min(site.cores));
         let splits = request.splits.unwrap_or(4 * cores);
         let paths = request.paths();
-        // Looked up before the output is opened: if another table gets the name in between, this
-        // number is that of no live table, and a permission on the later table does not count.
-        let output_table = match (&request.output.to, &site.db) {
-            (OutputPlace::Table(name), Some(db)) => table_number(db, name),
-            _ => None,
-        };
         // Files of all inputs are checked before a snapshot is made for the first one.
         let readable = paths.check_read(ebb_text::check_readable);
         readable.map_err(TaskError::failed)?;
@@ -137,6 +137,9 @@ impl OpenJob {
             #[cfg(feature = "publish")]
             publication: publication::of(request, &paths, &inputs, site, &commits)?,
         })?;
+        if let OutputPlace::Table(name) = &request.output.to {
+            check(name, OpenedTable::Output(commits.table()))?;
+        }
         let mut pins = Vec::new();
         if request.isolation == Isolation::Process {
             let description = isolate::describe(request, &inputs, splits, &mut pins)?;
@@ -147,7 +150,6 @@ impl OpenJob {
             inputs,
             commits,
             cores,
-            output_table,
             _pins: pins,
         })
     }
@@ -165,7 +167,7 @@ impl OpenJob {
         let read = self.inputs.iter().filter_map(OpenInput::table);
         JobTables {
             inputs: read.map(SnapshotTable::number).collect(),
-            output: self.commits.table().or(self.output_table),
+            output: self.commits.table(),
         }
     }
 

@@ -118,10 +118,12 @@ pub(super) fn check(
     }
 }
 
-/// Returns what exists in the place of the output of `request`, the request of the job `record`. A file or
-/// folder is the job's own if it has the identity that the job recorded. In a CQL table only rows written at
-/// the recorded timestamp count. The result for Iceberg tables is always [`FoundOutput::Nothing`]: a publication
-/// that starts again skips the tables that it finds published.
+/// Returns what exists in the place of the output of `request`, the request of the job `record`. A
+/// file or folder is the job's own if it has the identity that the job recorded. Rows count only in
+/// the table whose number the job recorded, because another table may have its name by now. In a
+/// CQL table only rows written at the recorded timestamp count. The result for Iceberg tables is
+/// always [`FoundOutput::Nothing`]: a publication that starts again skips the tables that it finds
+/// published.
 ///
 /// # Errors
 /// When the file system or the store fails.
@@ -138,11 +140,12 @@ pub fn found_output(
         return Ok(FoundOutput::Nothing);
     }
     let has_rows = match (Place::of(request, site)?, record.written_us) {
-        (Place::Plain(table), _) => table.has_rows()?,
+        (Place::Plain(table), _) => table.number() == record.tables.output && table.has_rows()?,
         (Place::Cql(..), None) => false,
         (Place::Cql(catalog, name), Some(written_us)) => {
             let state = catalog.state();
-            match state.table(&name.keyspace, &name.table) {
+            let found = state.table(&name.keyspace, &name.table);
+            match found.filter(|table| Some(table.rows().number()) == record.tables.output) {
                 Some(table) => {
                     let is_there = has_rows_written_at(catalog.db(), table, written_us);
                     is_there.map_err(of_table)?
@@ -156,6 +159,33 @@ pub fn found_output(
     } else {
         FoundOutput::Nothing
     })
+}
+
+/// Returns the number of the table that the last start of the job `record` wrote or created; `None`
+/// if there is none, or if it is unknown. `request` is the request of the job.
+///
+/// If the process ended after the commit had created a plain table, and before the record had its
+/// number, this is the number of the plain table that has the name now, if it has no rows. The job
+/// has created this table: clients create plain tables only by jobs, and until the restart no other
+/// job writes to the table ([`unsettled_writer`](crate::restart::unsettled_writer)). A table of CQL
+/// does not count, because clients create those at any time.
+///
+/// # Errors
+/// When the store fails.
+pub fn last_output_table(
+    record: &JobRecord,
+    request: &JobRequest,
+    site: &Site,
+) -> Result<Option<u32>, JobError> {
+    let is_into_table = matches!(request.output.to, OutputPlace::Table(_));
+    if record.tables.output.is_some() || !record.commits || !is_into_table {
+        return Ok(record.tables.output);
+    }
+    let Place::Plain(table) = Place::of(request, site)? else {
+        return Ok(None);
+    };
+    let has_rows = table.has_rows()?;
+    Ok(table.number().filter(|_| !has_rows))
 }
 
 fn found_files(files: &FilesTarget, record: &JobRecord) -> io::Result<FoundOutput> {
@@ -196,25 +226,22 @@ impl Place {
         let named = || JobError::NoDatabase(request.output.to.to_string());
         let db = site.db.as_ref().ok_or_else(named)?;
         let keyspace = lookup::keyspace(db, &name.keyspace)?;
-        if is_cql_keyspace(db, &name.keyspace)? {
-            let found = keyspace.existing_table(&name.table);
-            if found.as_ref().map_or(true, is_cql_table) {
-                let catalog = site.catalog.of(db)?;
-                let state = catalog.state();
-                let table = Some(name.table.as_str());
-                // The check comes now, and not when the job has computed its rows.
-                if let Some(unreadable) = state.schema().unreadable(&name.keyspace, table) {
-                    return Err(CatalogError::from(unreadable).into());
-                }
-                return Ok(Self::Cql(catalog, name.clone()));
+        // The output is bound to its table before the kind of the table is looked up. If a table of
+        // CQL gets the name in between, no plain rows go into that one.
+        let plain = TableOutput::new(db.clone(), keyspace, &name.table, site.spills.clone())?;
+        let is_cql = is_cql_keyspace(db, &name.keyspace)?
+            && plain.target()?.as_ref().is_none_or(is_cql_table);
+        if is_cql {
+            let catalog = site.catalog.of(db)?;
+            let state = catalog.state();
+            let table = Some(name.table.as_str());
+            // The check comes now, and not when the job has computed its rows.
+            if let Some(unreadable) = state.schema().unreadable(&name.keyspace, table) {
+                return Err(CatalogError::from(unreadable).into());
             }
+            return Ok(Self::Cql(catalog, name.clone()));
         }
-        Ok(Self::Plain(TableOutput::new(
-            db.clone(),
-            keyspace,
-            &name.table,
-            site.spills.clone(),
-        )))
+        Ok(Self::Plain(plain))
     }
 }
 

@@ -72,6 +72,7 @@ impl CqlOutput {
     /// Creates an output of rows with the format `rows` into the table `name` in a keyspace that
     /// CQL made. Until the commit, the rows are in files in `place`. If the table is absent, it
     /// is created with the columns of the rows; the columns of their key are its primary key.
+    /// `commits`, the record of the job, gets the number of the table.
     ///
     /// # Errors
     /// When columns of the rows and of the table do not match, or when the table cannot be
@@ -84,6 +85,9 @@ impl CqlOutput {
         commits: CommitRecord,
     ) -> Result<Self, JobError> {
         let found = catalog.state().table(keyspace, name).cloned();
+        if let Some(table) = &found {
+            commits.set_table(table.rows().number());
+        }
         let (schema, missing) = match &found {
             Some(table) => (Arc::clone(table.schema()), None),
             None => {

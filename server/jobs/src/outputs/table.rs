@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use ebb_scheduler::runtime::{Output, OutputWriter, TaskError};
-use ebb_storage::{Db, ErrorKind, Keyspace, SortedWriter, Table, TableOptions};
+use ebb_storage::{Db, Error, ErrorKind, Keyspace, SortedWriter, Table, TableOptions};
 
 use super::partitions::Partitions;
 use super::spill_place::SpillPlace;
@@ -22,6 +22,10 @@ const SORT_BYTES: usize = 4 << 20;
 /// table if it is absent. A table that has rows at the submission is an error, because the results
 /// of two jobs would be mixed.
 ///
+/// The rows go only into the table that had the name when this output was created, or into one that
+/// the commit creates. The commit fails if another table has the name by then: it may belong to
+/// another user.
+///
 /// If several rows have the same key, the table gets only the last of them: the one of the later
 /// partition, or the one written later.
 #[derive(Debug)]
@@ -31,6 +35,8 @@ pub struct TableOutput {
     table: String,
     partitions: Partitions,
     sort_bytes: usize,
+    /// The record of the job. It has the number of the table, unless the commit is still to create
+    /// the table.
     commits: CommitRecord,
 }
 
@@ -38,34 +44,50 @@ impl TableOutput {
     /// Creates an output into the table `table` in `keyspace` of `db`. Until the commit, the rows
     /// are in files in `place`. If `place` is in the file system of the store, the commit does not
     /// copy the sorted files.
+    ///
+    /// # Errors
+    /// When the store fails.
     pub fn new(
         db: Db,
         keyspace: Keyspace,
         table: impl Into<String>,
         place: impl Into<SpillPlace>,
-    ) -> Self {
-        Self {
+    ) -> Result<Self, TaskError> {
+        let output = Self {
             db,
             keyspace,
             table: table.into(),
             partitions: Partitions::new(place),
             sort_bytes: SORT_BYTES,
             commits: CommitRecord::default(),
+        };
+        if let Some(table) = output.existing()? {
+            output.commits.set_table(table.number());
         }
+        Ok(output)
     }
 
-    /// Sets the record of the job. If a commit creates the table, it adds the table's number to this record.
+    /// Sets the record of the job, and adds the number of the table to it. If the table is absent,
+    /// the commit adds the number of the table that it creates.
     #[must_use]
     pub fn recorded_by(self, commits: CommitRecord) -> Self {
+        if let Some(number) = self.number() {
+            commits.set_table(number);
+        }
         Self { commits, ..self }
+    }
+
+    /// Returns the number of the table; `None` if the commit is still to create the table.
+    pub fn number(&self) -> Option<u32> {
+        self.commits.table()
     }
 
     /// Returns whether the table exists and has rows.
     ///
     /// # Errors
-    /// When the store fails.
+    /// When another table has the name by now, or the store fails.
     pub fn has_rows(&self) -> Result<bool, TaskError> {
-        let Some(table) = self.existing()? else {
+        let Some(table) = self.target()? else {
             return Ok(false);
         };
         match table.range::<&[u8], _>(..).next() {
@@ -81,6 +103,49 @@ impl TableOutput {
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
             Err(error) => Err(TaskError::failed(error)),
         }
+    }
+
+    /// Returns the table; `None` if the commit is still to create it.
+    ///
+    /// # Errors
+    /// When the table was dropped or created by others since this output was created.
+    pub(crate) fn target(&self) -> Result<Option<Table>, TaskError> {
+        let found = self.existing()?;
+        if found.as_ref().map(Table::number) == self.number() {
+            Ok(found)
+        } else {
+            Err(self.replaced())
+        }
+    }
+
+    /// Creates the table.
+    fn create(&self) -> Result<Table, TaskError> {
+        let created = (self.keyspace).create_table(&self.table, TableOptions::default());
+        let table = created.map_err(|error| self.failed(error, ErrorKind::AlreadyExists))?;
+        // Before the rows are there. If the process ends now, permissions on the name of the table
+        // count for the unfinished job only if its record has this number.
+        self.commits.set_table(table.number());
+        self.commits.begin(None)?;
+        Ok(table)
+    }
+
+    /// Returns the error of the job for an error of the store. An error of kind `replaced` means
+    /// that the table was replaced.
+    fn failed(&self, error: Error, replaced: ErrorKind) -> TaskError {
+        if error.kind() == replaced {
+            self.replaced()
+        } else {
+            TaskError::failed(error)
+        }
+    }
+
+    /// Returns the error that the table with the name is not the one that the job started with.
+    fn replaced(&self) -> TaskError {
+        TaskError::failed(format!(
+            "table {}.{} was replaced: it was dropped or created while the job ran",
+            self.keyspace.name(),
+            self.table
+        ))
     }
 }
 
@@ -102,17 +167,9 @@ impl Output for TableOutput {
     }
 
     fn commit(&self) -> Result<(), TaskError> {
-        let table = match self.existing()? {
+        let table = match self.target()? {
             Some(table) => table,
-            None => {
-                let created = (self.keyspace).table(&self.table, TableOptions::default());
-                let table = created.map_err(TaskError::failed)?;
-                // Before the rows are there. If the process ends now, permissions on the name of
-                // the table count for the unfinished job only if its record has this number.
-                self.commits.set_table(table.number());
-                self.commits.begin(None)?;
-                table
-            }
+            None => self.create()?,
         };
         let staged = self.partitions.take();
         if staged.is_empty() {
@@ -130,7 +187,9 @@ impl Output for TableOutput {
         if sorted.is_empty() {
             return Ok(());
         }
-        table.ingest(&sorted).map_err(TaskError::failed)?;
+        // The table may have been dropped since the commit began.
+        let ingested = table.ingest(&sorted);
+        ingested.map_err(|error| self.failed(error, ErrorKind::NotFound))?;
         self.db.sync().map_err(TaskError::failed)
     }
 
@@ -156,6 +215,7 @@ mod tests {
         let db = Db::open(dir.path().join("db"), Options::default()).unwrap();
         let keyspace = db.keyspace("k").unwrap();
         let output = TableOutput::new(db, keyspace, "out", &dir.path().join("staging"));
+        let output = output.unwrap();
         Fixture { dir, output }
     }
 
@@ -175,6 +235,31 @@ mod tests {
                 row.map(|(key, value)| (text(key), text(value))).unwrap()
             };
             Some(table.range::<&[u8], _>(..).map(row).collect())
+        }
+
+        /// Returns a later output into the same table.
+        fn output_again(&self) -> TableOutput {
+            let TableOutput { db, keyspace, .. } = &self.output;
+            let place = self.dir.path().join("staging");
+            TableOutput::new(db.clone(), keyspace.clone(), "out", &place).unwrap()
+        }
+
+        fn create(&self) -> Table {
+            let created = (self.output.keyspace).create_table("out", TableOptions::default());
+            created.unwrap()
+        }
+
+        fn drop_table(&self) {
+            self.output.keyspace.drop_table("out").unwrap();
+        }
+
+        /// Checks that a commit of a row fails because the table was replaced.
+        fn refuses_commit(&self) {
+            self.write(0, &[("a", "1")]);
+            let error = self.output.commit().unwrap_err().to_string();
+            assert!(error.starts_with("table k.out was replaced"), "{error}");
+            let error = self.output.check().unwrap_err().to_string();
+            assert!(error.starts_with("table k.out was replaced"), "{error}");
         }
 
         fn staging_files(&self) -> usize {
@@ -257,6 +342,52 @@ mod tests {
         fixture.output.commit().unwrap();
         assert_eq!(fixture.rows(), Some(Vec::new()));
         assert_eq!(fixture.staging_files(), 0);
+    }
+
+    /// Regression: the table was looked up by name at the commit, so the rows went into a table of
+    /// another user.
+    #[test]
+    fn a_table_that_is_dropped_and_created_again_gets_no_rows() {
+        let mut fixture = fixture();
+        let first = fixture.create();
+        fixture.output = fixture.output_again();
+        assert_eq!(fixture.output.number(), Some(first.number()));
+        fixture.output.check().unwrap();
+        fixture.drop_table();
+        fixture.create();
+        fixture.refuses_commit();
+        assert_eq!(fixture.rows(), Some(Vec::new()));
+    }
+
+    #[test]
+    fn a_table_that_is_created_by_others_meanwhile_gets_no_rows() {
+        let fixture = fixture();
+        fixture.output.check().unwrap();
+        fixture.create();
+        fixture.refuses_commit();
+        assert_eq!(fixture.rows(), Some(Vec::new()));
+        // Nor does one that is created between the look-up of the commit and its creation.
+        let error = fixture.output.create().unwrap_err().to_string();
+        assert!(error.starts_with("table k.out was replaced"), "{error}");
+    }
+
+    #[test]
+    fn a_table_that_is_dropped_meanwhile_is_not_created_again() {
+        let mut fixture = fixture();
+        fixture.create();
+        fixture.output = fixture.output_again();
+        fixture.drop_table();
+        fixture.refuses_commit();
+        assert_eq!(fixture.rows(), None);
+    }
+
+    #[test]
+    fn a_commit_that_is_repeated_writes_the_table_that_it_created() {
+        let fixture = fixture();
+        fixture.output.create().unwrap();
+        fixture.write(0, &[("a", "1")]);
+        fixture.output.commit().unwrap();
+        assert_eq!(fixture.rows(), Some(pairs(&[("a", "1")])));
     }
 
     #[test]

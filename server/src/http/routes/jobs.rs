@@ -9,9 +9,9 @@ use axum::extract::{Extension, Query, State};
 use axum::http::header::LOCATION;
 use axum::http::{HeaderName, StatusCode};
 use ebb_jobs::JobError;
-use ebb_jobs::history::{ATTEMPTS_KEPT_MAX, JobRecord, Submission, now_unix_ms};
+use ebb_jobs::history::{ATTEMPTS_KEPT_MAX, Submission, now_unix_ms};
+use ebb_jobs::launch::OpenedTable;
 use ebb_jobs::request::{JobRequest, OutputPlace};
-use ebb_storage::SnapshotTable;
 use ebb_tables::names::TableName;
 use serde::Deserialize;
 use serde_json::Value;
@@ -28,7 +28,7 @@ use crate::http::job_views::{JobViews, ListedJob, page_json};
 use crate::http::outline::{Reads, is_open_to, outline_of_attempt, shown_to};
 use crate::http::paths;
 use crate::http::permits::{
-    check_admin, check_input_at, check_job, check_new_table, check_recorded_job,
+    check_admin, check_input_at, check_job, check_new_table, check_output_at, check_recorded_job,
 };
 use crate::http::problem::Problem;
 use crate::http::roots::{Roots, check_no_credentials};
@@ -108,21 +108,32 @@ fn check_inputs(principal: &Principal, peer: Peer, request: &JobRequest) -> Resu
     check_job(principal, request)
 }
 
-/// Returns the check that the principal may read the tables that its job has opened.
-pub(super) fn input_check<'c>(
+/// Returns the check that the principal may read the tables that its job has opened, and write the
+/// output table. That is enough for a job that is only planned.
+pub(super) fn plan_check<'c>(
     node: &'c Node,
     principal: &'c Principal,
-) -> impl Fn(&TableName, &SnapshotTable) -> Result<(), JobError> + 'c {
-    move |table: &TableName, rows: &SnapshotTable| check_input_at(node, principal, table, rows)
+) -> impl Fn(&TableName, OpenedTable<'_>) -> Result<(), JobError> + 'c {
+    move |name: &TableName, table: OpenedTable<'_>| match table {
+        OpenedTable::Input(rows) => check_input_at(node, principal, name, rows),
+        OpenedTable::Output(number) => check_output_at(node, principal, name, number),
+    }
 }
 
-/// Checks that the principal may create the table that a job writes, if the node does not have it yet.
-fn check_creation(node: &Node, principal: &Principal, request: &JobRequest) -> Result<(), Problem> {
-    check_new_table(principal, request, |name| {
-        let found = node.db().map(|db| db.existing_keyspace(&name.keyspace));
-        let keyspace = found.and_then(Result::ok);
-        keyspace.is_some_and(|keyspace| keyspace.existing_table(&name.table).is_ok())
-    })
+/// Returns the check of [`plan_check`] for a job that is to run: it also requires the permission to
+/// create the output table, if that table is missing.
+fn start_check<'c>(
+    node: &'c Node,
+    principal: &'c Principal,
+) -> impl Fn(&TableName, OpenedTable<'_>) -> Result<(), JobError> + 'c {
+    let check_plan = plan_check(node, principal);
+    move |name: &TableName, table: OpenedTable<'_>| {
+        check_plan(name, table)?;
+        match table {
+            OpenedTable::Output(None) => check_new_table(node, principal, name),
+            OpenedTable::Input(_) | OpenedTable::Output(Some(_)) => Ok(()),
+        }
+    }
 }
 
 /// Returns the job that an earlier request with this key started, even if the server was restarted since
@@ -156,37 +167,13 @@ fn created(view: JobView) -> CreatedJob {
     (StatusCode::CREATED, key, location, Json(view))
 }
 
-/// A check that a principal may change a job. The request is the one with which the job was submitted.
-type ChangeCheck = fn(&Node, &Principal, &JobRecord, &JobRequest) -> Result<(), Problem>;
-
-/// Checks that the principal may end a job.
-fn check_end(
-    node: &Node,
-    principal: &Principal,
-    record: &JobRecord,
-    request: &JobRequest,
-) -> Result<(), Problem> {
-    check_recorded_job(principal, record, request, node.db())
-}
-
-/// Checks that the principal may start a job again.
-fn check_restart(
-    node: &Node,
-    principal: &Principal,
-    record: &JobRecord,
-    request: &JobRequest,
-) -> Result<(), Problem> {
-    check_recorded_job(principal, record, request, node.db())?;
-    check_creation(node, principal, request)
-}
-
-/// Makes a change to the job that `id` names, if the principal has scope `admin`, or `check` permits it. A
-/// backup or a verification requires scope `admin`, as it did when it was requested.
+/// Makes a change to the job that `id` names, if the principal has scope `admin`, or may read the
+/// inputs and write the output of the job. A backup or a verification requires scope `admin`, as it
+/// did when it was requested.
 async fn change_job<T: Send + 'static>(
     served: &Served,
     principal: Principal,
     id: String,
-    check: ChangeCheck,
     change: impl FnOnce(&Node, &str) -> Result<T, JobError> + Send + 'static,
 ) -> Result<T, Problem> {
     let changed = served.work(WorkKind::JobChanges, move |node| {
@@ -194,7 +181,7 @@ async fn change_job<T: Send + 'static>(
         let checked = if record.is_maintenance() {
             check_admin(&principal)
         } else if principal.scope < Scope::Admin {
-            check(node, &principal, &record, &record.request()?)
+            check_recorded_job(&principal, &record, &record.request()?, node.db())
         } else {
             Ok(())
         };
@@ -236,15 +223,12 @@ async fn submit(
     let submission = submission.map(|Extension(by)| by);
     let submitted = served.work(WorkKind::JobChanges, move |node| {
         if let Some(view) = earlier_job(node, submission.as_ref())? {
-            return Ok(Ok(shown_to(&principal, view, node.db())));
+            return Ok(shown_to(&principal, view, node.db()));
         }
-        if let Err(refused) = check_creation(node, &principal, &request) {
-            return Ok(Err(refused));
-        }
-        let job = node.submit_as(request, submission, &input_check(node, &principal))?;
-        Ok(Ok(job.view()))
+        let job = node.submit_as(request, submission, &start_check(node, &principal))?;
+        Ok(job.view())
     });
-    Ok(created(submitted.await??))
+    Ok(created(submitted.await?))
 }
 
 /// Estimates how long a job would take
@@ -262,7 +246,7 @@ async fn estimate(
 ) -> Answer<Estimate> {
     let request = request_of(&principal, peer, &served.roots, body)?;
     let estimate = served.work(WorkKind::Plans, move |node| {
-        node.estimate_as(&request, &input_check(node, &principal))
+        node.estimate_as(&request, &plan_check(node, &principal))
     });
     estimate.await.map(Json)
 }
@@ -472,7 +456,7 @@ async fn cancel(
     Extension(principal): Extension<Principal>,
     Named(id): Named<String>,
 ) -> Answer<Cancelled> {
-    let stopping = change_job(&served, principal, id, check_end, <Node as Jobs>::cancel).await?;
+    let stopping = change_job(&served, principal, id, <Node as Jobs>::cancel).await?;
     Ok(Json(Cancelled { stopping }))
 }
 
@@ -546,9 +530,9 @@ async fn restart(
     Extension(principal): Extension<Principal>,
     Named(id): Named<String>,
 ) -> Answer<RestartView> {
-    let reader = principal.clone();
-    let restarted = change_job(&served, principal, id, check_restart, move |node, id| {
-        let restarted = node.restart_as(id, &input_check(node, &reader))?;
+    let client = principal.clone();
+    let restarted = change_job(&served, principal, id, move |node, id| {
+        let restarted = node.restart_as(id, &start_check(node, &client))?;
         Ok(restarted.map(|job| job.view()))
     });
     restarted.await.map(Json)
@@ -585,13 +569,12 @@ async fn retry(
         let allowed = check_inputs(&principal, peer, &request)
             // The response has the options of the job, which may be about tables that were dropped.
             .and_then(|()| Reads::of(&record).check(&principal, node.db()))
-            .and_then(|()| check_output(peer, &roots, &request))
-            .and_then(|()| check_creation(node, &principal, &request));
+            .and_then(|()| check_output(peer, &roots, &request));
         if let Err(refused) = allowed {
             return Ok(Err(refused));
         }
         check_place(&request)?;
-        let job = node.submit_as(request, submission, &input_check(node, &principal))?;
+        let job = node.submit_as(request, submission, &start_check(node, &principal))?;
         Ok(Ok(job.view()))
     });
     Ok(created(retried.await??))
@@ -613,6 +596,6 @@ async fn discard(
     Extension(principal): Extension<Principal>,
     Named(id): Named<String>,
 ) -> Answer<JobView> {
-    let discarded = change_job(&served, principal, id, check_end, <Node as Jobs>::discard);
+    let discarded = change_job(&served, principal, id, <Node as Jobs>::discard);
     discarded.await.map(Json)
 }

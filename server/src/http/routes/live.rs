@@ -10,7 +10,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::answer::{Answer, Body, Json, json_of, query_of};
-use super::jobs::{input_check, requested};
+use super::jobs::{plan_check, requested};
 use super::{At, Served};
 use crate::http::access::Peer;
 use crate::http::problem::Problem;
@@ -118,7 +118,7 @@ async fn what_if(
 ) -> Answer<WhatIfAnswer> {
     let what_if = what_if_of(&principal, peer, json_of(body)?)?;
     let answer = limits.run(WorkKind::Plans, move || {
-        live.what_if(&what_if, &input_check(&node, &principal))
+        live.what_if(&what_if, &plan_check(&node, &principal))
     });
     Ok(Json(answer.await??))
 }

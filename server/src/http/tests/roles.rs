@@ -486,6 +486,43 @@ fn a_permission_on_a_dropped_table_does_not_reach_a_new_table_of_its_name() {
 }
 
 /// Regression: a client that sent the body of its request only after a table was dropped, and
+/// another one created under its name, had a job write to the new table with the permission on the
+/// dropped one. A job also created its output table with a permission that had been revoked.
+#[test]
+fn a_permission_on_a_dropped_table_does_not_reach_the_output_of_a_job() {
+    let dir = tempfile::tempdir().unwrap();
+    let (node, server) = served(dir.path());
+    let app = node.db().unwrap().existing_keyspace("app").unwrap();
+    let ada = token_of(dir.path(), ADA, Scope::Jobs);
+    let on_t = Resource::table("app", "t");
+    let all = Resource::AllTables("app".into());
+    let on_new = Resource::table("app", "new");
+    grant(&node, Permission::Modify, &on_new);
+    for (request, table, permission, on) in [
+        ("POST /v1/jobs", "app.t", Permission::Modify, &on_t),
+        ("POST /v1/jobs/estimate", "app.t", Permission::Modify, &on_t),
+        ("POST /v1/jobs", "app.new", Permission::Create, &all),
+    ] {
+        grant(&node, permission, on);
+        let body = pi(1, OutputPlace::Table(table.parse().unwrap()));
+        let body = body.to_json().to_string();
+        let mut stream = send_headers(&server, request, &ada, &body);
+        revoke_all(&node, on);
+        app.drop_table("t").unwrap();
+        let options = ebb_storage::TableOptions::default();
+        app.create_table("t", options).unwrap();
+        stream.write_all(body.as_bytes()).unwrap();
+        let (status, answer) = answer_on(stream);
+        assert_eq!(status, 403, "{request}: {answer}");
+        let text = format!("role ada has no {permission} permission on {on}");
+        assert!(answer.contains(&text), "{request}: {answer}");
+    }
+    let history = History::open(node.db().unwrap()).unwrap();
+    assert_eq!(history.jobs().unwrap(), [], "no refused job stays");
+    assert!(app.existing_table("new").is_err());
+}
+
+/// Regression: a client that sent the body of its request only after a table was dropped, and
 /// another one created under its name, created and renewed snapshots of the new table with the
 /// permission on the dropped one.
 #[test]
