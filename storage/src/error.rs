@@ -64,7 +64,7 @@ pub enum Error {
         path: PathBuf,
         /// Byte offset of the damaged part.
         offset: u64,
-        /// The expected and the found content.
+        /// A description of the damage, such as the checksum that was found and the expected one.
         detail: String,
     },
     /// A backup or a repair into the directory was interrupted. The incomplete copy in the directory

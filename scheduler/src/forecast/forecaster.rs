@@ -96,7 +96,8 @@ pub enum ForecastError {
         /// The length of the series in slots.
         have: usize,
     },
-    /// The load of the forecast days is zero, so errors relative to it do not exist.
+    /// The load of the forecast days is zero, or was never measured, so errors relative to it do
+    /// not exist.
     #[error(
         "the {scored} values of the forecast days are all 0, so there are no errors relative to them: use days with load"
     )]

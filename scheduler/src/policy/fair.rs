@@ -118,7 +118,8 @@ mod tests {
 
     /// The fair shares of four slots are two for J1, the oldest, and one each for J2 and J3. J1
     /// runs one map, J3 two, and one slot is idle. The idle slot goes to J2, which runs nothing,
-    /// though J1 has a goal. J3 has one slot more than its share, which J1 gets.
+    /// though J1 has a goal. J3 runs one map more than its share: the slot of the older map goes to
+    /// J1, which can use it once that map has ended.
     #[test]
     fn a_free_slot_goes_to_the_job_that_runs_least() {
         let mut jobs = vec![

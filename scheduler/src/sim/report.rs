@@ -39,7 +39,8 @@ pub struct JobRecord {
     pub lost_attempts: u32,
     /// Total time for which attempts held slots, in seconds.
     pub slot_s: f64,
-    /// CPU that all attempts held, in hundredths of a core times seconds.
+    /// CPU that all attempts held, summed over time, in hundredths of a core-second. An attempt
+    /// holds the CPU that its task demands, used or not.
     pub cpu_work: f64,
 }
 

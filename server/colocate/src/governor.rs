@@ -38,7 +38,8 @@ pub struct LoadSample {
     pub transactional_disk_bytes_per_s: f64,
     /// The requests served since the previous measurement, if they are counted.
     pub requests: Option<RequestRates>,
-    /// Cores that other processes use: a moving average over about two seconds; 0 if it is below 0.05.
+    /// Cores that other processes use, and on a virtual machine also the host. A moving average
+    /// over about two seconds; 0 if it is below 0.05.
     pub others_cores: f64,
     /// The limit on the CPU of the cgroups above this process, if there is one.
     pub cpu_limit: Option<CpuLimit>,
@@ -155,7 +156,9 @@ impl Machine {
         Ok(())
     }
 
-    /// Returns the reserve, in cores, while the load and analytics may use `own_cores`.
+    /// Returns the reserve, the number of cores that analytics never get, if the load and analytics
+    /// may use `own_cores` cores together. The reserve is proportional to `own_cores`: see
+    /// [`reserve_cores`](Self::reserve_cores).
     fn reserve_of(&self, own_cores: f64) -> f64 {
         self.reserve_cores * (own_cores / f64::from(self.cores.max(1)))
     }

@@ -49,11 +49,11 @@ impl LoadHistory {
         }
     }
 
-    /// Records that the load used `cores` cores from `from_s` to `to_s`. The whole measurement is added to
-    /// the slot that contains its middle, so it should be shorter than a slot. The mean of a slot weights
-    /// each of its measurements by the length. Ignores a measurement if it is older than all slots, if its
-    /// time is negative or its length is not positive, or if a number is not finite, as after a division by a
-    /// time of 0.
+    /// Records that the load used `cores` cores from `from_s` to `to_s`. The whole measurement is
+    /// added to the slot that contains its middle, so it should be shorter than a slot. The mean of
+    /// a slot weights each of its measurements by the length. A negative `cores` counts as 0.
+    /// Ignores a measurement if it is older than all slots, if its time is negative or its length
+    /// is not positive, or if a number is not finite, as after a division by a time of 0.
     pub fn record(&mut self, from_s: f64, to_s: f64, cores: f64) {
         let length_s = to_s - from_s;
         let used_s = cores.max(0.0) * length_s;

@@ -46,8 +46,8 @@ use crate::tokens::{Principal, TokenFile, WatchedTokens};
 
 /// The most connections over TCP at once.
 const CONNECTIONS_MAX: u32 = 512;
-/// The most connections over the socket at once. They have a limit of their own, so that clients of the port
-/// cannot keep out commands of this machine.
+/// The most connections over the Unix socket at once. They have a limit of their own, so that
+/// clients of the TCP port cannot keep out commands of this machine.
 const SOCKET_CONNECTIONS_MAX: u32 = 128;
 /// The most bytes that a connection buffers of a request, and so the greatest length of the request's headers
 /// (431 if longer). Clients without a token may send headers over all connections at once, so a higher limit would
@@ -81,9 +81,10 @@ pub struct HttpOptions {
     pub queries: Option<Arc<dyn Queries>>,
     /// The configuration of the program, which `GET /v1/config` shows.
     pub configuration: Configuration,
-    /// A limit on the connections over TCP, and another one of the same size on those over the socket. It
-    /// takes effect where it is lower than the usual limits, 512 over TCP and 128 over the socket. `None`
-    /// leaves these.
+    /// The most connections over TCP that are open at once, and also the most over the Unix socket
+    /// in the database's directory: the two kinds are counted separately. The fixed limits, 512
+    /// over TCP and 128 over the Unix socket, apply where they are lower. With `None`, only the
+    /// fixed limits apply.
     pub connections_max: Option<u32>,
     /// The audit log of the program; `None`: the server opens the log of the database's directory itself.
     pub audit: Option<Arc<AuditLog>>,
@@ -104,7 +105,8 @@ pub struct HttpServer {
     _file: SocketFile,
 }
 
-/// The permits for connections over the port and over the socket, with the total number of each.
+/// The permits for connections over the TCP port and over the Unix socket, with the total number of
+/// each.
 #[derive(Debug, Clone)]
 struct Connections {
     port: Arc<Semaphore>,

@@ -24,13 +24,14 @@ const PATH_BYTES_MAX: usize = 1024;
 pub struct SlowRequest {
     /// The client's address; `None` for a client of the server's Unix socket.
     pub address: Option<IpAddr>,
-    /// The id of the request's access token; `None` for the server's own user, and for requests
-    /// that need no token.
+    /// The id of the request's access token; `None` for a request over the server's Unix socket,
+    /// and for one whose token is not checked (to an open path, a login or a logout).
     pub token: Option<String>,
     /// The role of the token, if it belongs to one.
     pub role: Option<String>,
-    /// The name of the token, as its creator chose it; `the server's user` for that user, and empty
-    /// for requests that need no token.
+    /// The name that the token's creator gave it. For a request over the Unix socket, the text `the
+    /// server's user`, because only the user that runs the server can open the socket. Empty for a
+    /// request whose token is not checked.
     pub name: String,
     pub method: String,
     /// The path without the query, at most 1 KiB.

@@ -59,10 +59,14 @@ struct Step {
 }
 
 impl Step {
-    /// Cancels this step. Returns true if the cancellation keeps the job from its end: the step
-    /// stops or was cancelled, now or by an earlier call; or it commits or has succeeded, but is
-    /// not the last step. Returns false if the step is the last one and commits or has succeeded,
-    /// and if the step has failed.
+    /// Cancels this step, and returns true if the job will not complete:
+    ///
+    /// - the step is stopping, or was cancelled, by this call or before;
+    /// - the step is committing or has succeeded, so it cannot be cancelled, but it is not the last
+    ///   one: the next step is cancelled at its start.
+    ///
+    /// Returns false if it is too late to stop the job: the last step is committing or has
+    /// succeeded, or the step has failed.
     fn stop(&self) -> bool {
         if self.handle.cancel() {
             return true;

@@ -531,9 +531,10 @@ impl RoleStore {
     }
 }
 
-/// Turns the error of a full disk into success. It is for writes that only remove records without
-/// effect. A failure of such a write must fail neither an opening nor a drop, because a later
-/// opening or drop repeats the write.
+/// Turns the error of a full disk into success, and returns every other result unchanged. Used for
+/// writes that only remove obsolete data: permissions on dropped objects, and records of deleted
+/// snapshots. A full disk must prevent neither the opening of a database nor the drop of an object,
+/// and a later opening removes the obsolete data.
 fn unless_full(written: Result<()>) -> Result<()> {
     match written {
         Err(CatalogError::Store(error)) if error.kind() == ErrorKind::DiskFull => Ok(()),

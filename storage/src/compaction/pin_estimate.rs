@@ -46,9 +46,11 @@ pub(crate) struct PinEstimates {
     pub(crate) together: PinEstimate,
 }
 
-/// The keys and bytes of all runs of one stripe together. A stripe is the range of sequence numbers
-/// between two successive bookmarks (commits at which snapshots read). A run belongs to the stripe
-/// that contains the middle of the run's own range of sequence numbers.
+/// The keys and bytes of the runs of one stripe together, without runs that range tombstones
+/// of a newer stripe delete as a whole. A stripe is the range of sequence numbers between two
+/// successive bookmarks (commits at which snapshots read), before the first one, or after the last
+/// one. A run belongs to the stripe that contains the middle of the run's own range of sequence
+/// numbers.
 #[derive(Default)]
 struct Stripe {
     keys: KeySketch,

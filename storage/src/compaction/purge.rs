@@ -44,10 +44,10 @@ impl OtherParts {
         self.least(prefix, |first| is_before(first, end.as_ref()))
     }
 
-    /// Returns a lower bound of the timestamps in these parts for keys from `start` on; [`i64::MAX`]
-    /// if there are none, [`i64::MIN`] if some are unknown. Files that begin at a key for which
-    /// `has` returns false are left out. All timestamps in memtables count, because memtables have
-    /// one bound for all keys.
+    /// Returns a lower bound of the timestamps in these parts for a range of keys; [`i64::MAX`] if
+    /// there are none, [`i64::MIN`] if some are unknown. The range begins at `start`, and `has`
+    /// returns whether a key lies before its end. All timestamps in memtables count, because
+    /// memtables have one bound for all keys.
     fn least(&self, start: &[u8], has: impl Fn(&[u8]) -> bool) -> i64 {
         let runs = self.runs.iter();
         let runs = runs.map(|run| run.least_timestamp(start, &has));

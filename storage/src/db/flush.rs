@@ -165,7 +165,7 @@ fn next_to_flush(version: &TableVersion) -> Option<Arc<Memtable>> {
     mutation::replace(oldest, Mutation::FlushNewestFirst, newest).cloned()
 }
 
-/// Returns the sequence number of the first truncation in the frozen memtables that are newer than
+/// Returns the sequence number of the oldest truncation in the frozen memtables that are newer than
 /// `memtable`; `None` if there is no truncation in them.
 fn truncation_above(version: &TableVersion, memtable: &Arc<Memtable>) -> Option<SeqNo> {
     let frozen = version.frozen.iter();

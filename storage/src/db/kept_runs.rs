@@ -87,7 +87,9 @@ impl<'a> KeptRuns<'a> {
         }
     }
 
-    /// Returns these runs, limited to the keys from `start` on.
+    /// Returns these runs, as a part of the table that begins at the key `start`, which their files
+    /// record; `None` for the start of all keys. Does not remove anything below `start`: the caller
+    /// adds only keys and range tombstones from there on.
     pub(super) fn beginning_at(self, start: Option<&Bytes>) -> Self {
         let beginning = |part: Part<'a>| Part {
             builder: part.builder.beginning_at(start.cloned()),
@@ -99,7 +101,9 @@ impl<'a> KeptRuns<'a> {
         }
     }
 
-    /// Returns these runs, limited to the keys below `end`.
+    /// Returns these runs, as a part of the table that ends before the key `end`, which their files
+    /// record; `None` for no end. [`Self::finish`] cuts range tombstones at `end`, but removes no
+    /// versions: the caller adds only keys below `end`.
     pub(super) fn ending_before(self, end: Option<&Bytes>) -> Self {
         let end = end.cloned();
         Self { end, ..self }

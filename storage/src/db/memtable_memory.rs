@@ -221,8 +221,8 @@ impl Engine {
         }
     }
 
-    /// Adds up the memory of all memtables after some was freed, and makes waiting writers look
-    /// again.
+    /// Adds up the memory of all memtables after some of it was freed, and wakes the waiting
+    /// writers, so that each checks again whether its write may go on. May wait for an fsync.
     pub(super) fn note_freed_memory(&self) {
         self.add_up_memtables();
         self.write_stall.look_again();

@@ -108,10 +108,13 @@ impl Engine {
     }
 }
 
-/// Returns the sequence number of the first truncation in these memtables; `None` if there is none.
-/// Callers need no later one: if a later truncation hides data that is older than the memtables
-/// from all readers, the first truncation does so, too, because no boundary (commit at which
-/// readers read) lies between that data and the later truncation.
+/// Returns the sequence number of the oldest truncation in these memtables; `None` if they have
+/// none.
+///
+/// Callers need no later truncation to find the data from before these memtables that is hidden
+/// from all readers. A truncation hides such data from all readers if no boundary (a commit at
+/// which readers read) lies between the data and the truncation. Any boundary before the oldest
+/// truncation is also before the later ones.
 pub(super) fn first_truncation<'a>(
     memtables: impl IntoIterator<Item = &'a Arc<Memtable>>,
 ) -> Option<SeqNo> {

@@ -103,8 +103,8 @@ impl WriteStall {
         self.changed.notify_all();
     }
 
-    /// Makes waiting writers look again at their backlogs. Unlike [`Self::work_ended`], this does
-    /// not make them request work again.
+    /// Wakes waiting writers, so that each calls [`Backlog::look`] again. Unlike after
+    /// [`Self::work_ended`], the writers do not request work again.
     pub(super) fn look_again(&self) {
         let mut inside = self.inside.lock().unwrap();
         inside.changes += 1;

@@ -70,7 +70,8 @@ thread_local! {
 /// The calls under way on the disk of one database.
 #[derive(Debug)]
 pub(crate) struct DiskCalls {
-    /// The slots: each has the note of a call that is under way, or is 0 if it is free.
+    /// The slots of the table of calls under way. A slot has the bits of a [`Note`], which
+    /// describes one call, or is 0 while it is free.
     slots: [CachePadded<AtomicU64>; SLOTS],
     names: Mutex<Names>,
 }

@@ -33,8 +33,10 @@ impl ReadPoint {
 /// (snapshots and holds) and the live views (open readers).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Boundaries {
-    /// The sequence numbers at which readers read (the boundaries), ascending, each once. Of the
-    /// versions of a key between two neighbouring boundaries, readers see at most the newest.
+    /// The sequence numbers at which readers read (the boundaries), ascending, each once. A reader
+    /// sees all commits between two neighbouring boundaries or none of them. So of the versions of
+    /// a key there, readers need at most one: the newest, with older ones folded into it if it is
+    /// an operand.
     seqs: Vec<SeqNo>,
     /// For each stripe, the earliest read time of all present and future readers that can see its
     /// versions, in milliseconds since the Unix epoch: an entry that has expired by then has

@@ -350,10 +350,11 @@ impl Run {
         each.fold(0, u64::saturating_add)
     }
 
-    /// Returns a lower bound of the timestamps in the run's values for keys from `start` on, those
-    /// in files that could not be opened (gaps) included. Files and gaps that begin at a key for
-    /// which `has` returns false are left out. [`i64::MAX`] if there are no timestamps,
-    /// [`i64::MIN`] if they are unknown.
+    /// Returns a lower bound of the timestamps in the run's values for a range of keys. The range
+    /// begins at `start`, and `has` returns whether a key lies before its end. The bound covers all
+    /// values of the files that may have keys of the range, also of files that could not be opened
+    /// (gaps). Returns [`i64::MAX`] if there are no timestamps, and [`i64::MIN`] if some are
+    /// unknown.
     pub(crate) fn least_timestamp(&self, start: &[u8], has: impl Fn(&[u8]) -> bool) -> i64 {
         let unknown = mutation::replace(i64::MIN, Mutation::TrustUnknownTimestamps, i64::MAX);
         let reaches = |gap: &&Gap| is_before(start, gap.range.end.as_ref());

@@ -14,9 +14,10 @@ use super::reader::SsTable;
 use crate::error::{Error, Result};
 use crate::key::{Cursor, Kind, SeqNo};
 
-/// Once a cursor has had this many more cache misses than hits, it neither searches the cache nor
-/// adds blocks to it, so that a long scan does not displace the blocks of others. A short scan has
-/// fewer misses.
+/// The limit on [`SsTableCursor::misses`], the cache misses of a cursor minus its hits. A cursor
+/// that has reached the limit neither searches the cache nor adds blocks to it any more, so that a
+/// long scan does not displace the blocks that other readers need. A short scan does not reach the
+/// limit.
 const SHORT_BLOCKS_MAX: u32 = 64;
 
 /// A cursor over the versions of one SSTable; see [`Cursor`]. Holds the table, a partition, a
@@ -25,8 +26,9 @@ const SHORT_BLOCKS_MAX: u32 = 64;
 pub(crate) struct SsTableCursor {
     table: Arc<SsTable>,
     fill_cache: bool,
-    /// The number of loaded blocks that were not in the cache, minus those that were, but never
-    /// below 0. See [`SHORT_BLOCKS_MAX`].
+    /// The number of data blocks that were not in the cache, minus the number of those that were.
+    /// A hit does not bring it below 0, so hits of the past do not make up for later misses. See
+    /// [`SHORT_BLOCKS_MAX`].
     misses: u32,
     ahead: ReadAhead,
     /// The position in the top level of the partition that the cursor was moved to last; the length
@@ -43,16 +45,16 @@ pub(crate) struct SsTableCursor {
     /// The offset of the loaded block; `None` until the first one is loaded.
     data_offset: Option<u64>,
     /// The memory of the block that was loaded before the current one. A block that is read without
-    /// the cache is put into this memory if it fits, unless a caller still holds a value of the
-    /// previous block.
+    /// the cache is put into this memory if it fits and nothing else refers to the memory. A caller
+    /// that holds a value of the previous block refers to it, and so does the block cache if the
+    /// previous block went through the cache.
     spare: Bytes,
 }
 
 impl SsTable {
     /// Returns a cursor over all versions, which does not stand on any version yet. With
-    /// `fill_cache` its blocks go through the block cache until [`SHORT_BLOCKS_MAX`] more of them
-    /// were missing there than found: a scan of the table must not displace the blocks that lookups
-    /// need.
+    /// `fill_cache` its blocks go through the block cache until the cursor has reached
+    /// [`SHORT_BLOCKS_MAX`]: a scan of the table must not displace the blocks that lookups need.
     ///
     /// Without `fill_cache` the cursor does not even search the block cache. Such a cursor may run
     /// on a thread that loses its core at any moment. If the thread lost its core while it held a

@@ -29,7 +29,8 @@ pub const TABLE_5_3: [TargetRow; 5] = [
     row(5000, [18.47, 18.46, 18.60, 19.39]),
 ];
 
-/// Table 5.4 of the thesis: latencies of reads under workload A, by the requested rate.
+/// Table 5.4 of the thesis: for each requested rate (operations per second), mean latencies of
+/// reads under workload A in milliseconds, in the order of [`Reads::COLUMNS`].
 pub const TABLE_5_4: [TargetRow; 6] = [
     row(4000, [8.25, 8.47, 8.44, 7.71]),
     row(5000, [9.25, 9.25, 9.22, 8.68]),

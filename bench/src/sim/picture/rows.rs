@@ -35,9 +35,10 @@ struct Row {
     marks: Vec<(f64, &'static str)>,
 }
 
-/// Draws the running tasks of each listed job: maps solid, reduces dotted, maps on accelerated
-/// nodes light. Dashed lines mark submissions (S) and goals (D). If the used CPU was recorded, the
-/// last row shows it.
+/// Draws the running tasks of each listed job, as an SVG file: maps solid, reduces dotted, maps on
+/// accelerated nodes light. If there are such nodes, a horizontal line shows their number. Dashed
+/// vertical lines mark submissions (S) and goals (D). If the used CPU was recorded, the last row
+/// shows it, in percent of the capacity left to analytics.
 #[must_use]
 pub fn running_tasks(title: &str, result: &PolicyResult) -> String {
     let end_s = end_s(result);

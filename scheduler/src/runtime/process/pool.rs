@@ -149,7 +149,8 @@ impl Line {
     /// Sends a message to the process.
     ///
     /// # Errors
-    /// If the process has ended, or the message cannot be serialised.
+    /// If the process has ended, the connection fails, or the message cannot be serialised or is
+    /// too long; [`TaskError::Cancelled`] if `keep_waiting` returns false.
     pub fn send_message(
         &mut self,
         message: &ToChild,
@@ -169,10 +170,11 @@ impl Line {
         sent.map_err(|error| self.failed(error))
     }
 
-    /// Receives the next message or rows of the process.
+    /// Receives the next frame from the process: a message, or rows of the task's output.
     ///
     /// # Errors
-    /// If the process has ended, or sends an invalid frame.
+    /// If the process has ended or sends an invalid frame, or if the connection fails;
+    /// [`TaskError::Cancelled`] if `keep_waiting` returns false.
     pub fn receive_message(
         &mut self,
         keep_waiting: KeepWaiting<'_>,

@@ -350,9 +350,10 @@ impl TaskSet {
     }
 
     /// Returns the attempts at the task with the number `index` if all of them are stuck in the
-    /// idle class. Returns an empty list if one is on the floor (in the ordinary class with a high
-    /// nice value), moves there by itself (`can_move`), or is about to end: the task then needs no
-    /// other attempt.
+    /// idle class: they are in that class, and do not move to the floor (the ordinary class with a
+    /// high nice value). Threads of this process move there by themselves if `can_move` is true;
+    /// child processes never do. Returns an empty list if one attempt is not stuck, was stopped, or
+    /// finishes its output: the task then needs no other attempt.
     fn starved_attempts(&self, index: u32, can_move: bool) -> Vec<&AttemptState> {
         let slot = &self.slots[index as usize];
         let attempts = self.running.range((index, 0)..=(index, u32::MAX));
@@ -405,8 +406,9 @@ impl TaskSet {
     }
 }
 
-/// Returns whether an attempt is in the idle class and does not move to the floor by itself, as
-/// threads of this process do if they `can_move`.
+/// Returns whether an attempt is in the idle class and does not move to the floor (the ordinary
+/// class with a high nice value) by itself. Threads of this process do if `can_move` is true; child
+/// processes never do.
 fn is_stuck(state: &AttemptState, can_move: bool) -> bool {
     !state.is_on_floor() && (!can_move || state.is_in_process())
 }

@@ -108,8 +108,10 @@ impl Point {
         self.plan.draw(seed)
     }
 
-    /// Returns the approximate size in memory of one replica that [`draw`](Self::draw) returns: the
-    /// number of nodes, steps of their availability and jobs.
+    /// Returns a measure of the memory, not in bytes, of one replica that [`draw`](Self::draw)
+    /// returns: the number of nodes, plus the number of steps in the series of their availability,
+    /// plus the number of jobs. The sum is approximate, because it takes the mean number of
+    /// generated jobs.
     #[must_use]
     pub const fn draw_size(&self) -> u64 {
         self.plan.size.of_draw()

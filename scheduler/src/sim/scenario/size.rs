@@ -127,14 +127,16 @@ impl Size {
         Ok(size)
     }
 
-    /// Returns a measure of the memory of one drawn run: the number of nodes, steps of their
-    /// availability and jobs. It is approximate, because it takes the mean number of generated jobs.
+    /// Returns a measure of the memory, not in bytes, of one drawn run: the number of nodes, plus
+    /// the number of steps in the series of their availability, plus the number of jobs. The sum is
+    /// approximate, because it takes the mean number of generated jobs.
     pub const fn of_draw(&self) -> u64 {
         self.fixed + self.jobs
     }
 
-    /// Returns a measure of the memory that one point (combination of swept values) needs until all
-    /// runs have ended: the number of nodes, steps of their availability and listed jobs.
+    /// Returns a measure of the memory, not in bytes, that one point (combination of swept values)
+    /// needs until all runs have ended: the number of nodes, plus the number of steps in the series
+    /// of their availability, plus the number of listed jobs.
     pub const fn kept(&self) -> u64 {
         self.fixed + self.listed
     }

@@ -26,7 +26,10 @@ pub fn of_ms(
     })
 }
 
-/// Returns the milliseconds since 1970 of a `timestamp`, a `date` or a `timeuuid`.
+/// Returns the time of a `timestamp`, a `date` or a `timeuuid`, in milliseconds since 1970.
+///
+/// # Errors
+/// If `ty` is another type, or `bytes` has another length than values of `ty`.
 pub fn ms_of(ty: &CqlType, bytes: &[u8]) -> Result<i64> {
     Ok(match (ty, bytes.len()) {
         (CqlType::Timeuuid, 16) => uuids::unix_ms(bytes.try_into().expect("16 bytes")),

@@ -81,9 +81,10 @@ pub struct ServeOptions {
     pub logins_max: usize,
     /// The time from STARTUP until the client has logged in.
     pub login_timeout: Duration,
-    /// The most wrong passwords that an address may try in a row, and on average per minute; zero
-    /// for no limit. If the limit is not greater than [`logins_max`](Self::logins_max), it is that
-    /// number plus one.
+    /// The most wrong passwords that a client address (for IPv6, a /64 network) may send in a row.
+    /// The address regains these attempts evenly, all of them within a minute. While it has none
+    /// left, the server rejects all logins from the address. Zero turns the limit off. A smaller
+    /// limit than [`logins_max`](Self::logins_max) + 1 is raised to `logins_max` + 1.
     pub login_failures_max: u32,
     /// The queueing time above which a request is late. While most requests are late, the server
     /// rejects requests that have waited longer than a twentieth of this time. Zero turns overload

@@ -82,7 +82,7 @@ impl StatementMemory {
 /// A parsed statement of a request that begins to wait.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct WaitingStatement<'s> {
-    /// The approximate memory of the statement.
+    /// The approximate memory of the statement, in bytes.
     pub bytes: usize,
     /// The memory that requests with the statement share; `None` if no other request can have it.
     pub shared: Option<&'s StatementMemory>,
@@ -239,13 +239,13 @@ mod tests {
         assert_eq!(free(), 1 << 20);
     }
 
-    /// Returns the statements of a request that has none.
+    /// Returns an iterator over no statements, for a request that has none.
     fn none() -> impl Iterator<Item = WaitingStatement<'static>> + Clone {
         std::iter::empty()
     }
 
-    /// Returns the single statement of a request, with a size of `bytes` bytes, that no other
-    /// request has.
+    /// Returns an iterator over the single statement of a request. The statement takes `bytes`
+    /// bytes of memory, which the request shares with no other request.
     fn own(bytes: usize) -> impl Iterator<Item = WaitingStatement<'static>> + Clone {
         std::iter::once(WaitingStatement {
             bytes,

@@ -508,8 +508,8 @@ pub(super) mod tests {
         assert_eq!(class, Some(SchedulingClass::Idle));
     }
 
-    /// Regression: while others were queued, the thread that a long scan had lowered took the next
-    /// scan.
+    /// Regression: a long scan moved its thread to the idle class. If other scans were queued when
+    /// the long one ended, this thread took the next of them, and executed it in the idle class.
     #[tokio::test]
     async fn scans_queued_behind_a_lowered_one_run_in_the_normal_class() {
         let threads = threads(1, 1);

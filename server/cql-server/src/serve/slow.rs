@@ -168,8 +168,11 @@ impl Drop for Unsent {
     }
 }
 
-/// Returns the statement of a request, or the first one of a batch, without its constants, and the
-/// number of statements. For a request without a statement, returns the name of its opcode, and 0.
+/// Returns the statement of a request, or the first one of a batch, and the number of statements.
+/// The constants of the statement are masked, and its text is at most [`STATEMENT_BYTES_MAX`] bytes
+/// long. The text is a fixed message if the prepared statement was removed meanwhile, and empty for
+/// an empty batch. For a request without a statement, returns the name of its opcode, and 0; for a
+/// frame that cannot be decoded, a fixed message, and 0.
 fn statement_of<S: Statement>(statements: &Statements<S>, frame: &Frame) -> (String, usize) {
     let shown = |text: &str| masked(text, STATEMENT_BYTES_MAX);
     let prepared = |id: &[u8]| match statements.get(id) {

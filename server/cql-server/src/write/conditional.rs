@@ -224,11 +224,14 @@ impl<'v> ConditionalWrite<'v> {
         }
     }
 
-    /// Evaluates the conditions once, and writes if all of them hold.
+    /// Evaluates the conditions once, and commits the writes if all of them hold, unless a
+    /// concurrent request causes a conflict.
     ///
     /// # Errors
-    /// Cassandra's errors for impossible comparisons and invalid values, an error if the rows of a
-    /// batch are too long together, or an error of the store.
+    /// Cassandra's errors for impossible comparisons and invalid values; an error if the stored
+    /// rows that a batch reads or returns are too long together, if a stored timestamp is the
+    /// greatest there is, if a guardrail forbids a write, or if the writes take too much memory;
+    /// the timeout of the statement; an error of the store.
     pub(super) fn attempt(&self, context: WriteContext<'_>) -> Result<Verdict> {
         self.decide(context)?.commit(context.catalog.db())
     }
@@ -298,7 +301,7 @@ impl<'v> ConditionalWrite<'v> {
     /// Reads the stored header and rows, so that the commit depends on them.
     ///
     /// # Errors
-    /// If the store fails, or if the rows are too long together.
+    /// If the store fails, if the rows are too long together, or on the timeout of the statement.
     fn read(&self, transaction: &mut Transaction, context: &WriteContext<'_>) -> Result<Found> {
         let table = self.table.rows();
         let header_key = self.partition.header_key();

@@ -12,7 +12,8 @@ use ebb_tables::write::RowBuffer;
 use crate::error::{Result, invalid, of_encoding, of_key};
 use crate::interrupt;
 
-/// The least length, in bytes, at which an indexed value is rejected, as in Cassandra.
+/// The least length, in bytes, at which a value of an indexed regular or static column is rejected,
+/// as in Cassandra. Values of key columns have only the limits of keys.
 const VALUE_LEN_LIMIT: usize = 65_535;
 
 /// Calls `put` for each index entry of a written row, with the prefix of the entry's key and the

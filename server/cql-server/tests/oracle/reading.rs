@@ -20,11 +20,12 @@ pub type Tokens = BTreeMap<Vec<i32>, i64>;
 pub struct Found {
     pub partition: Vec<i32>,
     /// The clustering of the row, or of the first row of the group; `None` for a row of static
-    /// columns alone.
+    /// columns alone, and for a group without rows.
     pub clustering: Option<Vec<i32>>,
-    /// The clustering of the last row of the group.
+    /// The clustering of the row, or of the last row of the group; `None` in the same cases as
+    /// `clustering`.
     pub last: Option<Vec<i32>>,
-    /// The number of rows in the group.
+    /// The number of rows in the group; 1 for a row of the table.
     pub rows: u64,
     pub shown: Vec<Option<Value>>,
 }

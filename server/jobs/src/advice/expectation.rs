@@ -88,7 +88,8 @@ pub struct Expected<'a> {
     /// Cores that the process may run on. The CPU use of other processes is measured over
     /// these cores.
     pub machine_cores: u32,
-    /// The goal in seconds from the start; `None` if the job has no goal.
+    /// The goal: the number of seconds from the start of the job within which it is to end; `None`
+    /// if the job has no goal.
     pub goal_s: Option<f64>,
     /// The profiles of earlier jobs that published tables as Iceberg tables. Empty if the job has no
     /// goal, or if no other engine could run it over published copies of its inputs.

@@ -67,7 +67,8 @@ pub struct Question {
     /// The number of cores that are free for the job, above 0, which may be a fraction: see
     /// [`FreeCores::of`].
     pub free_cores: f64,
-    /// The goal in seconds from the start; `None` if the job has no goal.
+    /// The goal: the number of seconds from the start of the job within which it is to end; `None`
+    /// if the job has no goal.
     pub goal_s: Option<f64>,
 }
 

@@ -174,8 +174,10 @@ impl RowsDescription {
 }
 
 impl StagedRows {
-    /// Returns the description of the rows; `None` if their file has no name. The description is
-    /// valid as long as these rows are not dropped.
+    /// Returns the path of the file and the ranges of its runs, with which another process can open
+    /// the rows: see [`RowsDescription::open`]. `None` if the file was created without a name, so
+    /// that no other process can open it. The file exists until the last clone of these rows is
+    /// dropped.
     pub(super) fn description(&self) -> Option<RowsDescription> {
         let name = self.name.as_ref()?;
         Some(RowsDescription {

@@ -101,7 +101,9 @@ pub fn try_parts<'p, 'v: 'p, E: 'p>(
     Ok(parts)
 }
 
-/// A decoded element; `None` is null.
+/// The serialized bytes of one part of a value: of an element of a list or set, of a key or a value
+/// of a map, or of a field of a user-defined type. `None` is null. An error if the value is
+/// malformed at this part.
 type Element<'v> = Result<Option<&'v [u8]>, TypeError>;
 
 /// Returns the part of a set or map for one valid member or key; `value` is the map's value, and

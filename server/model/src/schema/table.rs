@@ -359,7 +359,8 @@ impl TableSchema {
         &self.all_dropped_cells
     }
 
-    /// Returns the hidden cells of columns that were dropped and added again, in the order of their ids.
+    /// Returns, for each column that was dropped and added again, the cells that stay hidden, in
+    /// the order of the columns' ids.
     pub fn dropped_cells(&self) -> &[DroppedCells] {
         &self.dropped_cells
     }

@@ -295,7 +295,7 @@ impl KeyspaceSchema {
         Some(Unreadable::user_type(&self.name, name, why).into())
     }
 
-    /// Returns every unreadable type and table.
+    /// Returns every unreadable type and table of the keyspace.
     pub fn all_unreadable(&self) -> Vec<Unreadable> {
         let types = self.unreadable_types.iter();
         let types = types.map(|(name, ty)| Unreadable::user_type(&self.name, name, &ty.why));

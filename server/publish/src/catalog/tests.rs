@@ -60,8 +60,9 @@ fn ok(body: serde_json::Value) -> Option<Response> {
     Some(("200 OK", body.to_string().into()))
 }
 
-/// Starts a server of a catalog without a prefix. `answer` answers all requests but that for the
-/// configuration.
+/// Starts the server of a catalog, and returns a client of it. The server itself responds to the
+/// request for the catalog's configuration, in which it names no prefix for the paths of requests.
+/// `answer` returns the responses to all other requests.
 fn served(mut answer: impl FnMut(&Request) -> Option<Response> + Send + 'static) -> RestCatalog {
     let url = serve(move |request| {
         if request.path == "/api/v1/config" {

@@ -24,7 +24,7 @@ pub struct RowFiles {
 /// The least and the greatest key of a data file.
 #[derive(Debug)]
 pub(super) struct Span {
-    /// The position of the file in [`RowFiles::files`].
+    /// The index of the file in [`RowFiles::files`].
     pub(super) file: usize,
     pub(super) sequence_number: i64,
     pub(super) first: Box<[u8]>,
@@ -78,7 +78,8 @@ impl RowFiles {
         &self.spans
     }
 
-    /// Opens the data file at the position `file` to look up rows by their keys.
+    /// Opens a data file, which must have rows, to look up rows by their keys. `file` is the index
+    /// of the data file in [`files`](Self::files).
     pub(super) fn cursor(&self, file: usize) -> Result<Cursor> {
         let live = &self.files[file];
         let index = index_of(&self.target, &live.file, &self.keys)?;

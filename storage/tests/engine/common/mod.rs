@@ -187,7 +187,8 @@ pub fn lose_power<T>(mem: &MemDisk, handles: T, seed: u64) {
     mem.restart(seed);
 }
 
-/// Creates a disk with the same database, all of it durable.
+/// Returns a new disk with a copy of the files of the database on `mem`. All bytes of the copy are
+/// durable, even those that are not synced on `mem`.
 pub fn copy(mem: &MemDisk) -> MemDisk {
     let copy = MemDisk::new();
     copy.create_dir_all(Path::new(DIR)).unwrap();

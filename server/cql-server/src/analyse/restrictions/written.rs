@@ -130,8 +130,9 @@ pub(super) fn check_keys(parsed: &Parsed, writing: Writing) -> Result<()> {
 /// Checks the rest of the WHERE clause of a write, after [`check_keys`] has accepted the
 /// restrictions on keys. `parsed` has the remaining restrictions: one on a column outside of the
 /// key is an error. `names_rows` is true if the restrictions on keys name single rows. Otherwise
-/// they name ranges of rows, which is an error unless the write deletes whole rows without IF, or
-/// writes only static columns.
+/// they name ranges of rows, which is an error except for two kinds of writes: those that delete
+/// whole rows without IF, and those of static columns alone whose IF, if there is one, tests no
+/// regular column.
 pub(super) fn check_rows(parsed: &Parsed, names_rows: bool, writing: Writing) -> Result<()> {
     let others = parsed.others();
     if !others.is_empty() {

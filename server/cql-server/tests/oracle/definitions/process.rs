@@ -182,9 +182,9 @@ impl Drop for Process {
     }
 }
 
-/// If this process was started as a child to serve a folder, serves it until the process is killed
-/// or its standard input ends, which is the end of the parent. Returns true in a child, even if the
-/// database did not open.
+/// If this process was started as a child to serve a folder, serves the folder until the process is
+/// killed, or until its standard input ends because the parent has ended. Returns true in such a
+/// child, even if it could not serve the folder, and false in any other process.
 pub fn serve_if_child() -> bool {
     let Some(folder) = std::env::var_os(FOLDER) else {
         return false;

@@ -191,7 +191,8 @@ impl Generator {
         steps
     }
 
-    /// Draws an event between requests, and adds its steps to `steps`.
+    /// Adds the steps of a random event between requests, such as a flush, a restart or a snapshot,
+    /// to `steps`. Only about one call in five adds an event.
     fn event(&mut self, steps: &mut Vec<Step>) {
         match self.rng.random_range(0..120) {
             0..6 => {

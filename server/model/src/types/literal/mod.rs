@@ -33,7 +33,7 @@ pub enum ConstantKind {
     Boolean,
     /// 8-4-4-4-12 hexadecimal digits, case as written.
     Uuid,
-    /// `0x` and hexadecimal digits, perhaps none, perhaps an odd number of them.
+    /// `0x` or `0X`, and hexadecimal digits, perhaps none, perhaps an odd number of them.
     Hex,
     /// `1h30m`, `P1Y2D`, `PT5S`, `P3W`, `P0001-02-03T04:05:06`, perhaps after `-`. The order of the
     /// units is not checked.
