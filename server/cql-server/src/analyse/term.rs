@@ -103,8 +103,8 @@ pub fn prepare(term: &ast::Term, receiver: &Receiver, markers: &mut Markers) -> 
 }
 
 /// Prepares a term that may be part of a literal. `is_checked` is true if [`fits`] accepted the
-/// literal around the term, and with it all parts of the term. A check of all parts at each level of
-/// nesting would make the analysis quadratic.
+/// literal around the term, and with it all parts of the term that are prepared. A check of all
+/// parts at each level of nesting would make the analysis quadratic.
 fn prepare_part(
     term: &ast::Term,
     receiver: &Receiver,
@@ -260,8 +260,29 @@ fn with_nulls<'v>(list: &CqlType, bytes: Cow<'v, [u8]>) -> Result<Cow<'v, [u8]>>
     Ok(Cow::Owned(out))
 }
 
-/// Prepares the literal of a user-defined type. If the literal has a field twice, the last value is
-/// used.
+/// Returns the values that the literal of a user-defined type gives to fields of the type, by the
+/// indexes of the fields. The type may have thousands of other fields. Names that are no fields of
+/// the type are left out. If a field is given twice, the last value is used, as in Cassandra, whose
+/// parser puts the fields into a map.
+///
+/// # Errors
+/// The timeout of the statement.
+fn given_fields<'t>(
+    given: &'t [(ast::Name, ast::Term)],
+    definition: &UserType,
+) -> Result<BTreeMap<usize, &'t ast::Term>> {
+    interrupt::charge((given.len() / PARTS_PER_UNIT) as u64)?;
+    let mut terms = BTreeMap::new();
+    for (field, term) in given {
+        if let Some(place) = definition.field(field.as_str()) {
+            terms.insert(place, term);
+        }
+    }
+    Ok(terms)
+}
+
+/// Prepares the literal of a user-defined type. An unknown field is reported after the errors of
+/// other fields, as in Cassandra.
 fn prepare_fields(
     given: &[(ast::Name, ast::Term)],
     definition: &Arc<UserType>,
@@ -270,20 +291,8 @@ fn prepare_fields(
     markers: &mut Markers,
 ) -> Result<Term> {
     let name = &receiver.name;
-    let parts = definition.fields().len() + given.len();
-    interrupt::charge((parts / PARTS_PER_UNIT) as u64)?;
-    // The terms of the given fields, in the order of the type. The type may have thousands more.
-    let mut terms: BTreeMap<usize, &ast::Term> = BTreeMap::new();
-    for (field, term) in given {
-        let Some(place) = definition.field(field.as_str()) else {
-            return invalid(format!(
-                "Unknown field '{}' in value of user defined type {}",
-                field.as_str(),
-                definition.name()
-            ));
-        };
-        terms.insert(place, term);
-    }
+    interrupt::charge((definition.fields().len() / PARTS_PER_UNIT) as u64)?;
+    let terms = given_fields(given, definition)?;
     // The value has a null for each omitted field.
     let omitted = definition.fields().len() - terms.len();
     markers.memory().take_nulls(omitted)?;
@@ -296,11 +305,19 @@ fn prepare_fields(
         Ok((place, prepare_part(term, &inner, true, markers)?))
     };
     let fields = terms.into_iter().map(field).collect::<Result<_>>()?;
+    let mut names = given.iter().map(|(field, _)| field.as_str());
+    if let Some(unknown) = names.find(|name| definition.field(name).is_none()) {
+        return invalid(format!(
+            "Unknown field '{unknown}' in value of user defined type {}",
+            definition.name()
+        ));
+    }
     folded(Term::Udt(definition.clone(), fields))
 }
 
 /// Returns whether the syntax of a term permits a value of this type. Always true for calls, casts
-/// and arithmetic, whose types are checked later.
+/// and arithmetic, whose types are checked later. Unknown fields of a user-defined type make no
+/// difference: [`prepare`] refuses them, as in Cassandra.
 ///
 /// # Errors
 /// The timeout of the statement.
@@ -327,11 +344,9 @@ pub fn fits(term: &ast::Term, ty: &CqlType) -> Result<bool> {
             _ => Ok(false),
         },
         (ast::Term::Udt(given), CqlType::Udt { definition, .. }) => {
-            let type_of = |field: &ast::Name| {
-                let place = definition.field(field.as_str())?;
-                Some(&definition.fields()[place].1)
-            };
-            all_fit(given.iter().map(|(field, term)| (term, type_of(field))))
+            let terms = given_fields(given, definition)?.into_iter();
+            let fields = definition.fields();
+            all_fit(terms.map(|(place, term)| (term, Some(&fields[place].1))))
         }
         (ast::Term::Hint { to, .. }, _) => match types::resolve_within(to, ty) {
             Ok(hinted) => Ok(is_value_compatible(&hinted, ty)),
@@ -348,8 +363,8 @@ pub fn fits(term: &ast::Term, ty: &CqlType) -> Result<bool> {
     }
 }
 
-/// Returns whether each part of a literal fits the type beside it. A part without a type (`None`),
-/// such as an unknown field, does not fit.
+/// Returns whether each part of a literal fits the type beside it. A part without a type (`None`)
+/// does not fit: it is an element of a tuple whose type has fewer elements.
 fn all_fit<'t>(parts: impl Iterator<Item = (&'t ast::Term, Option<&'t CqlType>)>) -> Result<bool> {
     for (number, (part, ty)) in parts.enumerate() {
         if number.is_multiple_of(PARTS_PER_UNIT) {
