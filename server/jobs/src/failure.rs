@@ -3,6 +3,7 @@
 
 use std::error::Error;
 use std::io;
+use std::iter::successors;
 
 use ebb_model::schema::SchemaError;
 use ebb_scheduler::runtime::{SubmitError, TaskError};
@@ -46,18 +47,18 @@ impl Failure {
     /// Returns the class of the first error that has one, in the chain from `error` to its root
     /// cause; [`Other`](Self::Other) if none has a class.
     pub fn of(error: &(dyn Error + 'static)) -> Self {
-        let mut cause = Some(error);
-        while let Some(error) = cause {
-            if let Some(failure) = Self::of_cause(error) {
-                return failure;
-            }
-            cause = error.source();
-        }
-        Self::Other
+        Self::of_chain(error).unwrap_or(Self::Other)
+    }
+
+    /// Returns the class of the first error that has one, in the chain from `error` to its root
+    /// cause; `None` if none has a class.
+    fn of_chain(error: &(dyn Error + 'static)) -> Option<Self> {
+        successors(Some(error), |&cause| cause.source()).find_map(Self::of_cause)
     }
 
     /// Returns the class of an error regardless of its causes; `None` if the error itself has
-    /// no class.
+    /// no class. The error inside a [`TaskError`] counts as a part of it, with all its causes:
+    /// callers that walk along [`Error::source`] do not reach these.
     pub fn of_cause(cause: &(dyn Error + 'static)) -> Option<Self> {
         if cause.is::<Unknown>() {
             return Some(Self::NotFound);
@@ -86,12 +87,11 @@ impl Failure {
             Some(refused) if refused.is_transient() => return Some(Self::Closed),
             _ => {}
         }
-        // The error inside a task's error is not in the chain of causes.
         if let Some(
             TaskError::Failed(inner) | TaskError::Invalid(inner) | TaskError::Fatal(inner),
         ) = cause.downcast_ref()
         {
-            return Self::of_cause(&**inner);
+            return Self::of_chain(&**inner);
         }
         if let Some(
             CatalogError::Corrupt { .. } | CatalogError::Schema(SchemaError::Unreadable(_)),
@@ -114,6 +114,7 @@ impl Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ebb_publish::target::TargetError;
 
     /// Regression: the error of a node on which hanging tasks hold all memory had no class, so the
     /// status of its response was 409.
@@ -125,5 +126,23 @@ mod tests {
         ] {
             assert_eq!(Failure::of(&JobError::from(refused)), Failure::Closed);
         }
+    }
+
+    /// Regression: the causes of the error inside a task's error did not count, so a full disk was
+    /// [`Failure::Other`] if the error of the catalog or of a target was around it.
+    #[test]
+    fn the_error_inside_of_a_tasks_error_has_the_class_of_its_causes() {
+        let of_store = ebb_storage::Error::DiskFull { path: "db".into() };
+        let of_target = TargetError::DiskFull(io::ErrorKind::StorageFull.into());
+        for error in [
+            TaskError::failed(CatalogError::Store(of_store)),
+            TaskError::fatal(of_target),
+        ] {
+            let failure = Failure::of_cause(&error);
+            assert_eq!(failure, Some(Failure::DiskFull), "{error}");
+            assert_eq!(Failure::of(&JobError::from(error)), Failure::DiskFull);
+        }
+        let without_class = TaskError::failed(io::Error::other("anything"));
+        assert_eq!(Failure::of_cause(&without_class), None);
     }
 }
