@@ -10,8 +10,9 @@ use crate::common::hooked_disk::{Call, HookedDisk};
 use crate::common::{Content, DIR, SetOnDrop, content, files, files_in_use, manual};
 use ebb_storage::simulation::{FaultOp, MemDisk};
 use ebb_storage::{
-    Db, Durability, Error, FileSystem, Keyspace, Maintenance, Options, SnapshotOptions,
-    SortedWriter, SortedWriterOptions, SsTableOptions, Table, TableOptions, repair, verify,
+    Bounding, Db, Durability, Error, FileSystem, Keyspace, Maintenance, Options, SnapshotOptions,
+    SortedWriter, SortedWriterOptions, SsTableOptions, Table, TableOptions, TieredPicker, repair,
+    verify,
 };
 
 /// The directory of the written files.
@@ -49,8 +50,28 @@ fn rows(rows: &[(&str, Option<&str>)]) -> Rows {
     rows.iter().map(row).collect()
 }
 
+/// Returns options with which [`Db::compact`] merges all runs of a table, although snapshots lie
+/// between them.
+fn merging(mem: &MemDisk) -> Options {
+    Options {
+        compaction: TieredPicker {
+            // More than the ratio of the sizes of any two runs in these tests.
+            size_ratio: 100.0,
+            runs_before_merge: 2,
+            bounding: Bounding::Off,
+            ..TieredPicker::default()
+        }
+        .into(),
+        ..manual(mem)
+    }
+}
+
 fn open(mem: &MemDisk) -> (Db, Keyspace, Table) {
-    let db = Db::open(DIR, manual(mem)).unwrap();
+    open_with(manual(mem))
+}
+
+fn open_with(options: Options) -> (Db, Keyspace, Table) {
+    let db = Db::open(DIR, options).unwrap();
     let keyspace = db.keyspace("app").unwrap();
     let table = keyspace.table("t", TableOptions::default()).unwrap();
     (db, keyspace, table)
@@ -146,13 +167,11 @@ fn what_is_ingested_stands_at_its_commit_among_writes_and_snapshots() {
     db.flush().unwrap();
     check(&db, &keyspace, &table);
     drop((db, keyspace, table));
-    let (db, keyspace, table) = open(&mem);
+    let (db, keyspace, table) = open_with(merging(&mem));
     check(&db, &keyspace, &table);
+    assert_eq!(table.stats().runs.len(), 3);
     db.compact().unwrap();
-    check(&db, &keyspace, &table);
-    for name in ["before", "at"] {
-        keyspace.create_snapshot(&format!("{name}-2")).unwrap();
-    }
+    assert_eq!(table.stats().runs.len(), 1);
     check(&db, &keyspace, &table);
     assert_eq!(files(&mem, ".sst").len(), files_in_use(&db));
 }
@@ -160,7 +179,7 @@ fn what_is_ingested_stands_at_its_commit_among_writes_and_snapshots() {
 #[test]
 fn operands_that_are_ingested_meet_those_that_were_there_and_come_later() {
     let mem = MemDisk::new();
-    let db = Db::open(DIR, manual(&mem)).unwrap();
+    let db = Db::open(DIR, merging(&mem)).unwrap();
     let keyspace = db.keyspace("app").unwrap();
     let options = TableOptions {
         merge_operator: Some("append".to_string()),
@@ -181,9 +200,12 @@ fn operands_that_are_ingested_meet_those_that_were_there_and_come_later() {
     let expected = ["put,ingested,", "before,ingested,after", "ingested,"];
     assert_eq!(values(&table), expected);
     db.flush().unwrap();
+    assert_eq!(table.stats().runs.len(), 3);
     db.compact().unwrap();
+    assert_eq!(table.stats().runs.len(), 1);
     assert_eq!(values(&table), expected);
     let before = keyspace.snapshot("s").unwrap().table("t").unwrap();
+    assert_eq!(before.get(b"b").unwrap().unwrap(), "before,");
     assert_eq!(before.get(b"c").unwrap(), None);
     drop((before, table, keyspace, db));
     let db = Db::open(DIR, manual(&mem)).unwrap();

@@ -8,7 +8,7 @@ use crate::common::{DIR, manual};
 use ebb_storage::simulation::MemDisk;
 use ebb_storage::{
     Compression, Db, Error, MAX_KEY_BYTES, MAX_VALUE_BYTES, Maintenance, Options, SortedWriter,
-    SortedWriterOptions, SsTableOptions, Table, TableOptions, WriteBatch,
+    SortedWriterOptions, SsTableOptions, Table, TableOptions, TieredPicker, WriteBatch,
 };
 
 fn options() -> TableOptions {
@@ -170,8 +170,8 @@ fn the_empty_key_and_empty_values_are_like_all_others_by_every_way_in() {
 }
 
 /// Writes values of the maximal length by puts, merges, a transaction and an ingest, and passes
-/// them through the log, the memtable, compressed and uncompressed files and a merge. Each kind of
-/// write refuses a value that is one byte longer. Uses a real disk, to save memory.
+/// them through the log, the memtable, compressed and uncompressed files, and a compaction. Each
+/// kind of write refuses a value that is one byte longer. Uses a real disk, to save memory.
 #[test]
 fn the_longest_value_goes_through_everything_and_one_longer_nowhere() {
     let dir = tempfile::tempdir().unwrap();
@@ -179,8 +179,15 @@ fn the_longest_value_goes_through_everything_and_one_longer_nowhere() {
     let longer = vec![7; MAX_VALUE_BYTES + 1];
     let options_of_db = || Options {
         maintenance: Maintenance::Manual,
+        // Any size below that of a value does: each write of a value then flushes its memtable. To
+        // save memory, no cache keeps the values that are read.
         memtable_bytes: 1 << 20,
         cache_bytes: 0,
+        compaction: TieredPicker {
+            runs_before_merge: 2,
+            ..TieredPicker::default()
+        }
+        .into(),
         ..Options::default()
     };
     let plain = TableOptions {
@@ -225,13 +232,21 @@ fn the_longest_value_goes_through_everything_and_one_longer_nowhere() {
     }
     let (db, table, plain) = open();
     check(&plain, b"plain");
+    // Without the pause, the write of the operand would merge its run with the ingested one. The
+    // last run would then be too small to be merged with the result.
+    let pause = db.pause_merges();
     table.merge(b"merged", &value).unwrap();
     check(&table, b"merged");
     let mut txn = db.begin();
     txn.put(&table, b"txn", &value).unwrap();
     txn.commit().unwrap();
     db.flush().unwrap();
+    let runs = || table.stats().runs.len();
+    assert_eq!(runs(), 3);
+    // To save memory, because the compaction holds several values of this size.
+    drop((pause, value, longer));
     db.compact().unwrap();
+    assert_eq!(runs(), 1);
     drop((db, table, plain));
     let (db, table, plain) = open();
     check(&plain, b"plain");
