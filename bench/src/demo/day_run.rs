@@ -29,13 +29,16 @@ pub(super) const CYCLES_PER_DAY: f64 = 240.0;
 const SLOTS_PER_DAY: f64 = 48.0;
 /// The interval at which the status on the terminal is refreshed.
 const REFRESH_EVERY: Duration = Duration::from_millis(100);
-/// The number of times per day that the ends of the jobs are predicted.
+/// The number of times per day that the ends of the jobs are predicted. Any number of about this
+/// size would do: with more, the prediction that counts lies nearer to the middle of its job (see
+/// [`HalfWay`](super::HalfWay)), and the predictions take more CPU time beside the load.
 const LOOKS_PER_DAY: f64 = 120.0;
 /// The number of snapshots created over the day, to show their effect on the load. Arbitrary; enough
 /// for the median and the longest time of a creation in the results.
 const SNAPSHOTS: u32 = 20;
 /// The extra time of late jobs after the end of the day, as a fraction of the day; at least
-/// [`GRACE_S_MIN`] seconds. Jobs that still run then are cancelled.
+/// [`GRACE_S_MIN`] seconds. Jobs that still run then are cancelled. Both numbers are arbitrary:
+/// with more time, fewer late jobs are cancelled, and a demo may take longer.
 const GRACE_OF_DAY: f64 = 0.5;
 const GRACE_S_MIN: f64 = 60.0;
 

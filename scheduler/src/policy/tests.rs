@@ -110,6 +110,7 @@ fn random_job(rng: &mut ChaCha8Rng, id: u64, nodes: u32, now_s: f64) -> JobView 
         demand: Resources {
             cpu_hundredths: rng.random_range(0..200),
             io_bytes_per_s: rng.random_range(0..60),
+            // At least 1: a task that demands nothing would fit on a node any number of times.
             memory_bytes: rng.random_range(1..400),
         },
         task_s: rng.random_range(0.1..60.0),

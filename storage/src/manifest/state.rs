@@ -362,8 +362,9 @@ impl State {
                     ));
                 };
                 // A merge in parts proceeds by key. All inputs begin where the output of the earlier
-                // parts ends, and a rest begins above that. A part that leaves a rest has an output.
-                // The output has no bounds yet: `RunMeta::merged` sets them.
+                // parts ends, and a rest begins above that. A part that leaves a rest has an
+                // output, because the end of the output records how far the merge is. The output
+                // has no bounds yet: `RunMeta::merged` sets them.
                 let (merged, before) = runs[found].split_at(inputs.len());
                 let begins = merged[0].begins_at();
                 let is_behind = |rest: &KeyBounds| {

@@ -116,6 +116,10 @@ fn flushes_beside_each_other_lose_nothing() {
 /// Regression: a consumer that deleted rows from the front of a queue walked over all rows that it
 /// had deleted before, as long as these were in the memtable: 10 ms a step. After that was mended,
 /// a consumer that deleted rows from the end still did so.
+///
+/// A scan requests the flush at 4,096 dead keys (`IN_STEP_MAX`): 9,000 and 4,000 lie above and
+/// below this number. A memtable of less than a sixteenth of its full size is not flushed for a
+/// scan (`SCANNED_FRACTION`). The rows have more bytes than that, and too few for a full memtable.
 #[test]
 fn a_scan_over_dead_keys_has_their_memtable_flushed() {
     let is_flushed_after = |deleted: u32, is_reversed: bool, maintenance| {

@@ -106,6 +106,7 @@ fn what_a_merge_replaced_is_not_folded_in_again() {
         let mem = MemDisk::new();
         let options = Options {
             compaction: TieredPicker {
+                // The merge must take all three runs, although the snapshot lies between them.
                 bounding: Bounding::Off,
                 ..TieredPicker::default()
             }
@@ -145,6 +146,8 @@ fn what_a_merge_replaced_is_not_folded_in_again() {
                 if gone {
                     mem.remove(&path).unwrap()
                 } else {
+                    // In the database id: the records can be read, but as the manifest is damaged,
+                    // its list of files does not count, and every SSTable does.
                     mem.flip_bit(&path, 20, 1).unwrap()
                 }
             }

@@ -254,7 +254,7 @@ fn a_job_that_was_killed_when_its_rows_were_in_a_cql_table_has_succeeded() {
     let job = "run aggregate --by customer --of pieces --table shop.orders --snapshot monday";
     place.ebb(&format!("{job} --output shop.totals")).ok();
     let expected = cells(&mut client, "SELECT * FROM shop.totals");
-    // A row of another client is no evidence that the job committed.
+    // The table of the second job below, whose process ended before the rows were there.
     let create = "CREATE TABLE shop.other (customer text PRIMARY KEY, rows bigint, \
                   pieces_count bigint, pieces_sum varint, pieces_min int, pieces_max int, \
                   pieces_avg decimal)";
@@ -277,6 +277,8 @@ fn a_job_that_was_killed_when_its_rows_were_in_a_cql_table_has_succeeded() {
             let (_, operand) = table.range::<&[u8], _>(..).last().unwrap().unwrap();
             RowRef::parse(&operand).unwrap().marker().unwrap().timestamp
         };
+        // No row has the timestamp 7, so the second job has to start again. The first one must not:
+        // it would fail, because its table has rows.
         for (output, written_us) in [("totals", written_us), ("other", 7)] {
             let name: TableName = format!("shop.{output}").parse().unwrap();
             let tables = JobTables {
@@ -301,6 +303,7 @@ fn a_job_that_was_killed_when_its_rows_were_in_a_cql_table_has_succeeded() {
     for table in ["totals", "other"] {
         let columns = "customer, rows, pieces_count, pieces_sum, pieces_min, pieces_max";
         let found = cells(&mut client, &format!("SELECT {columns} FROM shop.{table}"));
+        // The number of rows is enough: `the_rows_of_a_job_are_a_table_of_cql` checks their values.
         assert_eq!(found.len(), expected.len(), "{table}");
     }
 }

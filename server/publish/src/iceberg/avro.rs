@@ -135,7 +135,8 @@ pub(super) fn records<T>(
             }
             let before = block.bytes.len();
             records.push(record(&schema.decode(&mut block)?)?);
-            // Otherwise a wrong count of records without bytes would fill the memory.
+            // A manifest has no such records. The check above, too, would end a wrong count of
+            // them, but only after as many records as the file has bytes.
             if block.bytes.len() == before {
                 return Err(AvroError::new("a record has no bytes"));
             }

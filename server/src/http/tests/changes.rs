@@ -239,6 +239,7 @@ fn files_are_written_below_the_roots_only() {
     }
     let (status, _, made) = backup(&admin, "monday", "2");
     assert_eq!((status, &made["name"]), (201, &json!("monday")), "{made}");
+    // The folder may have an older backup of this database, which the new one replaces.
     let (status, _, again) = backup(&admin, "monday", "3");
     assert_eq!(status, 201, "{again}");
     let no_rate = "POST /v1/backups?rate_bytes_per_s=0";

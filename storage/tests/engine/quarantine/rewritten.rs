@@ -400,6 +400,8 @@ fn a_file_that_loses_more_after_its_loss_was_accepted_is_not_rewritten() {
                 "the file is rewritten"
             }
             Ok(Some(_)) => "the file is left",
+            // Of two readings, the one with the smaller loss counts. So damage that only the last
+            // reading finds is met again when the blocks are copied, and the file stays in place.
             Err(Error::Corruption { .. }) => "the rest cannot be copied",
             Err(error) => panic!("{worse_at}: {error}"),
         });

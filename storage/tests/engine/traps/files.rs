@@ -19,8 +19,11 @@ fn files_stay_for_open_readers_and_go_after_the_last_one() {
     write("first");
     keyspace.create_snapshot("s").unwrap();
     let snapshot = keyspace.snapshot("s").unwrap();
+    // A second reader at the commit of the snapshot. Its end, between the merges, must not release
+    // the versions that `snapshot` still reads.
     let view = db.view();
     let mut range = table.range::<&[u8], _>(..);
+    // In both directions the range has read a part of the files when a merge replaces them.
     assert_eq!(range.next().unwrap().unwrap().1, "first");
     assert_eq!(range.next_back().unwrap().unwrap().1, "first");
     let before = files(&mem, ".sst");

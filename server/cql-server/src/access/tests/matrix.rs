@@ -189,6 +189,7 @@ fn cases(kind: Kind) -> Vec<Case> {
                     &["data/system_views/clients", "data/system_views", "data"],
                 )]),
             ),
+            // Without SELECT, users see only their own queries.
             case("SELECT * FROM system_views.queries", Nothing),
         ],
         Kind::Insert => vec![
@@ -264,6 +265,7 @@ fn cases(kind: Kind) -> Vec<Case> {
         ],
         Kind::DropIndex => vec![
             case("DROP INDEX of_u", Each(&[(Alter, OTHER)])),
+            // The statement reveals only that there is no such index.
             case("DROP INDEX IF EXISTS ks.nothing", Nothing),
         ],
         Kind::CreateSnapshot => vec![
@@ -277,6 +279,7 @@ fn cases(kind: Kind) -> Vec<Case> {
             case("DROP SNAPSHOT s ON KEYSPACE ks", Each(&[(Snapshot, KS)])),
             case("DROP SNAPSHOT s", Each(&[(Snapshot, KS)])),
             case("DROP SNAPSHOT of_t ON TABLE t", Each(&[(Snapshot, T)])),
+            // The snapshot covers only the table, whatever the statement names.
             case("DROP SNAPSHOT of_t ON KEYSPACE ks", Each(&[(Snapshot, T)])),
         ],
         Kind::ListSnapshots => vec![case("LIST SNAPSHOTS", Nothing)],
@@ -300,6 +303,7 @@ fn cases(kind: Kind) -> Vec<Case> {
         )],
         Kind::DropIdentity => vec![
             case("DROP IDENTITY 'spiffe://x/r'", Role(&[(Drop, R)])),
+            // Otherwise the response would show users without permissions which identities exist.
             case("DROP IDENTITY IF EXISTS 'spiffe://x/nobody'", {
                 Role(&[(Drop, ROLES)])
             }),

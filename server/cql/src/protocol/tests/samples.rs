@@ -1,4 +1,5 @@
-//! One of each request and response, with every optional part.
+//! One of each request and response, with every optional part that version 4 of the protocol has.
+//! The tests of version 5 add its parts to these.
 
 use bytes::{Bytes, BytesMut};
 use ebb_model::types::CqlType;

@@ -46,6 +46,8 @@ pub(super) struct VisibleRow {
     pub(super) marker: Option<i64>,
     pub(super) cells: BTreeMap<u32, VisibleValue>,
     pub(super) collections: BTreeMap<u32, BTreeMap<Vec<u8>, VisibleValue>>,
+    /// The clustering as the client wrote it, if it cannot be decoded from the key. It makes no row
+    /// live: it is a form of the key, and each write of content writes it, too.
     pub(super) original: Option<Vec<u8>>,
 }
 
@@ -153,6 +155,8 @@ pub(super) fn visible_row(facts: &[Fact], above: Option<i64>, now_s: i64) -> Vis
         Fact::Original(timestamp, bytes) => Some((*timestamp, bytes.clone())),
         _ => None,
     });
+    // Not `winner`, whose rules are for values that expire or are tombstones. Of equal timestamps
+    // the greater bytes win: see `Original`.
     seen.original = originals
         .max()
         .filter(|(timestamp, _)| row_deletion.is_none_or(|deletion| *timestamp > deletion))
