@@ -174,8 +174,8 @@ impl RowsDescription {
 }
 
 impl StagedRows {
-    /// Returns the path of the file and the ranges of its runs, with which another process can open
-    /// the rows: see [`RowsDescription::open`]. `None` if the file was created without a name, so
+    /// Returns the path of the file and the ranges of its runs. Another process opens the rows by
+    /// them: see [`RowsDescription::open`]. `None` if the file was created without a name, so
     /// that no other process can open it. The file exists until the last clone of these rows is
     /// dropped.
     pub(super) fn description(&self) -> Option<RowsDescription> {

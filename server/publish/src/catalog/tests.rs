@@ -61,7 +61,7 @@ fn ok(body: serde_json::Value) -> Option<Response> {
 }
 
 /// Starts the server of a catalog, and returns a client of it. The server itself responds to the
-/// request for the catalog's configuration, in which it names no prefix for the paths of requests.
+/// request for the catalog's configuration. This response sets no prefix for the paths of requests.
 /// `answer` returns the responses to all other requests.
 fn served(mut answer: impl FnMut(&Request) -> Option<Response> + Send + 'static) -> RestCatalog {
     let url = serve(move |request| {

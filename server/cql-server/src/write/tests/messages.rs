@@ -281,8 +281,9 @@ fn values_that_do_not_fit_get_cassandras_errors() {
 /// type hint is checked on its own, when it is prepared. An unknown field has its own error, which
 /// comes after those of the other fields.
 ///
-/// Regression: a nested literal with an unknown field got the error of a part of the wrong type. So
-/// did one with two values for a field, of which only the last one fitted: Cassandra accepts it.
+/// Regression: a nested literal with an unknown field got the error of a part of the wrong type. A
+/// nested literal that gave a field first a value that does not fit and then one that does got this
+/// error, too. Cassandra accepts it.
 #[test]
 fn parts_of_literals_get_cassandras_errors_at_every_depth() {
     let session = session(&[
