@@ -263,6 +263,8 @@ def changes(args, ebb, db, per_device, expire_s):
     live_rows = rows - rows // 10
     found = {"first": ebb.publish("first", lake)}
     check(db, lake, rows)
+    if args.publications == 1:
+        return found
     newest = max(1, per_device // 100)
     ebb.load(db, rows_of(0, per_device, 1, f"{kept} AND hash(h) % 90 = 0"))
     found["random"] = ebb.publish("random", lake)
@@ -328,7 +330,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=3, help="full publications and copies by DuckDB, in turn; "
                         "0 leaves them out [default: 3]")
     parser.add_argument("--publications", type=int, default=4, help="publications to one folder; those beyond the "
-                        "fourth change 1%% at random each; 1 makes only full ones [default: 4]")
+                        "fourth change 1%% at random each; 0 leaves them out, 1 makes the first one only [default: 4]")
     parser.add_argument("--ttl", type=int, default=300, help="seconds after which a tenth of the rows expires; the "
                         "three publications before must be done by then [default: 300]")
     parser.add_argument("--dir", help="folder for database and publications [default: a temporary one]")
@@ -348,9 +350,11 @@ def main():
             found["value_bytes"] = values * found["rows"]
             if args.rounds:
                 found["full"] = full(args, ebb, db)
+            expire_s = None
             if args.publications > 1:
                 ebb.insert_expiring(db, rows_of(0, per_device, 0, "device % 10 = 0"), args.ttl)
                 expire_s = time.time() + args.ttl
+            if args.publications:
                 found["changes"] = changes(args, ebb, db, per_device, expire_s)
         finally:
             ebb.stop()
