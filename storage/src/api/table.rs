@@ -56,7 +56,8 @@ impl Table {
     }
 
     /// Returns the number of the table. No other table of the database has or had it, whatever its
-    /// name. In snapshots the table has the same number.
+    /// name, unless a repair had no manifest: it may give the number of a dropped table again. In
+    /// snapshots the table has the same number.
     pub fn number(&self) -> u32 {
         self.core.id.0
     }
