@@ -1,6 +1,8 @@
 //! Waiting for an event: by polling, or in a call that the system may interrupt.
 
+use std::fs;
 use std::io;
+use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -38,6 +40,39 @@ pub fn until_some<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     }
 }
 
+/// A thread of this process, which other threads can observe.
+#[derive(Debug)]
+pub struct Observed(PathBuf);
+
+impl Observed {
+    /// Returns the calling thread.
+    ///
+    /// # Panics
+    /// If `/proc` is not there.
+    pub fn current() -> Self {
+        let thread = fs::read_link("/proc/thread-self").expect("Linux has /proc");
+        Self(Path::new("/proc").join(thread).join("stat"))
+    }
+
+    /// Waits until the thread is blocked, for example by a lock, or has ended. A thread that was
+    /// preempted is not blocked.
+    ///
+    /// # Panics
+    /// See [`until`].
+    #[track_caller]
+    pub fn until_blocked(&self) {
+        until("a thread to be blocked", || {
+            // The state follows the name, which is in parentheses and may have any characters.
+            let stat = fs::read_to_string(&self.0);
+            stat.is_ok_and(|stat| {
+                stat.rsplit(") ")
+                    .next()
+                    .is_some_and(|it| it.starts_with('S'))
+            }) || !self.0.exists()
+        });
+    }
+}
+
 /// Makes `call`, and repeats it while it fails with `Interrupted`. A read of a socket with a
 /// time-out fails in this way when the process was stopped and goes on, even without a signal
 /// handler (signal(7)). `read_exact` and `write_all` of the standard library repeat interrupted
@@ -57,6 +92,25 @@ pub fn uninterrupted<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::{Mutex, mpsc};
+
+    #[test]
+    fn a_thread_that_waits_for_a_lock_is_blocked_and_so_is_one_that_has_ended() {
+        let lock = Mutex::new(());
+        let held = lock.lock().unwrap();
+        let (send, observed) = mpsc::channel();
+        let thread = thread::scope(|scope| {
+            scope.spawn(|| {
+                send.send(Observed::current()).unwrap();
+                drop(lock.lock());
+            });
+            let thread = observed.recv().unwrap();
+            thread.until_blocked();
+            drop(held);
+            thread
+        });
+        thread.until_blocked();
+    }
 
     #[test]
     fn until_some_returns_the_first_value() {

@@ -16,6 +16,7 @@ use ebb_model::access::Resource;
 use ebb_model::schema::Schema;
 use ebb_storage::simulation::{FaultOp, MemDisk};
 use ebb_storage::{ManualClock, SnapshotOptions};
+use ebb_test_support::wait::Observed;
 use memchr::memmem;
 
 use super::harness::Server;
@@ -1335,16 +1336,18 @@ fn no_table_is_dropped_before_its_creator_has_the_permissions() {
     let mut other = Server::over(Arc::clone(catalog), server.clock.clone(), keyspace);
     let is_there = || catalog.state().table("ks", "t").is_some();
     let (begin, begun) = mpsc::channel();
+    let (send, observed) = mpsc::channel();
     thread::scope(|scope| {
         scope.spawn(move || {
             begun.recv().unwrap();
+            send.send(Observed::current()).unwrap();
             other.run("DROP TABLE t");
         });
         let grant = move |created: &Resource| {
             assert_eq!(*created, Resource::table("ks", "t"));
             begin.send(()).unwrap();
-            // Without the lock, the table is dropped within this time. With the lock it never is.
-            thread::sleep(Duration::from_millis(50)); // clock: the other user waits for the lock
+            // The other user waits for the lock. Without the lock, the thread ends instead.
+            observed.recv().unwrap().until_blocked();
             assert!(is_there());
             Ok::<_, ErrorResponse>(())
         };

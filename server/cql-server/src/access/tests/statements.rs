@@ -1,11 +1,11 @@
 //! Statements about roles and permissions: their effects and their errors.
 
-use std::sync::{Arc, Barrier};
+use std::sync::{Arc, Barrier, mpsc};
 use std::thread;
-use std::time::Duration;
 
 use ebb_cql::protocol::QueryParameters;
 use ebb_model::access::{ActingRole, Permission, PermissionSet, Resource};
+use ebb_test_support::wait::Observed;
 
 use super::{U, server};
 use crate::access::{User, room_for_snapshot};
@@ -209,11 +209,14 @@ fn permissions_are_checked_under_the_lock_of_the_roles() {
         let catalog = Arc::clone(server.executor.catalog());
         server.log_in(U);
         thread::scope(|scope| {
+            let (send, observed) = mpsc::channel();
             let revoked = catalog.roles().change(|roles| {
-                scope.spawn(move || server.unauthorized(text));
-                // Without the check under the lock, the statement is executed, unless it begins
-                // after this time. With the check it is always rejected.
-                thread::sleep(Duration::from_millis(50)); // clock: the statement reaches the lock
+                scope.spawn(move || {
+                    send.send(Observed::current()).unwrap();
+                    server.unauthorized(text)
+                });
+                // The statement waits for the lock of the roles. It has passed its first check.
+                observed.recv().unwrap().until_blocked();
                 let changed = roles.with_changed(U, |role| role.permissions = Default::default());
                 changed.map(Some)
             });
