@@ -16,9 +16,11 @@
 //! | file | content |
 //! | --- | --- |
 //! | `changed` | the rows that differ between two snapshots |
+//! | `follower` | reads of ascending keys, by a range where they are dense |
 //! | `row_key` | the keys of records |
 
 mod changed;
+mod follower;
 mod row_key;
 
 use std::iter;

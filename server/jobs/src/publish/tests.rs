@@ -18,7 +18,7 @@ use ebb_scheduler::runtime::{
 use ebb_storage::simulation::MemDisk;
 use ebb_storage::{Db, Keyspace, Maintenance, ManualClock, Options, Table, TableOptions};
 use ebb_tables::write::{OperandWriter, WriteTimes, delete_partition, delete_row};
-use ebb_tables::{CQL_ROW, LazyCatalog, database_options};
+use ebb_tables::{CQL_ROW, GracePeriods, LazyCatalog, with_cql_tables};
 
 use super::*;
 use crate::SpillPlace;
@@ -79,16 +79,41 @@ fn literal(value: Option<&[u8]>, ty: &CqlType) -> String {
     value.map_or("null".to_owned(), |value| ty.literal(value))
 }
 
+/// Opens an empty database in memory, whose merges purge deletions by `grace_periods`.
+fn open_database(grace_periods: &GracePeriods) -> (Db, ManualClock) {
+    let clock = ManualClock::at_ms(NOW_S as u64 * 1000);
+    let options = Options {
+        clock: Arc::new(clock.clone()),
+        disk: Arc::new(MemDisk::new()),
+        maintenance: Maintenance::Manual,
+        ..Options::default()
+    };
+    let db = Db::open("/db", with_cql_tables(options, grace_periods)).unwrap();
+    (db, clock)
+}
+
+/// Returns the definition of a table. The first column is the partition key; `c`, if there is such
+/// a column, is the clustering column.
+fn definition(name: &str, columns: &[ColumnText]) -> TableDefinition {
+    let has_clustering = columns.iter().any(|column| column.0 == "c");
+    let of_cql = columns
+        .iter()
+        .map(|&(name, ty, is_static)| (name.to_owned(), parse(ty), is_static));
+    TableDefinition {
+        keyspace: "app".into(),
+        name: name.into(),
+        id: uuid::Uuid::nil(),
+        columns: of_cql.collect(),
+        partition_key: vec![columns[0].0.to_owned()],
+        clustering: has_clustering.then(|| "c".to_owned()).into_iter().collect(),
+        order: Vec::new(),
+        options: Default::default(),
+    }
+}
+
 impl Store {
     fn new() -> Self {
-        let clock = ManualClock::at_ms(NOW_S as u64 * 1000);
-        let options = Options {
-            clock: Arc::new(clock.clone()),
-            disk: Arc::new(MemDisk::new()),
-            maintenance: Maintenance::Manual,
-            ..database_options()
-        };
-        let db = Db::open("/db", options).unwrap();
+        let (db, clock) = open_database(&GracePeriods::default());
         Self {
             keyspace: db.keyspace("app").unwrap(),
             db,
@@ -97,23 +122,9 @@ impl Store {
         }
     }
 
-    /// Creates a table. The first column is the partition key; `c`, if there is such a column, is the
-    /// clustering column.
+    /// Creates the table of this [`definition`].
     fn create(&self, name: &str, columns: &[ColumnText]) -> Written {
-        let has_clustering = columns.iter().any(|column| column.0 == "c");
-        let of_cql = columns
-            .iter()
-            .map(|&(name, ty, is_static)| (name.to_owned(), parse(ty), is_static));
-        let schema = TableSchema::create(TableDefinition {
-            keyspace: "app".into(),
-            name: name.into(),
-            id: uuid::Uuid::nil(),
-            columns: of_cql.collect(),
-            partition_key: vec![columns[0].0.to_owned()],
-            clustering: has_clustering.then(|| "c".to_owned()).into_iter().collect(),
-            order: Vec::new(),
-            options: Default::default(),
-        });
+        let schema = TableSchema::create(definition(name, columns));
         let options = TableOptions {
             merge_operator: Some(CQL_ROW.to_string()),
             ..TableOptions::default()

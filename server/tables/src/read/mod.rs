@@ -26,12 +26,12 @@
 //!
 //! | method | readers |
 //! | --- | --- |
-//! | it reads the header before it opens the iterator, or reads the row after the header or with it | [`RowScan`] for the partition in which its range begins (that of a split, or a step of an index build), [`PartitionScan`] and [`RowReader::read_row`] for SELECT of known partitions and the partition in which a page begins, IF, reads before writes |
+//! | it reads the header before it opens the iterator, or reads the row after the header or with it | [`RowScan`] for the partition in which its range begins (that of a split, or a step of an index build), [`PartitionScan`] and [`RowReader::read_row`] for SELECT of known partitions and the partition in which a page begins, IF, reads before writes; publications of changed rows |
 //! | it takes the header from the same iterator as the rows | [`RowScan`] for all other partitions: SELECT over ranges, index builds, job inputs and outputs |
 //! | it reads both again, the header first | reads by an index, removal of stale index entries, samples of job inputs |
 //!
 //! Tests with a merge in between: `read/tests/merges.rs` of ebb-cql-server for the first two ways,
-//! `inputs/cql/tests.rs` of ebb-jobs for the third.
+//! `publish/tests/changes.rs` of ebb-jobs for the first, `inputs/cql/tests.rs` there for the third.
 
 mod columns;
 mod entries;

@@ -14,7 +14,8 @@
 //! deletion has no effect at either snapshot.
 //!
 //! Single rows are read by their keys, after the header of their partition: see
-//! [the purge race](ebb_tables::read#the-purge-race).
+//! [the purge race](ebb_tables::read#the-purge-race). A [`Follower`] for each snapshot reads them,
+//! because it is faster than point gets where many rows of a partition have changed.
 
 use std::cmp::{Ordering, max};
 use std::iter::Peekable;
@@ -27,6 +28,7 @@ use ebb_scheduler::runtime::{RecordSink, TaskError};
 use ebb_storage::{Cache, ChangedKeys, Changes, SnapshotTable};
 use ebb_tables::read::{Pace, ProjectedPartition, RowScan, Source, TableError, read_key};
 
+use super::follower::{Backoff, Follower};
 use super::{Change, CqlCells, Piece, RowCells, RowKey, TaskPace, push_cell};
 use crate::error::{of_store, of_table};
 
@@ -235,12 +237,16 @@ impl Compared<'_> {
             key: Vec::new(),
         };
         let (mut old_row, mut new_row) = (Vec::new(), Vec::new());
+        let upper = piece.upper.as_deref();
+        let (mut old_backoff, mut new_backoff) = (Backoff::default(), Backoff::default());
+        let mut old_entries = Follower::new(self.older, upper, &mut old_backoff);
+        let mut new_entries = Follower::new(self.newer, upper, &mut new_backoff);
         while let Some(next) = keys.next_if(|_| true)? {
             match next {
                 Next::Copy(row) => differences.copy(&row)?,
                 Next::Compare(KeyToCompare { key, is_rewritten }) => {
-                    let older = plain_cells(self.older, &key, &mut old_row)?;
-                    let newer = plain_cells(self.newer, &key, &mut new_row)?;
+                    let older = plain_cells(&mut old_entries, &key, &mut old_row)?;
+                    let newer = plain_cells(&mut new_entries, &key, &mut new_row)?;
                     differences.row((self.rows_to, &key[..]), older, newer, is_rewritten)?;
                 }
             }
@@ -272,6 +278,7 @@ impl Compared<'_> {
                 self.compare_rows(cql, (prefix, piece), &mut keys, &mut differences)?;
             }
         }
+        let mut backoffs = <[Backoff; 2]>::default();
         while let Some(next) = keys.next_if(|_| true)? {
             let next = match next {
                 Next::Compare(next) => next,
@@ -291,7 +298,8 @@ impl Compared<'_> {
                     }
                 }
                 Place::Row(_) => {
-                    self.compare_some(cql, (&prefix, next), &mut keys, &mut differences)?;
+                    let row = (&prefix[..], next);
+                    self.compare_some(cql, row, &mut keys, &mut backoffs, &mut differences)?;
                 }
             }
         }
@@ -394,12 +402,14 @@ impl Compared<'_> {
     }
 
     /// Compares the row `first` at both snapshots, and then the other rows of the same partition that
-    /// `keys` returns next. Writes their records to `differences`.
+    /// `keys` returns next. Writes their records to `differences`. The two delays are those of the
+    /// ranges of the older and the newer snapshot.
     fn compare_some(
         &self,
         cql: &CqlCells,
         (prefix, first): (&[u8], KeyToCompare),
         keys: &mut KeysToCompare<'_>,
+        [old_backoff, new_backoff]: &mut [Backoff; 2],
         differences: &mut Differences<'_>,
     ) -> Result<(), TaskError> {
         let Headers { key, older, newer } = self.headers(header_key(prefix))?;
@@ -409,17 +419,22 @@ impl Compared<'_> {
         let pace = &self.pace;
         old_row.begin_partition(&old_partition, &cql.rows.types, pace)?;
         new_row.begin_partition(&new_partition, &cql.rows.types, pace)?;
+        // The followers are created after the headers were read, and are dropped at the end of the
+        // partition. So no row is read from an older version of the table than its header.
+        let behind = end_of_prefix(prefix);
+        let mut old_entries = Follower::new(self.older, behind.as_deref(), old_backoff);
+        let mut new_entries = Follower::new(self.newer, behind.as_deref(), new_backoff);
         let mut next = Some(Next::Compare(first));
         while let Some(row) = next {
             match row {
                 Next::Copy(row) => differences.copy(&row)?,
                 Next::Compare(KeyToCompare { key, is_rewritten }) => {
                     let clustering = &key[prefix.len() + 1..];
-                    let operand = self.older.get(&key).map_err(of_store)?;
+                    let operand = old_entries.get(&key)?;
                     let operand = operand.as_deref();
                     let older =
                         old_row.of_operand(cql, &old_partition, clustering, operand, pace)?;
-                    let operand = self.newer.get(&key).map_err(of_store)?;
+                    let operand = new_entries.get(&key)?;
                     let operand = operand.as_deref();
                     let newer =
                         new_row.of_operand(cql, &new_partition, clustering, operand, pace)?;
@@ -434,11 +449,11 @@ impl Compared<'_> {
 
 /// Returns the cells of the row `key` of a plain table; `None` if the row does not exist.
 fn plain_cells<'c>(
-    table: &SnapshotTable,
+    entries: &mut Follower<'_>,
     key: &[u8],
     cells: &'c mut Vec<u8>,
 ) -> Result<Option<&'c [u8]>, TaskError> {
-    let Some(value) = table.get(key).map_err(of_store)? else {
+    let Some(value) = entries.get(key)? else {
         return Ok(None);
     };
     cells.clear();

@@ -3,9 +3,10 @@
 use std::fs;
 
 use ebb_model::key::ByteRange;
+use ebb_model::schema::{KeyspaceSchema, OptionValue, Schema};
 use ebb_scheduler::runtime::Input;
-use ebb_tables::schema_at;
 use ebb_tables::write::delete_ranges;
+use ebb_tables::{Catalog, schema_at};
 use ebb_test_support::seed::for_seeds;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -51,6 +52,17 @@ fn scanned(store: &Store, table: &str, snapshot: &str) -> [Vec<String>; 2] {
 
 /// Compares the table `t` at two snapshots. Returns the changes of its rows and of its static rows.
 fn compared(store: &Store, older: &str, newer: &str) -> [Vec<Change>; 2] {
+    compared_with(store, older, newer, |_| ())
+}
+
+/// Compares the table `t` as [`compared`] does. Calls `after` after each record, with the number of
+/// records up to this one.
+fn compared_with(
+    store: &Store,
+    older: &str,
+    newer: &str,
+    mut after: impl FnMut(usize),
+) -> [Vec<Change>; 2] {
     let [older, newer] = [older, newer].map(|name| {
         let snapshot = store.keyspace.snapshot(name).unwrap();
         snapshot.table("t").unwrap()
@@ -63,6 +75,7 @@ fn compared(store: &Store, older: &str, newer: &str) -> [Vec<Change>; 2] {
         let read = cells.read(&split, &mut |key, _| {
             let row = RowKey::decode(key).unwrap();
             found[row.table as usize].push(row.change);
+            after(found.iter().map(Vec::len).sum());
             Ok(())
         });
         read.unwrap();
@@ -71,6 +84,36 @@ fn compared(store: &Store, older: &str, newer: &str) -> [Vec<Change>; 2] {
 }
 
 impl Store {
+    /// Creates a store with the table `t` of [`COLUMNS`]. The table has no grace period, so merges
+    /// purge its deletions at once.
+    fn purging_at_once() -> (Self, Written) {
+        let grace_periods = GracePeriods::default();
+        let (db, clock) = open_database(&grace_periods);
+        let catalog = Catalog::open(&db, &grace_periods, Arc::new(clock.clone())).unwrap();
+        let replication = [("class", "SimpleStrategy"), ("replication_factor", "1")];
+        let replication = replication.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let keyspace = KeyspaceSchema::new("app", replication.into(), true).unwrap();
+        let create = |schema: &Schema| schema.create_keyspace(keyspace).map(Some);
+        assert!(catalog.change(create).unwrap().unwrap());
+        let mut definition = definition("t", &COLUMNS);
+        let none = OptionValue::Text("0".to_owned());
+        definition.options.set("gc_grace_seconds", none).unwrap();
+        let create = |schema: &Schema| schema.create_table(definition).map(Some);
+        assert!(catalog.change(create).unwrap().unwrap());
+        let table = catalog.state().table("app", "t").unwrap().clone();
+        let written = Written {
+            table: table.rows().clone(),
+            schema: TableSchema::clone(table.schema()),
+        };
+        let store = Self {
+            keyspace: db.existing_keyspace("app").unwrap(),
+            db,
+            clock,
+            dir: tempfile::tempdir().unwrap(),
+        };
+        (store, written)
+    }
+
     /// Publishes a table, and returns the lines of the job's report.
     fn publish_noting(&self, table: &str, snapshot: &str, of: PublishRequest) -> Vec<String> {
         let request = self.request(&[table], snapshot, of);
@@ -329,6 +372,71 @@ fn a_changed_static_column_is_compared_alone_and_a_deletion_with_all_rows_of_its
     let removed = rows.iter().filter(is_removed).count();
     assert_eq!((rows.len(), removed), (40, 10));
     assert_eq!(statics, [Change::Replaced]);
+}
+
+#[test]
+fn changed_rows_next_to_each_other_are_compared_like_single_ones() {
+    let store = Store::new();
+    let written = store.create("t", &COLUMNS);
+    for c in 0..300 {
+        let expiring = WriteTimes {
+            ttl_s: Some(10),
+            ..at(1)
+        };
+        written.insert(&Written::row(1, c, "old".to_owned()), expiring);
+        written.insert(&Written::row(2, c, "old".to_owned()), at(1));
+    }
+    store.keyspace.create_snapshot("monday").unwrap();
+    store.merge_files();
+    store.clock.advance_ms(20_000);
+    for c in (0..300).filter(|c| c % 3 > 0) {
+        written.insert(&Written::row(2, c, "new".to_owned()), at(20));
+    }
+    store.keyspace.create_snapshot("tuesday").unwrap();
+    let [rows, statics] = compared(&store, "monday", "tuesday");
+    let count = |change: Change| rows.iter().filter(|found| **found == change).count();
+    let counts = [Change::Removed, Change::Replaced].map(count);
+    assert_eq!((rows.len(), counts), (500, [300, 200]));
+    assert!(statics.is_empty());
+}
+
+/// A merge purges a deletion from a header together with the rows that it hides, while an open
+/// range still returns these rows. A reader that kept the range for the next partition, whose
+/// header it reads after the merge, would show them.
+#[test]
+fn a_merge_among_changed_rows_makes_no_deleted_rows_reappear() {
+    const C_MAX: i32 = 200;
+    let (store, written) = Store::purging_at_once();
+    let insert = |c, value: &str, s| {
+        for k in 1..=2 {
+            written.insert(&Written::row(k, c, value.to_owned()), at(s));
+        }
+    };
+    (1..=2).for_each(|k| written.delete_range(k, (0, C_MAX), &at(2)));
+    // As many runs as it takes to start a merge.
+    for run in 0..8 {
+        (25 * run..25 * (run + 1)).for_each(|c| insert(c, "hidden", 1));
+        store.db.flush().unwrap();
+    }
+    // Without a grace period, a merge purges what was deleted before the second of the earliest
+    // reader.
+    store.clock.advance_ms(10_000);
+    store.keyspace.create_snapshot("monday").unwrap();
+    (0..C_MAX).for_each(|c| insert(c, "new", 3));
+    store.keyspace.create_snapshot("tuesday").unwrap();
+    let monday = store.keyspace.snapshot("monday").unwrap();
+    let monday = monday.table("t").unwrap();
+    let header = |k| monday.get(&written.header_key(&[("k", int(k))])).unwrap();
+    assert!([1, 2].map(header).iter().all(Option::is_some));
+    let [rows, statics] = compared_with(&store, "monday", "tuesday", |records| {
+        if records == 150 {
+            store.db.compact().unwrap();
+            let purged = [1, 2].map(header);
+            assert_eq!(purged, [None, None], "the merge has purged the deletions");
+        }
+    });
+    assert_eq!(rows, vec![Change::Added; 2 * C_MAX as usize]);
+    assert!(statics.is_empty());
 }
 
 /// Regression: after the drop of the last static column, publications left `t_static` out. Its readers found deleted
