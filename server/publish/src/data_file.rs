@@ -12,9 +12,11 @@ use parquet::arrow::{ArrowSchemaConverter, ArrowWriter};
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::{FileMetaData, RowGroupMetaData};
-use parquet::file::properties::{EnabledStatistics, WriterProperties};
+use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterPropertiesBuilder};
+use parquet::schema::types::SchemaDescriptor;
 
 use crate::bounds::{Columns, FloatNulls, has_no_statistics};
+use crate::dictionaries::FirstValues;
 use crate::iceberg::manifest::{DataFile, ROWS};
 use crate::row_index::{RowIndex, RowIndexBuilder};
 use crate::types::{ColumnBuilder, NestedField, OnEmpty, ValueError, arrow_field};
@@ -84,7 +86,11 @@ pub struct Column {
 
 /// A writer of rows to a Parquet file.
 pub struct DataFileWriter<W: Write + Send> {
-    writer: ArrowWriter<Counted<W>>,
+    /// The plan of the file until it begins with the first batch, because the values of that batch
+    /// decide which columns get a dictionary; then `None`.
+    planned: Option<PlannedFile<W>>,
+    /// The writer of batches; `None` until the file begins.
+    writer: Option<ArrowWriter<Counted<W>>>,
     schema: SchemaRef,
     columns: Vec<(NestedField, ColumnBuilder)>,
     float_nulls: FloatNulls,
@@ -95,12 +101,13 @@ pub struct DataFileWriter<W: Write + Send> {
 }
 
 impl<W: Write + Send> DataFileWriter<W> {
-    /// Begins a file in `sink`. `on_empty` decides how empty values of types such as `int` are written. The
-    /// writer holds one row group in memory, of about `row_group_bytes` encoded bytes.
+    /// Returns a writer of a file in `sink`, to which nothing is written before the first batch of
+    /// rows is complete. `on_empty` decides how empty values of types such as `int` are written.
+    /// The writer holds one row group in memory, of about `row_group_bytes` encoded bytes.
     ///
     /// # Errors
-    /// If the Iceberg field of a column was not made for the column's CQL type, or if writing to the sink
-    /// fails.
+    /// If the Iceberg field of a column was not made for the column's CQL type, or has no
+    /// counterpart in Parquet.
     pub fn new(
         sink: W,
         columns: &[Column],
@@ -122,11 +129,6 @@ impl<W: Write + Send> DataFileWriter<W> {
                     properties.set_column_statistics_enabled(path, EnabledStatistics::None);
             }
         }
-        // Iceberg's readers take the types from the table's schema.
-        let options = ArrowWriterOptions::new()
-            .with_properties(properties.build())
-            .with_parquet_schema(of_parquet)
-            .with_skip_arrow_metadata(true);
         let builder = |column: &Column| {
             let field = column.field.clone();
             let made = ColumnBuilder::new(&column.ty, &field, on_empty);
@@ -139,11 +141,13 @@ impl<W: Write + Send> DataFileWriter<W> {
             }
         };
         Ok(Self {
-            writer: ArrowWriter::try_new_with_options(
-                Counted { sink, bytes: 0 },
-                schema.clone(),
-                options,
-            )?,
+            planned: Some(PlannedFile {
+                sink,
+                first_values: FirstValues::new(&of_parquet),
+                schema: of_parquet,
+                properties,
+            }),
+            writer: None,
             schema,
             columns: columns.iter().map(builder).collect::<Result<_, _>>()?,
             float_nulls: FloatNulls::default(),
@@ -206,6 +210,9 @@ impl<W: Write + Send> DataFileWriter<W> {
                     error,
                 })?;
             self.batch_bytes += value.map_or(1, |value| value.len() + 1);
+            if let (Some(planned), Some(value)) = (&mut self.planned, value) {
+                planned.first_values.add(at, value);
+            }
         }
         self.batch_rows += 1;
         self.rows += 1;
@@ -223,11 +230,14 @@ impl<W: Write + Send> DataFileWriter<W> {
     /// Returns whether the file has reached the limit on its rows, column chunks or bytes. Further rows
     /// should go into another file.
     pub fn is_full(&self) -> bool {
-        let groups = self.writer.flushed_row_groups();
+        let Some(writer) = &self.writer else {
+            return false;
+        };
+        let groups = writer.flushed_row_groups();
         let chunks = groups.len() * groups.first().map_or(0, RowGroupMetaData::num_columns);
         self.rows >= FILE_ROWS_MAX
             || chunks >= FILE_CHUNKS_MAX
-            || self.writer.bytes_written() >= FILE_BYTES_MAX
+            || writer.bytes_written() >= FILE_BYTES_MAX
     }
 
     /// Returns the number of empty values that became null so far.
@@ -246,9 +256,12 @@ impl<W: Write + Send> DataFileWriter<W> {
         if self.batch_rows > 0 {
             self.write_batch()?;
         }
-        self.writer.flush()?;
-        let mut file = describe(path, self.writer.flushed_row_groups(), &self.float_nulls);
-        let Counted { sink, bytes } = self.writer.into_inner()?;
+        // A file without rows has not begun yet.
+        self.begin()?;
+        let mut writer = self.writer.ok_or_else(has_not_begun)?;
+        writer.flush()?;
+        let mut file = describe(path, writer.flushed_row_groups(), &self.float_nulls);
+        let Counted { sink, bytes } = writer.into_inner()?;
         file.file_size_in_bytes = bytes as i64;
         Ok((sink, file))
     }
@@ -269,7 +282,17 @@ impl<W: Write + Send> DataFileWriter<W> {
         Ok((sink, file, index))
     }
 
+    /// Begins the file, unless it has begun. The values that were appended so far decide which
+    /// columns get a dictionary.
+    fn begin(&mut self) -> Result<(), DataFileError> {
+        if let Some(planned) = self.planned.take() {
+            self.writer = Some(planned.begin(self.schema.clone())?);
+        }
+        Ok(())
+    }
+
     fn write_batch(&mut self) -> Result<(), DataFileError> {
+        self.begin()?;
         let columns = self.columns.iter_mut().map(|(field, column)| {
             column.finish().map_err(|error| DataFileError::Value {
                 column: field.name.clone(),
@@ -281,10 +304,42 @@ impl<W: Write + Send> DataFileWriter<W> {
             self.float_nulls.add(field, values, None);
         }
         let batch = RecordBatch::try_new(self.schema.clone(), columns)?;
-        self.writer.write(&batch)?;
+        let writer = self.writer.as_mut().ok_or_else(has_not_begun)?;
+        writer.write(&batch)?;
         self.batch_rows = 0;
         self.batch_bytes = 0;
         Ok(())
+    }
+}
+
+/// Returns the error of a call after one that could not begin the file.
+fn has_not_begun() -> ParquetError {
+    ParquetError::General("an earlier call could not begin the file".to_owned())
+}
+
+/// A file to which nothing has been written.
+struct PlannedFile<W> {
+    sink: W,
+    /// The schema in Parquet.
+    schema: SchemaDescriptor,
+    /// The properties of the file, with a dictionary for every column.
+    properties: WriterPropertiesBuilder,
+    first_values: FirstValues,
+}
+
+impl<W: Write + Send> PlannedFile<W> {
+    fn begin(self, schema: SchemaRef) -> Result<ArrowWriter<Counted<W>>, ParquetError> {
+        let properties = self.first_values.choose(self.properties);
+        // Iceberg's readers take the types from the table's schema.
+        let options = ArrowWriterOptions::new()
+            .with_properties(properties.build())
+            .with_parquet_schema(self.schema)
+            .with_skip_arrow_metadata(true);
+        let sink = Counted {
+            sink: self.sink,
+            bytes: 0,
+        };
+        ArrowWriter::try_new_with_options(sink, schema, options)
     }
 }
 
@@ -406,6 +461,85 @@ mod tests {
             }
         }
         assert_eq!(next, 40_000);
+    }
+
+    /// Returns, for each row group, the columns that have a dictionary.
+    fn with_dictionary(bytes: Bytes) -> Vec<Vec<String>> {
+        let reader = ParquetRecordBatchReaderBuilder::try_new(bytes).unwrap();
+        let groups = reader.metadata().row_groups().iter().map(|group| {
+            let chunks = group.columns().iter();
+            let chunks = chunks.filter(|chunk| chunk.dictionary_page_offset().is_some());
+            let paths = chunks.map(|chunk| chunk.column_descr().path().string());
+            paths.collect()
+        });
+        groups.collect()
+    }
+
+    #[test]
+    fn columns_of_almost_unique_values_have_no_dictionary_and_come_back() {
+        let row = |id: i32| {
+            // Of 100 names 91 are distinct, and of 100 weights 97.
+            let number = if id % 100 < 90 { id } else { -1 - id / 100 };
+            let name = format!("name {number}");
+            let weight = if id % 100 < 97 { f64::from(id) } else { -1.0 };
+            let tag = format!("tag {id}");
+            [
+                Some(id.to_be_bytes().to_vec()),
+                Some(name.into_bytes()),
+                Some(vec![(id % 7) as u8]),
+                Some(weight.to_be_bytes().to_vec()).filter(|_| id % 3 != 0),
+                Some(build([tag.as_bytes()])),
+            ]
+        };
+        let mut writer = writer();
+        for id in 0..40_000 {
+            writer.append(row(id).iter().map(Option::as_deref)).unwrap();
+        }
+        let (bytes, _) = writer.finish("/t/data/1.parquet".into()).unwrap();
+        let bytes = Bytes::from(bytes);
+        for columns in with_dictionary(bytes.clone()) {
+            // Tags are unique, too, but the parts of nested columns are not judged.
+            assert_eq!(columns, ["name", "amount", "tags.list.element"]);
+        }
+        let reader = ParquetRecordBatchReaderBuilder::try_new(bytes).unwrap();
+        let all = columns();
+        let mut next = 0;
+        for batch in reader.build().unwrap() {
+            let batch = batch.unwrap();
+            for at in 0..batch.num_rows() {
+                let values = all.iter().zip(batch.columns());
+                let values = values.map(|(column, array)| read_value(array, at, &column.ty));
+                let values: Vec<_> = values.map(Result::unwrap).collect();
+                assert_eq!(values, row(next));
+                next += 1;
+            }
+        }
+        assert_eq!(next, 40_000);
+    }
+
+    #[test]
+    fn columns_of_few_values_have_a_dictionary() {
+        let all = ["id", "name", "amount", "weight"];
+        // Ids are unique, and so are names, of which two thirds are not null.
+        for (rows, without) in [(999, 0), (1_000, 1), (3_000, 2)] {
+            let groups = with_dictionary(file(rows).0);
+            assert_eq!(groups.len(), 1);
+            let columns = groups[0].iter().map(String::as_str);
+            let flat: Vec<_> = columns.filter(|path| !path.starts_with("tags")).collect();
+            assert_eq!(flat, all[without..], "{rows} rows");
+        }
+    }
+
+    #[test]
+    fn a_file_without_rows_is_valid() {
+        let writer = writer();
+        assert!(!writer.is_full());
+        let (bytes, described) = writer.finish("/t/data/1.parquet".into()).unwrap();
+        assert_eq!(described.record_count, 0);
+        assert_eq!(described.file_size_in_bytes, bytes.len() as i64);
+        let reader = ParquetRecordBatchReaderBuilder::try_new(Bytes::from(bytes)).unwrap();
+        assert_eq!(reader.schema().fields().len(), 5);
+        assert_eq!(reader.metadata().file_metadata().num_rows(), 0);
     }
 
     #[test]

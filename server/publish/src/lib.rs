@@ -11,6 +11,7 @@
 //! | [`rows`] | the rows that a published table has, by their keys, and deletes of them |
 //! | [`source`] | rows of Parquet files and Iceberg tables that any engine wrote |
 //! | `object` | an object of a target as Parquet's library reads it |
+//! | `dictionaries` | the columns of a data file that have a dictionary |
 //! | `batch_rows` | the number of rows in the batches in which a Parquet file is read |
 //! | `row_set` | a set of rows of a data file, for its deletes |
 //! | `views` | texts and blobs as views into the pages of a Parquet file |
@@ -31,6 +32,7 @@ mod bounds;
 pub mod catalog;
 pub mod commit;
 pub mod data_file;
+mod dictionaries;
 #[cfg(all(test, feature = "s3"))]
 mod http_testing;
 pub mod iceberg;

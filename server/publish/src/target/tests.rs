@@ -7,7 +7,7 @@ use std::os::unix::fs::symlink;
 use object_store::memory::InMemory;
 
 use super::faulty::{Event, faulty_target};
-use super::upload::PART_BYTES;
+use super::upload::{FOLDER_PART_BYTES, PART_BYTES};
 use super::*;
 
 fn target() -> (tempfile::TempDir, Target) {
@@ -103,9 +103,9 @@ fn an_upload_with_a_failed_part_stays_incomplete() {
 #[test]
 fn an_upload_takes_space_for_each_part_before_it_is_sent_and_leaves_nothing_without() {
     let (dir, target) = target();
-    let part = vec![7; PART_BYTES];
-    for (written, is_refused_early) in [(2 * PART_BYTES, true), (PART_BYTES + 1, false)] {
-        let mut left_bytes = PART_BYTES as u64;
+    let part = vec![7; FOLDER_PART_BYTES];
+    for (rest, is_refused_early) in [(FOLDER_PART_BYTES, true), (1, false)] {
+        let mut left_bytes = FOLDER_PART_BYTES as u64;
         let upload = target.upload("data/1").unwrap();
         let mut upload = upload.taking_space(move |bytes| {
             let left = left_bytes.checked_sub(bytes);
@@ -113,7 +113,7 @@ fn an_upload_takes_space_for_each_part_before_it_is_sent_and_leaves_nothing_with
             Ok(())
         });
         upload.write_all(&part).unwrap();
-        let more = upload.write_all(&part[..written - PART_BYTES]);
+        let more = upload.write_all(&part[..rest]);
         assert_eq!(more.is_err(), is_refused_early);
         if !is_refused_early {
             let error = upload.complete().unwrap_err();
@@ -127,7 +127,9 @@ fn an_upload_takes_space_for_each_part_before_it_is_sent_and_leaves_nothing_with
 #[test]
 fn an_upload_appears_when_it_is_complete_or_leaves_nothing() {
     let (dir, target) = target();
-    let bytes: Vec<u8> = (0..3 * PART_BYTES + 10).map(|i| (i / 1000) as u8).collect();
+    let bytes: Vec<u8> = (0..3 * FOLDER_PART_BYTES + 10)
+        .map(|i| (i / 1000) as u8)
+        .collect();
     let mut upload = target.upload("data/1").unwrap();
     upload.write_all(&bytes).unwrap();
     assert_eq!(target.read("data/1").unwrap(), None);

@@ -11,12 +11,17 @@ use tokio::time::timeout;
 
 use super::{Result, Target, TargetError};
 
-/// The size of a part of an upload, in bytes. S3 takes at most 10,000 parts, each of at least 5 MiB, so an
-/// object has at most 78 GiB.
+/// The size of a part of an upload to a bucket, in bytes. S3 takes at most 10,000 parts, each of at
+/// least 5 MiB, so an object has at most 78 GiB.
 pub(super) const PART_BYTES: usize = 8 << 20;
 
-/// The greatest number of parts of an upload that are sent at once. Together with the part that is being
-/// filled, an upload takes 24 MiB of memory; the uploads of four tasks, 96 MiB.
+/// The size of a part of an upload to a folder, in bytes. The limits of S3 do not apply there, and
+/// no request crosses a network, so larger parts would only take memory.
+pub(super) const FOLDER_PART_BYTES: usize = 1 << 20;
+
+/// The greatest number of parts of an upload that are sent at once. Together with the part that is
+/// being filled, an upload to a bucket takes 24 MiB of memory, and the uploads of four tasks
+/// 96 MiB. An upload to a folder takes 3 MiB.
 const PARTS_IN_FLIGHT: usize = 2;
 
 /// The longest time for which an aborted upload waits until its parts are removed. If the store stalls
@@ -32,6 +37,8 @@ pub struct Upload {
     upload: Option<Box<dyn MultipartUpload>>,
     sending: JoinSet<object_store::Result<()>>,
     part: Vec<u8>,
+    /// The size of a full part.
+    part_bytes: usize,
     take_space: Box<TakeSpace>,
 }
 
@@ -50,12 +57,18 @@ impl fmt::Debug for Upload {
 
 impl Upload {
     pub(super) fn new(target: Target, name: String, upload: Box<dyn MultipartUpload>) -> Self {
+        let part_bytes = if target.folder.is_some() {
+            FOLDER_PART_BYTES
+        } else {
+            PART_BYTES
+        };
         Self {
             target,
             name,
             upload: Some(upload),
             sending: JoinSet::new(),
             part: Vec::new(),
+            part_bytes,
             take_space: Box::new(|_| Ok(())),
         }
     }
@@ -158,12 +171,12 @@ impl Write for Upload {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if self.part.capacity() == 0 {
             // Growing by itself, a part could hold twice its size.
-            self.part.reserve_exact(PART_BYTES);
+            self.part.reserve_exact(self.part_bytes);
         }
-        let room = PART_BYTES - self.part.len();
+        let room = self.part_bytes - self.part.len();
         let taken = bytes.len().min(room);
         self.part.extend_from_slice(&bytes[..taken]);
-        if self.part.len() == PART_BYTES {
+        if self.part.len() == self.part_bytes {
             self.send_part().map_err(io::Error::other)?;
         }
         Ok(taken)
