@@ -101,7 +101,7 @@ pub struct DataFileWriter<W: Write + Send> {
 }
 
 impl<W: Write + Send> DataFileWriter<W> {
-    /// Returns a writer of a file in `sink`, to which nothing is written before the first batch of
+    /// Returns a writer of a file in `sink`. It writes nothing to `sink` before the first batch of
     /// rows is complete. `on_empty` decides how empty values of types such as `int` are written.
     /// The writer holds one row group in memory, of about `row_group_bytes` encoded bytes.
     ///
@@ -520,7 +520,7 @@ mod tests {
     #[test]
     fn columns_of_few_values_have_a_dictionary() {
         let all = ["id", "name", "amount", "weight"];
-        // Ids are unique, and so are names, of which two thirds are not null.
+        // Ids are unique. Two thirds of the names are not null, and these are unique, too.
         for (rows, without) in [(999, 0), (1_000, 1), (3_000, 2)] {
             let groups = with_dictionary(file(rows).0);
             assert_eq!(groups.len(), 1);

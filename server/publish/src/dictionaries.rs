@@ -15,7 +15,7 @@ use xxhash_rust::xxh3::xxh3_64;
 /// values of 8 bytes at which a dictionary is full.
 const DISTINCT_PERCENT_MAX: usize = 95;
 
-/// The least number of values, without nulls, by which a column is judged. A column with fewer
+/// The least number of values that are not null for a decision about a column. A column with fewer
 /// gets a dictionary: few values are mostly distinct even if later ones repeat them.
 const VALUES_MIN: usize = 1_000;
 
