@@ -10,9 +10,9 @@ use xxhash_rust::xxh3::xxh3_64;
 /// A column of unique values of 8 bytes has 131,072 rows by then, each with an index of up to 17
 /// bits that does not compress. Such a dictionary saves nothing.
 ///
-/// Of n = 11,000 values (a batch of rows of 93 bytes), drawn uniformly from D values, a share of
-/// D(1 - e^(-n/D))/n is distinct: 0.90 for D = 50,000, and 0.96 for D = 131,072, the number of
-/// values of 8 bytes at which a dictionary is full.
+/// A batch of rows of 93 bytes has n = 11,000 values. If they are drawn uniformly from D values,
+/// the expected share of distinct ones is D(1 - e^(-n/D))/n. This is 0.90 for D = 50,000, and 0.96
+/// for D = 131,072, the number of values of 8 bytes at which a dictionary is full.
 const DISTINCT_PERCENT_MAX: usize = 95;
 
 /// The least number of values that are not null for a decision about a column. A column with fewer
@@ -64,8 +64,8 @@ impl FirstValues {
     }
 }
 
-/// Returns true if almost all of the values with these hashes are distinct, and there are enough of
-/// them to tell.
+/// Returns whether there are at least [`VALUES_MIN`] values, and almost all of them are distinct.
+/// `hashes` has the hash of each value.
 fn are_almost_unique(mut hashes: Vec<u64>) -> bool {
     let values = hashes.len();
     hashes.sort_unstable();

@@ -98,7 +98,7 @@ fn followed(table: &SnapshotTable, numbers: impl IntoIterator<Item = u32>) -> us
 #[test]
 fn a_follower_returns_what_point_gets_return() {
     const KEYS: u32 = 1000;
-    /// The keys of a partition, for which there is one follower.
+    /// The number of keys of a partition. Each partition has one follower.
     const KEYS_EACH: u32 = 250;
     let mut followed = 0_u32;
     for_seeds("a_follower_returns_what_point_gets_return", 32, |seed| {
