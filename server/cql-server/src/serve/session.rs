@@ -11,6 +11,7 @@ use ebb_cql::protocol::{
     self, Coding, Columns, Consistency, ErrorResponse, EventTypes, Frame, Head, Opcode, Request,
     Response, Segments, Startup, StatementRef, Values, Version, WriteType,
 };
+use ebb_cql::syntax::first_word;
 
 use memchr::memmem;
 
@@ -140,7 +141,7 @@ impl<S: Service> Session<S> {
             // drivers and operators. So is KILL QUERY, since the query that it ends may be the
             // cause of the overload.
             Ok(Opcode::Query) => {
-                memmem::find(&frame.body, b"system").is_none() && !kills_query(&frame.body)
+                memmem::find(&frame.body, b"system").is_none() && !kills_query(frame)
             }
             _ => false,
         }
@@ -649,10 +650,52 @@ fn check_value_count(
     )))
 }
 
-/// Returns whether the body of a QUERY is a KILL QUERY. No other statement begins with KILL.
-fn kills_query(body: &[u8]) -> bool {
-    // The first four bytes are the length of the text.
-    let text = body.get(4..).unwrap_or_default().trim_ascii_start();
-    let first = text.get(..b"KILL".len());
-    first.is_some_and(|word| word.eq_ignore_ascii_case(b"KILL"))
+/// Returns whether the statement of a QUERY is KILL QUERY. No other statement begins with KILL.
+fn kills_query(frame: &Frame) -> bool {
+    let Ok(Request::Query { text, .. }) = Request::decode(frame) else {
+        return false;
+    };
+    first_word(text).is_some_and(|word| word.eq_ignore_ascii_case("KILL"))
+}
+
+#[cfg(test)]
+mod tests {
+    use ebb_cql::protocol::{QueryParameters, flag, writer};
+
+    use super::*;
+
+    /// Regression: a KILL QUERY behind a comment, or in a frame with a custom payload, was not
+    /// recognized, and was rejected in an overload.
+    #[test]
+    fn kill_query_is_recognized_behind_comments_and_a_custom_payload() {
+        for (text, kills) in [
+            ("KILL QUERY 7", true),
+            (" \n-- KILL\n// it\n/* now */ kill query 7", true),
+            ("-- KILL QUERY 7", false),
+            ("/* KILL QUERY 7", false),
+            ("killed", false),
+            ("SELECT * FROM kill", false),
+            ("", false),
+        ] {
+            for flags in [0, flag::CUSTOM_PAYLOAD] {
+                let mut body = BytesMut::new();
+                if flags != 0 {
+                    writer::list(&mut body, &["key"], |out, key| {
+                        writer::string(out, key);
+                        writer::bytes(out, Some(b"for another handler"));
+                    });
+                }
+                let parameters = QueryParameters::default();
+                Request::Query { text, parameters }.encode_body_in(&mut body, Version::V4);
+                let frame = Frame {
+                    version: Version::V4,
+                    flags,
+                    stream: 1,
+                    opcode: Opcode::Query as u8,
+                    body: body.freeze(),
+                };
+                assert_eq!(kills_query(&frame), kills, "{text:?}, flags {flags}");
+            }
+        }
+    }
 }

@@ -41,6 +41,14 @@ pub const OPERATORS_MAX: usize = 500;
 /// of bytes for each. Bound values are not part of the statement.
 pub const TOKENS_MAX: usize = 1 << 20;
 
+/// Returns the first word of a statement, such as `SELECT`, without the comments before it; `None`
+/// if the statement does not begin with a word.
+#[must_use]
+pub fn first_word(text: &str) -> Option<&str> {
+    let first = lexer::Lexer::new(text).next().ok()?;
+    (first.kind == lexer::TokenKind::Word).then(|| &text[first.start..first.end])
+}
+
 /// Parses one statement, with or without a final semicolon.
 ///
 /// ```
