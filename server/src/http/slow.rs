@@ -82,6 +82,8 @@ impl SlowRequests {
 struct Spent {
     queued: Duration,
     worked: Duration,
+    /// True if the request has waited for the end of a job, which is no sign of a slow server.
+    has_waited_for_job: bool,
 }
 
 task_local! {
@@ -97,6 +99,19 @@ pub(super) fn note(queued: Duration, worked: Duration) {
         spent.set(Spent {
             queued: before.queued + queued,
             worked: before.worked + worked,
+            ..before
+        });
+    });
+}
+
+/// Notes that the request that the current async task serves waits for the end of a job. The
+/// observer does not get this request.
+pub(super) fn note_wait_for_job() {
+    // Without an observer no request is measured.
+    let _unmeasured = SPENT.try_with(|spent| {
+        spent.set(Spent {
+            has_waited_for_job: true,
+            ..spent.get()
         });
     });
 }
@@ -107,8 +122,8 @@ pub(super) fn logged_path(uri: &Uri) -> String {
     path[..path.floor_char_boundary(PATH_BYTES_MAX)].to_owned()
 }
 
-/// Measures a request, and passes it to the observer if it was slow. A request that waits for the end of a
-/// job is not measured.
+/// Measures a request, and passes it to the observer if it was slow. Never passes a request that
+/// has waited for the end of a job.
 pub(super) async fn measure(
     State(slow): State<SlowRequests>,
     Extension(peer): Extension<Peer>,
@@ -116,10 +131,6 @@ pub(super) async fn measure(
     request: Request,
     next: Next,
 ) -> Response {
-    let is_wait = (request.uri().query()).is_some_and(|query| query.contains("wait_ms="));
-    if is_wait {
-        return next.run(request).await;
-    }
     let (method, uri) = (request.method().clone(), request.uri().clone());
     let begun = Instant::now();
     let answered = async {
@@ -128,7 +139,7 @@ pub(super) async fn measure(
     };
     let (response, spent) = SPENT.scope(Cell::default(), answered).await;
     let total = begun.elapsed();
-    if total >= slow.at_least {
+    if total >= slow.at_least && !spent.has_waited_for_job {
         (slow.observer)(&SlowRequest {
             address: peer.address,
             token: (!principal.id.is_empty()).then_some(principal.id),

@@ -183,6 +183,33 @@ fn a_job_is_cancelled_and_a_stopping_server_reports_its_jobs_as_parked() {
     assert!(gone.contains("does not answer"), "{gone}");
 }
 
+/// Regression: no request whose query contained `wait_ms=` was ever slow.
+#[test]
+fn a_request_is_never_slow_only_if_it_waits_for_a_job() {
+    let dir = tempfile::tempdir().unwrap();
+    let slow = Arc::<std::sync::Mutex<Vec<String>>>::default();
+    let observed = Arc::clone(&slow);
+    let observe = move |request: &SlowRequest| observed.lock().unwrap().push(request.path.clone());
+    let options = HttpOptions {
+        slow: Some(SlowRequests::new(Duration::ZERO, observe)),
+        ..HttpOptions::default()
+    };
+    let (_node, _server) = serve_with(dir.path(), options);
+    let client = client(dir.path());
+    let endless = pi(1 << 50, OutputPlace::File(dir.path().join("a")));
+    let id = client.submit(&endless).unwrap().record.id;
+    slow.lock().unwrap().clear();
+    client.show(&id, Duration::from_millis(1)).unwrap();
+    assert!(slow.lock().unwrap().is_empty());
+    let unknown = refused(client.show("77", LONG));
+    assert_eq!(unknown.failure, Failure::NotFound);
+    client.show(&id, Duration::ZERO).unwrap();
+    let expected = ["/v1/jobs/77".to_owned(), format!("/v1/jobs/{id}")];
+    assert_eq!(*slow.lock().unwrap(), expected);
+    assert!(client.cancel(&id).unwrap());
+    wait_for_end(&client, &id);
+}
+
 #[test]
 fn refused_requests_have_the_class_of_their_failure() {
     let dir = tempfile::tempdir().unwrap();

@@ -201,8 +201,13 @@ fn slow_requests_are_logged_with_where_their_time_went() {
     let parts: f64 = parts.iter().map(|name| ms(&line, name)).sum();
     assert!((parts - ms(&line, "total_ms")).abs() < 0.01, "{line}");
     assert!(ms(&line, "executed_ms") > 0.0, "{line}");
+    // No job has run, so this request waits for none.
+    let last = get(&http, "/v1/jobs/last?wait_ms=60000", token.trim());
+    assert_eq!(last.0, 404, "{}", last.1);
     assert_eq!(get(&http, "/v1/tables?limit=7", token.trim()).0, 200);
-    let line = logged("request", "GET /v1/tables");
+    let line = logged("request", "GET /v1/");
+    assert_eq!(line["request"], "GET /v1/jobs/last");
+    let line = logged("request", "GET /v1/");
     assert_eq!(
         (&line["request"], &line["name"]),
         (&"GET /v1/tables".into(), &"grafana".into())

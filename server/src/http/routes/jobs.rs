@@ -32,6 +32,7 @@ use crate::http::permits::{
 };
 use crate::http::problem::Problem;
 use crate::http::roots::{Roots, check_no_credentials};
+use crate::http::slow::note_wait_for_job;
 use crate::http::wire::{AttemptList, Cancelled, JobList};
 use crate::http::work_limits::WorkKind;
 use crate::jobs::{Estimate, JobView, Jobs, RestartView};
@@ -422,7 +423,7 @@ async fn view_of(served: &Served, id: String, look: Look) -> Result<JobView, Pro
     };
     let wait = Duration::from_millis(look.wait_ms).min(WAIT_MAX);
     if let Some(running) = node.running_maintenance(&record.id) {
-        let _ = tokio::time::timeout(wait, running.ended()).await;
+        wait_at_most(wait, running.ended()).await;
         // The history has the end.
         let ended = served.work(WorkKind::JobReads, move |node| {
             Ok(node.view_of(node.job(&record.id)?))
@@ -432,12 +433,21 @@ async fn view_of(served: &Served, id: String, look: Look) -> Result<JobView, Pro
     let Some(job) = node.running(&record.id) else {
         return Ok(JobView::remembered(record));
     };
-    let _ = tokio::time::timeout(wait, job.ended()).await;
+    wait_at_most(wait, job.ended()).await;
     if job.end().is_none() {
         return Ok(job.view());
     }
     let view = served.work(WorkKind::JobReads, move |node| node.present_view(&job));
     view.await
+}
+
+/// Waits for `ended`, the end of a job, but for at most `wait`.
+async fn wait_at_most(wait: Duration, ended: impl Future) {
+    if wait.is_zero() {
+        return;
+    }
+    note_wait_for_job();
+    let _ = tokio::time::timeout(wait, ended).await;
 }
 
 /// Cancels a job
