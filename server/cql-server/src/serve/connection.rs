@@ -70,6 +70,10 @@ pub(super) struct Connection<S: Service> {
     /// at most [`LARGE_BYTES`].
     memory: RequestMemory,
     arrivals: Arrivals,
+    /// The end of the last wait in which the connection's own scans left no room for further
+    /// requests. Waits before this time are no sign of an overload: scans take long even if the
+    /// server has nothing else to do.
+    ready_at: Instant,
     /// True if the server was overloaded at the last read, and far fewer bytes of this connection
     /// waited than of others. Then overload control rejects none of its requests.
     is_small: bool,
@@ -92,6 +96,8 @@ pub(super) struct Connection<S: Service> {
     results: Option<Results>,
     /// The number of requests that run on other threads, or wait for them.
     running: usize,
+    /// The number of scans among the requests of `running`.
+    scans: usize,
     /// The schema changes for the client; `None` until it registers for events.
     events: Option<broadcast::Receiver<SchemaChange>>,
     stop: watch::Receiver<bool>,
@@ -159,6 +165,7 @@ impl<S: Service> Connection<S> {
         shared: Arc<Shared<S>>,
     ) -> Self {
         let now = Instant::now();
+        let begun_at = shared.overload.now();
         let session = Session::new(peer, stream.identity(), shared.clone());
         if let Some(encryption) = stream.encryption() {
             session.note_encryption(encryption);
@@ -173,7 +180,8 @@ impl<S: Service> Connection<S> {
             long: None,
             skipping: Progress::default(),
             memory: RequestMemory::default(),
-            arrivals: Arrivals::new(shared.overload.now()),
+            arrivals: Arrivals::new(begun_at),
+            ready_at: begun_at,
             is_small: false,
             points: 0,
             points_ready_at: Vec::new(),
@@ -181,6 +189,7 @@ impl<S: Service> Connection<S> {
             slow: Vec::new(),
             results: None,
             running: 0,
+            scans: 0,
             events: None,
             stop: shared.stop.subscribe(),
             has_read_last: false,
@@ -253,8 +262,7 @@ impl<S: Service> Connection<S> {
         if is_fatal {
             return Err(Ended::WithError);
         }
-        // A request that is rejected because the server stops needs no room in a lane.
-        let has_room = stops || self.running < self.shared.options.lane_requests_max;
+        let has_room = self.has_room(stops);
         let has_next = has_room && self.has_frame();
         if stops && self.running == 0 && !has_next {
             // If a socket is closed with unread bytes, TCP resets the connection, and the client may lose
@@ -289,6 +297,9 @@ impl<S: Service> Connection<S> {
         let skipped_bytes = self.received.skipped_bytes().filter(|_| has_room);
         let patience = self.shared.options.request_timeout;
         self.skipping.note(skipped_bytes, patience);
+        // A wait mostly for other requests counts: writes take long only if the server is slow.
+        let waits_for_scans = !has_room && self.scans * 2 >= self.running;
+        let wait_began = waits_for_scans.then(|| self.shared.overload.now());
         tokio::select! {
             () = over(&mut self.startup) => return Err(Ended::Quietly),
             Some(result) = next_result(&mut self.results) => self.take_results(result),
@@ -306,7 +317,19 @@ impl<S: Service> Connection<S> {
                 changed.map_err(|_| Ended::Quietly)?;
             }
         }
+        if let Some(wait_began) = wait_began {
+            let overload = &self.shared.overload;
+            let waited = overload.now().saturating_duration_since(wait_began);
+            // Before it was served, the connection was ready and waited for its thread.
+            self.ready_at = wait_began + waited.saturating_sub(overload.turn());
+        }
         Ok(())
+    }
+
+    /// Returns whether the connection may start another request on other threads. If `stops` is
+    /// true, because the server stops, requests are rejected, which needs no room.
+    fn has_room(&self, stops: bool) -> bool {
+        stops || self.running < self.shared.options.lane_requests_max
     }
 
     fn note_arrivals(&mut self, read_bytes: usize) {
@@ -437,9 +460,8 @@ impl<S: Service> Connection<S> {
         let mut is_fatal = false;
         let burst_began = Instant::now();
         for number in 0..frames_max {
-            let has_room = stops || self.running < self.shared.options.lane_requests_max;
             // The frames that are left stay in `received` for a later turn.
-            if !has_room || self.out.is_full() {
+            if !self.has_room(stops) || self.out.is_full() {
                 break;
             }
             // The first frame is served in any case, so that each turn makes progress. A large frame
@@ -555,6 +577,7 @@ impl<S: Service> Connection<S> {
             Some(_) => self.arrivals.waited_at_most(now, unserved_bytes),
             None => self.arrivals.waited(now, unserved_bytes),
         };
+        let waited = waited.min(now.saturating_duration_since(self.ready_at));
         first_waited.get_or_insert(waited);
         target.is_some_and(|target| waited > target)
     }
@@ -606,6 +629,7 @@ impl<S: Service> Connection<S> {
             }
         }
         self.running += 1;
+        self.scans += usize::from(request.work.kind.is_scan());
         let Results { sender, share, .. } = self.results.get_or_insert_default();
         let (results, share) = (sender.clone(), share.clone());
         if lane != Lane::Write {
@@ -621,8 +645,14 @@ impl<S: Service> Connection<S> {
     /// to further such requests that are ready.
     fn take_results(&mut self, first: LaneResult) {
         let mut next = Some(first);
-        while let Some(LaneResult { stream, reply }) = next {
+        while let Some(result) = next {
+            let LaneResult {
+                stream,
+                is_scan,
+                reply,
+            } = result;
             self.running -= 1;
+            self.scans -= usize::from(is_scan);
             match reply {
                 Some(Waiting { value, _memory }) => {
                     if let Some(keyspace) = value.keyspace {

@@ -203,7 +203,7 @@ impl<S: Service> LaneRequest<S> {
     /// Returns a function that makes the reply if the client gets an error while the thread still
     /// works on the request: at the deadline, at the stop of the server, or by KILL QUERY. The
     /// function takes the execution time so far, the error, and a bool. The bool is true if the
-    /// thread has already counted an error of the request.
+    /// thread has already counted an error of the request, and reports the request if it was slow.
     fn late_reply(&self) -> impl FnOnce(Duration, ErrorResponse, bool) -> Reply + Send + use<S> {
         let (work, frame) = (&self.work, self.frame.clone());
         let (shared, sender, received_at) =
@@ -211,11 +211,9 @@ impl<S: Service> LaneRequest<S> {
         let (mut spent, coding) = (work.spent, work.coding);
         move |executed, error, is_counted| {
             spent.executed = executed;
-            let mut reply = Reply {
-                slow: shared.slow(&sender, received_at, &frame, spent),
-                ..Reply::default()
-            };
+            let mut reply = Reply::default();
             if !is_counted {
+                reply.slow = shared.slow(&sender, received_at, &frame, spent);
                 shared.note_error(&sender, &error);
             }
             let response = Response::Error(error);
@@ -311,12 +309,17 @@ impl<S: Service> QueuedWrite for LaneRequest<S> {
 
     fn end(mut self: Box<Self>, ended: Option<RequestResult>, synced: Duration) -> LaneResult {
         self.work.spent.synced += synced;
-        let (stream, _memory) = (self.stream(), self.of_response.take());
+        let (stream, is_scan) = (self.stream(), self.work.kind.is_scan());
+        let _memory = self.of_response.take();
         let reply = ended.map(|ended| Waiting {
             value: self.reply(ended, false),
             _memory,
         });
-        LaneResult { stream, reply }
+        LaneResult {
+            stream,
+            is_scan,
+            reply,
+        }
     }
 }
 
@@ -354,6 +357,7 @@ pub(super) async fn run_in_lane<S: Service>(
 ) {
     let shared = request.work.shared.clone();
     let (stream, user) = (request.stream(), request.work.sender.scan_user());
+    let is_scan = request.work.kind.is_scan();
     let query = Arc::new(request.query(lane));
     let mut interrupt = request.work.interrupt.clone();
     if query.is_read {
@@ -421,7 +425,11 @@ pub(super) async fn run_in_lane<S: Service>(
         Lane::Inline | Lane::Write | Lane::Moved | Lane::Schema | Lane::Control | Lane::Login => {}
     }
     // The receiver is gone if the connection has ended.
-    drop(results.send(LaneResult { stream, reply }));
+    drop(results.send(LaneResult {
+        stream,
+        is_scan,
+        reply,
+    }));
 }
 
 /// Runs a write on a thread that serves connections, once the write has its [turns](super::turns):

@@ -21,6 +21,8 @@ pub(super) fn is_in_conflict(ended: &RequestResult) -> bool {
 
 pub(super) struct LaneResult {
     pub stream: i16,
+    /// True if the request is a scan, by [`is_scan`](crate::call::StatementKind::is_scan).
+    pub is_scan: bool,
     /// The reply, with the memory that it holds until it is sent to the client; `None` if the
     /// request panicked.
     pub reply: Option<Waiting<Reply>>,

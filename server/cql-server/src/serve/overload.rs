@@ -17,7 +17,8 @@
 //! that flood the server, a client that waits for each response is served.
 //!
 //! Waits are measured on [a clock](running_clock) that stops while the server does not run: a pause
-//! of the machine delays every request, and is no overload.
+//! of the machine delays every request, and is no overload. A wait behind scans of the same
+//! connection does not count either, while these leave no room for further requests.
 //!
 //! Sources: a standing queue as the signal (CoDel; Nichols and Jacobson, 2012); two timeouts, of
 //! which the short one holds while there is a queue (Maurer, Fail at Scale, 2015); a limit of 20 ms

@@ -21,7 +21,7 @@ fn flood(server: &CqlServer, outcomes: &Outcomes) {
     let mut frames = BytesMut::new();
     for stream in 0..REQUESTS {
         let text = match stream % 1000 {
-            499 => " kill query 7",
+            499 => "/* it is endless */ kill query 7",
             999 => "spin system",
             _ => "spin",
         };
@@ -108,6 +108,97 @@ fn requests_that_waited_for_long_are_rejected() {
     let (served, refused) = (outcomes.served.into_inner(), outcomes.refused.into_inner());
     assert!(refused >= 100, "{refused} are refused, {served} served");
     assert!(served > 100, "{refused} are refused, {served} served");
+}
+
+/// The wait above which [`limited_to_one_request`] makes the server reject requests in an overload.
+const TARGET: Duration = Duration::from_secs(1);
+
+/// Returns options for a connection that has room for a single request on other threads.
+fn limited_to_one_request() -> ServeOptions {
+    ServeOptions {
+        lane_requests_max: 1,
+        // The target is a twentieth of this.
+        overload_wait: 20 * TARGET,
+        ..options()
+    }
+}
+
+/// Sends statements at once, so that the server reads all of them before it executes the first one.
+fn send_at_once(client: &mut Client, texts: &[&str]) {
+    let mut frames = BytesMut::new();
+    for (stream, &text) in (1..).zip(texts) {
+        let parameters = parameters();
+        Request::Query { text, parameters }.encode(&mut frames, stream, Compression::None);
+    }
+    client.stream.write_all(&frames).unwrap();
+}
+
+/// Waits for longer than [`TARGET`] on the clock of overload control, then opens `gate` in an
+/// overload. Returns the responses to the `count` requests of `client`, which waited for the gate.
+fn responses_in_overload(
+    server: &CqlServer,
+    gate: &Gate,
+    client: &mut Client,
+    count: usize,
+) -> Vec<Response> {
+    let overload = server.counters().overload;
+    let begun = overload.now();
+    wait::until("the clock to reach the target", || {
+        // The clock stops while there are no requests.
+        overload.served(0, Duration::ZERO);
+        overload.now() - begun > TARGET + TARGET / 10
+    });
+    thread::scope(|scope| {
+        let receiver = scope.spawn(|| -> Vec<Response> {
+            let responses = (0..count).map(|_| client.receive().1.response);
+            responses.collect()
+        });
+        wait::until("the responses", || {
+            // The counts of other clients, whose requests wait for too long.
+            overload.served(1, 40 * TARGET);
+            overload.rejected(1);
+            if overload.target().is_some() {
+                gate.open();
+            }
+            receiver.is_finished()
+        });
+        receiver.join().unwrap()
+    })
+}
+
+/// Regression: a client had more scans under way than its connection may have, and no other client
+/// sent anything. The server took the wait for these scans for an overload, and rejected the rest.
+#[test]
+fn requests_that_waited_for_scans_of_their_connection_are_not_rejected() {
+    let (fake, server) = server(limited_to_one_request());
+    let mut client = Client::new(&server);
+    send_at_once(&mut client, &["scan", "which"]);
+    wait::until("the scan to run", || {
+        fake.executed.load(Ordering::SeqCst) == 1
+    });
+    let responses = responses_in_overload(&server, &fake.gate, &mut client, 2);
+    assert_eq!(responses, [Response::Void, Response::Void]);
+}
+
+/// A connection that has waited for its scans is not exempt from overload control afterwards.
+#[test]
+fn requests_that_waited_for_writes_of_their_connection_after_a_scan_are_rejected() {
+    let fake = Fake {
+        waits_for_sync: true,
+        ..Fake::default()
+    };
+    let (fake, server) = serving(fake, limited_to_one_request());
+    fake.gate.open();
+    let mut client = Client::new(&server);
+    send_at_once(&mut client, &["scan", "put", "which"]);
+    wait::until("the sync to begin", || {
+        fake.syncs_begun.load(Ordering::SeqCst) == 1
+    });
+    let responses = responses_in_overload(&server, &fake.sync_gate, &mut client, 3);
+    let [Response::Void, Response::Void, Response::Error(error)] = &responses[..] else {
+        panic!("{responses:?}");
+    };
+    assert_eq!(error.kind, ErrorKind::Overloaded);
 }
 
 #[test]
