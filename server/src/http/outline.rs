@@ -4,7 +4,9 @@
 //! errors quote rows. So a token of a role shows both only of jobs whose inputs the role may read.
 //! A permission on a table counts only if the job reads the table that has the name now, and not a
 //! dropped one. The outline of any other job has the application, the goal, the state, the times
-//! and the counters. The table `system_views.jobs` of CQL follows the same rule by
+//! and the counters. The outline of a backup or a verification also has the options, which are
+//! names, and the names of damaged files. It lacks the descriptions of the damage, which may have
+//! keys of rows. The table `system_views.jobs` of CQL follows the same rule by
 //! [`request_shown_to`].
 
 use std::borrow::Cow;
@@ -23,6 +25,8 @@ use crate::tokens::Principal;
 
 /// The text in place of an error that the client may not see.
 const HIDDEN: &str = "not shown: the role of this token may not read what the job reads";
+/// The lists of damaged files in the reports of backups and verifications, as JSON pointers.
+const DAMAGE: [&str; 2] = ["/backup/damaged", "/verify/findings"];
 
 /// The inputs of a job, in so far as they decide who may see its options and errors.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,18 +34,15 @@ pub(super) enum Reads {
     /// The tables that the job reads, possibly none, with their numbers; `None` for an unknown
     /// number. The job has no other inputs.
     Tables(Vec<(TableName, Option<u32>)>),
-    /// Files of the server's machine, or inputs that this build cannot parse. A principal with a role sees the
-    /// options and errors only with scope `admin`.
+    /// Files of the server's machine, as a backup or a verification reads them, or inputs that this
+    /// build cannot parse. A principal with a role sees the options and errors only with scope
+    /// `admin`.
     Others,
 }
 
 impl Reads {
-    /// Returns what a job reads. A backup or a verification counts as reading no table: its view shows only
-    /// names and sizes, which every role may see.
+    /// Returns the inputs of a job.
     pub(super) fn of(record: &JobRecord) -> Self {
-        if record.is_maintenance() {
-            return Self::Tables(Vec::new());
-        }
         match record.request() {
             Ok(request) if !request.reads_files() => {
                 let numbers = record.tables.inputs.iter().copied().map(Some);
@@ -105,8 +106,12 @@ pub fn request_shown_to<'r>(
     }
 }
 
-/// Returns the request of a job without its options: only the application and the goal.
+/// Returns the request of a job without its options: only the application and the goal. A backup or
+/// a verification keeps its options.
 fn outline_of_request(record: &JobRecord) -> Value {
+    if record.is_maintenance() {
+        return record.request.clone();
+    }
     let application = record.application.clone();
     let goal_s = record.request.get("goal_s").cloned();
     json!({"application": {(application): {}}, "goal_s": goal_s})
@@ -121,6 +126,12 @@ pub(super) fn outline(mut view: JobView) -> JobView {
     let report = view.record.report.as_mut();
     if let Some(cause) = report.and_then(|report| report.pointer_mut("/outcome/cause")) {
         *cause = Value::from(HIDDEN);
+    }
+    for list in DAMAGE {
+        let report = view.record.report.as_mut();
+        let files = report.and_then(|report| report.pointer_mut(list)?.as_array_mut());
+        let details = (files.into_iter().flatten()).filter_map(|file| file.get_mut("detail"));
+        details.for_each(|detail| *detail = Value::from(HIDDEN));
     }
     if let Some(run) = &mut view.run {
         run.inputs.clear();
