@@ -10,6 +10,7 @@
 use std::time::Instant;
 
 use ebb_jobs::JobError;
+use ebb_jobs::history::{JobAttempt, JobRecord, RecordState};
 use ebb_jobs::launch::TableCheck;
 use ebb_jobs::request::JobRequest;
 use ebb_scheduler::model::TaskKind;
@@ -39,11 +40,11 @@ pub enum WhatIf {
     Tasks(Tasks),
 }
 
-/// A hypothetical job with tasks like those of a job that runs or has ended.
+/// A hypothetical job with tasks like those of a job that runs or has succeeded.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LikeJob {
-    /// The id of the running or ended job whose tasks the hypothetical job has.
+    /// The id of the job whose tasks the hypothetical job has. That job runs or has succeeded.
     pub like: String,
     /// The goal: the number of seconds from now within which the job is to end. No goal by default.
     #[serde(default)]
@@ -234,15 +235,26 @@ fn checked(what: &str, value: Option<f64>) -> Result<Option<f64>, JobError> {
 /// Returns a hypothetical job with tasks like those of the job `id`. If that job does not run, the number
 /// and length of the tasks follow from its successful attempts in the history.
 fn like_job(node: &Node, ahead: &Ahead, id: &str) -> Result<HypotheticalJob, JobError> {
-    let id = node.job(id)?.id;
-    let running = ahead.jobs.iter().find(|job| job.running.id() == id);
+    let record = node.job(id)?;
+    let running = (ahead.jobs.iter()).find(|job| job.running.id() == record.id);
     if let Some(job) = running
         && let Some(like) = ahead.situation.like(job.id)
     {
         let steps = job.running.progress().steps.max(1);
         return Ok(HypotheticalJob { steps, ..like });
     }
-    let attempts = node.attempts(&id)?;
+    let attempts = node.attempts(&record.id)?;
+    of_attempts(&record, &attempts)
+}
+
+/// Returns a hypothetical job with tasks like those of a job that does not run, from its attempts
+/// in the history.
+///
+/// # Errors
+/// When the history may lack tasks of the job: for a job that ended early, nothing else has the
+/// numbers of its maps, reduces and steps. The end predicted from fewer tasks would be too early.
+fn of_attempts(record: &JobRecord, attempts: &[JobAttempt]) -> Result<HypotheticalJob, JobError> {
+    let id = &record.id;
     let steps = attempts.iter().map(|attempt| attempt.job).max();
     let steps = steps.unwrap_or(1).max(1);
     // The tasks of a step, and the mean CPU time of one.
@@ -265,6 +277,13 @@ fn like_job(node: &Node, ahead: &Ahead, id: &str) -> Result<HypotheticalJob, Job
         );
         return Err(JobError::senseless(text));
     }
+    if record.state != RecordState::Succeeded || record.attempts_dropped > 0 {
+        let text = format!(
+            "job {id} has not succeeded, or the history lacks some of its tasks: name another job, \
+             or give the number of maps and the time of one"
+        );
+        return Err(JobError::senseless(text));
+    }
     Ok(HypotheticalJob {
         maps,
         map_cpu_s,
@@ -279,7 +298,51 @@ fn like_job(node: &Node, ahead: &Ahead, id: &str) -> Result<HypotheticalJob, Job
 
 #[cfg(test)]
 mod tests {
+    use ebb_jobs::history::MaintenanceOptions;
+    use serde_json::json;
+
     use super::*;
+
+    fn done(kind: &str, index: u32, cpu_s: f64) -> JobAttempt {
+        let attempt = json!({
+            "job": 1, "kind": kind, "index": index, "attempt": 1, "started_s": 0.0, "ended_s": 9.0,
+            "cpu_s": cpu_s, "shuffle_cpu_s": 0.0, "bytes_in": 1, "bytes_out": 1, "spilled_bytes": 0,
+            "memory_bytes_max": 1, "outcome": {"kind": "done"},
+        });
+        serde_json::from_value(attempt).unwrap()
+    }
+
+    /// Regression: a job like a cancelled one had only the tasks that were done before its end.
+    #[test]
+    fn a_job_is_like_another_one_only_if_all_tasks_of_that_one_are_known() {
+        let attempts = [
+            done("map", 0, 1.0),
+            done("map", 1, 3.0),
+            done("reduce", 0, 5.0),
+        ];
+        let options = MaintenanceOptions {
+            by: "a test".to_string(),
+            rate_bytes_per_s: None,
+        };
+        let record = |state, attempts_dropped| JobRecord {
+            state,
+            attempts_dropped,
+            ..JobRecord::of_verification("1".to_string(), &options, 1)
+        };
+        let whole = of_attempts(&record(RecordState::Succeeded, 0), &attempts).unwrap();
+        assert_eq!((whole.maps, whole.map_cpu_s), (2, 2.0));
+        assert_eq!((whole.reduces, whole.reduce_cpu_s), (1, 5.0));
+        for (state, dropped) in [
+            (RecordState::Cancelled, 0),
+            (RecordState::Failed, 0),
+            (RecordState::Started, 0),
+            (RecordState::Succeeded, 1),
+        ] {
+            let refused = of_attempts(&record(state, dropped), &attempts);
+            let refused = refused.unwrap_err().to_string();
+            assert!(refused.contains("has not succeeded"), "{refused}");
+        }
+    }
 
     #[test]
     fn a_job_that_is_late_in_any_case_is_no_victim() {

@@ -47,14 +47,19 @@ impl Node {
         // Links, the end of the log and the manifest are made outside of the lease: they take locks of
         // files and directories that writers use, which a thread of low priority must not hold.
         let backup = db.start_backup(dir)?;
-        let (record, is_recorded) = self.begin_maintenance(
+        let (record, claim) = self.begin_maintenance(
             BACKUP,
             started_unix_ms,
-            |history| history.begin_backup(request, started_unix_ms),
+            |history| {
+                let claim = |id: &str| self.registry.claim_new(id);
+                history.begin_backup_claimed(request, started_unix_ms, claim)
+            },
             |id| JobRecord::of_backup(id, request, started_unix_ms),
         );
+        let is_recorded = claim.is_some();
         let running = RunningMaintenance::new(record, self.policy(), lease.clone());
         let _listed = self.registry.list(&running);
+        drop(claim);
         let rate = request.options.rate_bytes_per_s;
         let made = self.make(backup, &lease, &running, rate.map(Pace::new), is_wanted);
         self.end_backup(running.record(), is_recorded, &made);

@@ -21,8 +21,8 @@ impl ReadJobs for Node {
     type Error = JobError;
 
     fn list(&self) -> Result<Vec<JobView>, JobError> {
-        let jobs = self.jobs()?.into_iter();
-        Ok(jobs.map(|job| self.view_of(job)).collect())
+        let views = self.jobs()?.into_iter().map(|job| self.view_of(job));
+        views.filter_map(Result::transpose).collect()
     }
 
     fn show(&self, id: &str, wait: Duration) -> Result<JobView, JobError> {
@@ -31,11 +31,10 @@ impl ReadJobs for Node {
             job.wait_timeout(wait);
             return self.present_view(&job);
         }
-        let Some(work) = self.running_maintenance(&record.id) else {
-            return Ok(JobView::remembered(record));
-        };
-        work.wait_timeout(wait);
-        Ok(self.view_of(self.job(&record.id)?))
+        if let Some(work) = self.running_maintenance(&record.id) {
+            work.wait_timeout(wait);
+        }
+        self.existing_view_of(record)
     }
 
     fn attempts(&self, id: &str) -> Result<Vec<JobAttempt>, JobError> {
@@ -129,12 +128,18 @@ fn not_running(record: &JobRecord) -> JobError {
 
 impl Node {
     /// Returns all jobs in the history, the oldest first; without a database, the running ones.
+    /// Leaves out new jobs that are being started, because the history forgets those that fail to
+    /// start.
     ///
     /// # Errors
     /// When the history cannot be read.
     pub fn jobs(&self) -> Result<Vec<JobRecord>, JobError> {
         match self.existing_history()? {
-            Some(history) => Ok(history.jobs()?),
+            Some(history) => {
+                let mut jobs = history.jobs()?;
+                jobs.retain(|job| !self.is_starting(job));
+                Ok(jobs)
+            }
             None => {
                 let running = self.registry.all();
                 Ok(running.iter().map(|job| job.record().clone()).collect())
@@ -217,21 +222,58 @@ impl Node {
     pub fn job(&self, id: &str) -> Result<JobRecord, JobError> {
         let history = self.existing_history()?;
         let found = history.map(|history| history.job(id)).transpose()?;
-        if let Some(record) = found.flatten() {
+        let found = found.flatten().filter(|job| !self.is_starting(job));
+        if let Some(record) = found {
             return Ok(record);
         }
         // Only `last`, and the error for an unknown id, need all records.
         Ok(JobRecord::find(self.jobs()?, id)?)
     }
 
-    /// Returns a job as clients see it now: with its progress if it runs on this node.
-    pub(crate) fn view_of(&self, record: JobRecord) -> JobView {
-        if let Some(job) = self.running(&record.id) {
-            return job.view();
+    /// Returns whether the job with this record is a new one that is being started.
+    fn is_starting(&self, record: &JobRecord) -> bool {
+        record.state == RecordState::Started && self.registry.is_starting(&record.id)
+    }
+
+    /// Returns a job as clients see it now: with its progress if it runs on this node, and with its
+    /// end even if `record` was read before the end. Returns `None` for a new job that is being
+    /// started, for a job that is no longer in the history, such as one that failed to start, and,
+    /// without a database, for a job that has ended.
+    ///
+    /// # Errors
+    /// When the history cannot be read.
+    pub(crate) fn view_of(&self, record: JobRecord) -> Result<Option<JobView>, JobError> {
+        // This check comes before the look at the running jobs: that look finds a job that starts
+        // in between.
+        if self.is_starting(&record) {
+            return Ok(None);
         }
-        match self.running_maintenance(&record.id) {
-            Some(work) => work.view(),
-            None => JobView::remembered(record),
+        if let Some(job) = self.running(&record.id) {
+            return self.present_view(&job).map(Some);
+        }
+        if let Some(work) = self.running_maintenance(&record.id) {
+            return Ok(Some(work.view()));
+        }
+        // The end of a job is recorded before the job leaves the running ones. So the history has
+        // the end, but `record` may be older.
+        let present = match self.existing_history()? {
+            Some(history) if record.state == RecordState::Started => history.job(&record.id)?,
+            Some(_) => Some(record),
+            // The job has ended since its record was read, and no history has the end.
+            None => None,
+        };
+        Ok(present.map(JobView::remembered))
+    }
+
+    /// Returns a job as [`view_of`](Self::view_of) does.
+    ///
+    /// # Errors
+    /// When there is no such job any more, or the history cannot be read.
+    pub(crate) fn existing_view_of(&self, record: JobRecord) -> Result<JobView, JobError> {
+        let id = record.id.clone();
+        match self.view_of(record)? {
+            Some(view) => Ok(view),
+            None => Ok(JobView::remembered(JobRecord::find(self.jobs()?, &id)?)),
         }
     }
 
@@ -276,9 +318,9 @@ impl Node {
     /// # Errors
     /// When the history cannot be read.
     pub fn unfinished(&self) -> Result<Vec<JobRecord>, JobError> {
-        let mut jobs = self.jobs()?;
-        jobs.retain(|job| job.state == RecordState::Started && !self.is_running(&job.id));
-        Ok(jobs)
+        let mut jobs = self.list()?;
+        jobs.retain(|job| job.record.state == RecordState::Started && !job.is_running());
+        Ok(jobs.into_iter().map(|job| job.record).collect())
     }
 
     /// Returns the handle of a job, to follow its progress and wait for its end; `None` if the job

@@ -4,30 +4,34 @@ use ebb_jobs::history::{self, History, JobRecord};
 use tracing::{error, warn};
 
 use super::Node;
+use super::registry::JobClaim;
 
 impl Node {
-    /// Records that a backup or a verification has started; `what` is its name in a log line. `begin` adds
-    /// the record to the history. If the history cannot be written, or there is none, `make` makes a record
-    /// from a new id, and no history gets this record. Returns the record, and whether the history has it.
+    /// Records that a backup or a verification has started; `what` is its name in a log line.
+    /// `begin` adds the record to the history, and claims its id as that of a new job. If the
+    /// history cannot be written, or there is none, `make` makes a record from a new id, and no
+    /// history gets this record. Returns the record, and the claim if the history has the record.
+    /// The caller holds the claim until the work is listed as running. Until then, the claim keeps
+    /// lists of jobs from showing the work as unfinished.
     pub(super) fn begin_maintenance(
         &self,
         what: &str,
         started_unix_ms: u64,
-        begin: impl FnOnce(&History) -> history::Result<JobRecord>,
+        begin: impl FnOnce(&History) -> history::Result<(JobRecord, JobClaim)>,
         make: impl FnOnce(String) -> JobRecord,
-    ) -> (JobRecord, bool) {
+    ) -> (JobRecord, Option<JobClaim>) {
         let begun = self.history().and_then(|history| {
             let begun = history.map(begin);
             Ok(begun.transpose()?)
         });
         match begun {
-            Ok(Some(record)) => return (record, true),
+            Ok(Some((record, claim))) => return (record, Some(claim)),
             Ok(None) => {}
             Err(error) => {
                 warn!(target: "jobs", "the {what} is not in the history: {error}");
             }
         }
-        (make(self.registry.next_id(started_unix_ms)), false)
+        (make(self.registry.next_id(started_unix_ms)), None)
     }
 
     /// Records the end of a backup or a verification that is in the history: calls `end`, which writes it. A

@@ -27,8 +27,8 @@ pub(super) struct Registry {
 struct State {
     jobs: BTreeMap<String, RunningJob>,
     maintenance: BTreeMap<String, RunningMaintenance>,
-    /// The claimed jobs by id, each with the table that it writes to, if there is one.
-    claims: BTreeMap<String, Option<TableName>>,
+    /// The claims to jobs, by the ids of the jobs.
+    claims: BTreeMap<String, Claim>,
     /// The threads that drive jobs to their end.
     drivers: Vec<JoinHandle<()>>,
     /// The latest id that [`Registry::next_id`] returned, as a number; 0 before the first one.
@@ -37,6 +37,16 @@ struct State {
     ended: EndedJobs,
     /// Ended jobs that [`Registry::take_ended`] has not returned yet, the oldest first.
     unreported: VecDeque<EndedJob>,
+}
+
+/// A claim to a job.
+#[derive(Default)]
+struct Claim {
+    /// The table that the job writes to; `None` if it writes to none, or has not claimed it yet.
+    output: Option<TableName>,
+    /// Whether the job is new and does not run yet. The claim to a new job is taken before the
+    /// record of the job is written, so other threads never find the record without the claim.
+    is_new: bool,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -64,11 +74,25 @@ impl Registry {
     /// Claims a job, to start it or to change its record, until the result is dropped. Returns `None` if
     /// it is claimed already, or runs.
     pub(super) fn claim(self: &Arc<Self>, id: &str) -> Option<JobClaim> {
+        self.insert(id, Claim::default())
+    }
+
+    /// Claims a job as [`claim`](Self::claim) does, and notes that the job is new: until it runs,
+    /// [`is_starting`](Self::is_starting) returns true.
+    pub(super) fn claim_new(self: &Arc<Self>, id: &str) -> Option<JobClaim> {
+        let claim = Claim {
+            is_new: true,
+            ..Claim::default()
+        };
+        self.insert(id, claim)
+    }
+
+    fn insert(self: &Arc<Self>, id: &str, claim: Claim) -> Option<JobClaim> {
         let mut state = self.lock();
         if state.claims.contains_key(id) || state.runs(id) {
             return None;
         }
-        state.claims.insert(id.to_string(), None);
+        state.claims.insert(id.to_string(), claim);
         Some(JobClaim {
             registry: Arc::clone(self),
             id: id.to_string(),
@@ -83,6 +107,7 @@ impl Registry {
                 job.note_company();
             }
             state.note_company();
+            state.note_start(job.id());
             state.jobs.insert(job.id().to_string(), job.clone());
             state.closed
         };
@@ -106,6 +131,7 @@ impl Registry {
         {
             let mut state = self.lock();
             state.note_company();
+            state.note_start(&id);
             state.maintenance.insert(id, work.clone());
         }
         let registry = self;
@@ -119,6 +145,13 @@ impl Registry {
     /// Returns whether a job, a backup or a verification with this id runs.
     pub(super) fn is_running(&self, id: &str) -> bool {
         self.lock().runs(id)
+    }
+
+    /// Returns whether a new job, backup or verification with this id is being started. It may have
+    /// a record in the history, but does not run yet. If a job cannot start, its record is deleted.
+    pub(super) fn is_starting(&self, id: &str) -> bool {
+        let state = self.lock();
+        state.claims.get(id).is_some_and(|claim| claim.is_new)
     }
 
     /// Counts an ended job by its outcome, and removes it from the running ones. Returns the word for the
@@ -186,6 +219,14 @@ impl State {
         self.jobs.values().for_each(RunningJob::note_company);
     }
 
+    /// Notes that the job with this id runs from now on. The claim to a job may be held until after
+    /// the job has ended, and then the job is not new any more.
+    fn note_start(&mut self, id: &str) {
+        if let Some(claim) = self.claims.get_mut(id) {
+            claim.is_new = false;
+        }
+    }
+
     fn runs(&self, id: &str) -> bool {
         self.jobs.contains_key(id) || self.maintenance.contains_key(id)
     }
@@ -209,12 +250,14 @@ impl JobClaim {
             return Ok(());
         };
         let mut state = self.registry.lock();
-        let taken = (state.claims.iter()).find(|&(_, taken)| taken.as_ref() == Some(table));
+        let taken = (state.claims.iter()).find(|(_, claim)| claim.output.as_ref() == Some(table));
         if let Some((other, _)) = taken {
             let cause = format!("job {other} writes to table {table}: wait until it has ended");
             return Err(SubmitError::Output(TaskError::failed(cause)));
         }
-        state.claims.insert(self.id.clone(), Some(table.clone()));
+        if let Some(own) = state.claims.get_mut(&self.id) {
+            own.output = Some(table.clone());
+        }
         Ok(())
     }
 }

@@ -38,7 +38,7 @@ pub(super) fn submit(
         other => other,
     };
     let history = node.history()?;
-    let claim = |id: &str| node.registry.claim(id);
+    let claim = |id: &str| node.registry.claim_new(id);
     let (record, claim) = match history {
         // Claimed before other requests can read the record, so no restart or discard comes in between.
         Some(history) => {

@@ -1,6 +1,6 @@
 use std::os::unix::fs::symlink;
 use std::path::Path;
-use std::sync::{Arc, Once, mpsc};
+use std::sync::{Arc, Barrier, Once, mpsc};
 use std::thread;
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -17,7 +17,8 @@ use ebb_jobs::request::{
 };
 use ebb_jobs::{Chain, Failure, FilesTarget, Work, disk_reserve_bytes};
 use ebb_scheduler::runtime::{
-    Emit, JobReport, Outcome, SpillSpace, SubmitError, TaskError, VecOutput,
+    Emit, Input, JobReport, Outcome, RecordSink, SpillSpace, Split, SubmitError, TaskError,
+    VecOutput,
 };
 use ebb_storage::simulation::MemDisk;
 use ebb_storage::{Keyspace, Maintenance, NAME_BYTES_MAX, SeqNo, TableOptions};
@@ -720,6 +721,69 @@ fn the_view_of_a_job_that_has_just_ended_has_the_record_of_its_end() {
     assert_eq!(ended.record, node.job(job.id()).unwrap());
     assert_eq!(ended.record.state, RecordState::Cancelled);
     assert!(ended.end.is_some() && ended.run.is_some());
+}
+
+/// Regression: a job that ended while a list of jobs was made was listed as unfinished.
+#[test]
+fn a_job_that_has_ended_since_its_record_was_read_is_shown_with_its_end() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = with_words(dir.path());
+    let job = node.submit(wordcount(table("app.counts"))).unwrap();
+    job.wait();
+    let of_start = job.record().clone();
+    assert_eq!(of_start.state, RecordState::Started);
+    let view = node.view_of(of_start).unwrap().unwrap();
+    assert_eq!(view.record.state, RecordState::Succeeded);
+    assert_eq!(view, JobView::remembered(node.job(job.id()).unwrap()));
+}
+
+/// An input that waits twice at a barrier before it is split.
+struct HeldInput {
+    input: Arc<dyn Input>,
+    barrier: Arc<Barrier>,
+}
+
+impl Input for HeldInput {
+    fn splits(&self) -> Result<Vec<Split>, TaskError> {
+        self.barrier.wait();
+        self.barrier.wait();
+        self.input.splits()
+    }
+
+    fn read(&self, split: &Split, record: RecordSink<'_>) -> Result<(), TaskError> {
+        self.input.read(split, record)
+    }
+}
+
+/// Regression: while a new job was being started, it was listed as unfinished. A cancellation was
+/// refused because the job did not run, and a discard because it ran.
+#[test]
+fn a_new_job_is_listed_once_it_has_started() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = with_words(dir.path());
+    let barrier = Arc::new(Barrier::new(2));
+    let hold = |mut spec: JobSpec| {
+        spec.input = Arc::new(HeldInput {
+            input: Arc::clone(&spec.input),
+            barrier: Arc::clone(&barrier),
+        });
+        spec
+    };
+    let request = wordcount(table("app.counts"));
+    let (job, recorded, shown) = thread::scope(|scope| {
+        let submitted = scope.spawn(|| node.submit_changed(request, hold));
+        barrier.wait();
+        let recorded = History::open(node.db().unwrap()).unwrap().jobs();
+        let shown = (node.list(), node.unfinished(), node.job("last"));
+        barrier.wait();
+        (submitted.join().unwrap().unwrap(), recorded, shown)
+    });
+    assert_eq!(recorded.unwrap().len(), 1);
+    assert_eq!(shown.0.unwrap(), []);
+    assert_eq!(shown.1.unwrap(), []);
+    assert!(shown.2.is_err());
+    assert_eq!(job.wait().report.outcome, Outcome::Succeeded);
+    assert_eq!(node.list().unwrap().len(), 1);
 }
 
 #[test]

@@ -40,14 +40,19 @@ impl Node {
         let db = self.db().ok_or_else(no)?;
         let lease = self.runtime().lease(VERIFY, LeaseOptions::default())?;
         let started_unix_ms = now_unix_ms();
-        let (record, is_recorded) = self.begin_maintenance(
+        let (record, claim) = self.begin_maintenance(
             "verification",
             started_unix_ms,
-            |history| history.begin_verification(options, started_unix_ms),
+            |history| {
+                let claim = |id: &str| self.registry.claim_new(id);
+                history.begin_verification_claimed(options, started_unix_ms, claim)
+            },
             |id| JobRecord::of_verification(id, options, started_unix_ms),
         );
+        let is_recorded = claim.is_some();
         let running = RunningMaintenance::new(record, self.policy(), lease.clone());
         let _listed = self.registry.list(&running);
+        drop(claim);
         let pace = options.rate_bytes_per_s.map(Pace::new);
         let verified = self.read_files(db, &lease, &running, pace, is_wanted);
         // The verification may have ended quarantines, also one that ended early.
@@ -201,6 +206,30 @@ mod tests {
         assert_eq!(recorded.verify, Some(report));
         node.shutdown(Stop::Cancel);
         assert!(node.verify(&options(None), &|| true).is_err());
+    }
+
+    /// Regression: a verification was listed as unfinished after its record was written, until it
+    /// was listed as running.
+    #[test]
+    fn a_verification_that_is_being_started_is_not_unfinished() {
+        let dir = tempfile::tempdir().unwrap();
+        let node = node(dir.path());
+        let options = options(None);
+        let (record, claim) = node.begin_maintenance(
+            "verification",
+            1,
+            |history| {
+                let claim = |id: &str| node.registry.claim_new(id);
+                history.begin_verification_claimed(&options, 1, claim)
+            },
+            |id| JobRecord::of_verification(id, &options, 1),
+        );
+        assert!(claim.is_some());
+        assert_eq!(node.unfinished().unwrap(), []);
+        assert!(node.show("last", Duration::ZERO).is_err());
+        // The record alone is that of a verification whose process was killed.
+        drop(claim);
+        assert_eq!(node.unfinished().unwrap(), [record]);
     }
 
     /// Regression: if a lost record of the schema could not be written again, the error replaced the report.

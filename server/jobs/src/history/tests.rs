@@ -286,7 +286,8 @@ fn a_verification_is_recorded_with_its_options_and_its_first_findings() {
             None,
         ),
     ] {
-        let job = history.begin_verification(&options, 7).unwrap();
+        let begun = history.begin_verification_claimed(&options, 7, |_| Some(()));
+        let (job, ()) = begun.unwrap();
         assert!(job.is_maintenance() && !job.is_backup());
         assert_eq!(job.maintenance_options().as_ref(), Some(&options));
         history.end_verification(&job, &report).unwrap();

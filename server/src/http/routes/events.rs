@@ -29,6 +29,9 @@ const PING_EVERY: Duration = Duration::from_secs(15);
 const PING: &[u8] = b": ping\n\n";
 /// The interval at which the credential of a stream is checked again.
 const CHECK_EVERY: Duration = Duration::from_secs(10);
+/// The `Retry-After` time, in seconds, in the response to a request that is refused because all
+/// streams are in use. It is longer than for other work, because streams stay open for long.
+const RETRY_AFTER_S: u64 = 10;
 
 /// Permits for event streams, which stay open for long. The port and the socket have permits of their own.
 /// There are half as many permits as connections, so that streams leave the other half to requests.
@@ -73,7 +76,7 @@ async fn events(
     let Ok(permit) = permits.try_acquire_owned() else {
         let text = "all event streams of the server are in use: retry later";
         let status = StatusCode::SERVICE_UNAVAILABLE;
-        return Err(Problem::new(status, Failure::Other, text));
+        return Err(Problem::new(status, Failure::Other, text).retry_after(RETRY_AFTER_S));
     };
     let credential = access.zip(credential);
     let stream = Stream {

@@ -9,7 +9,7 @@ use axum::extract::{Extension, Query, State};
 use axum::http::header::LOCATION;
 use axum::http::{HeaderName, StatusCode};
 use ebb_jobs::JobError;
-use ebb_jobs::history::{ATTEMPTS_KEPT_MAX, Submission, now_unix_ms};
+use ebb_jobs::history::{ATTEMPTS_KEPT_MAX, RecordState, Submission, now_unix_ms};
 use ebb_jobs::launch::OpenedTable;
 use ebb_jobs::request::{JobRequest, OutputPlace};
 use ebb_tables::names::TableName;
@@ -148,7 +148,7 @@ fn earlier_job(node: &Node, submission: Option<&Submission>) -> Result<Option<Jo
     };
     match node.submitted(&by.key, now_unix_ms())? {
         None => Ok(None),
-        Some(job) if job.submission.as_ref() == Some(by) => Ok(Some(node.view_of(job))),
+        Some(job) if job.submission.as_ref() == Some(by) => node.view_of(job),
         Some(_) => Err(JobError::senseless(OTHER_REQUEST)),
     }
 }
@@ -281,6 +281,18 @@ enum Standing {
     Unfinished,
 }
 
+impl Standing {
+    fn of(job: &JobView) -> Self {
+        if job.record.state != RecordState::Started {
+            Self::Ended
+        } else if job.is_running() {
+            Self::Running
+        } else {
+            Self::Unfinished
+        }
+    }
+}
+
 /// Lists the jobs in the history, the newest first
 ///
 /// With a token of a role, jobs over tables on which the role has no SELECT are shown without their options
@@ -338,25 +350,25 @@ fn jobs_of(
         }
         let row = row?;
         let job = views.remembered(&row)?;
-        let is_running = node.is_running(&job.id);
-        let standing = if job.has_ended {
-            Standing::Ended
-        } else if is_running {
-            Standing::Running
-        } else {
-            Standing::Unfinished
-        };
-        if (listed.name.as_ref()).is_some_and(|name| *name != job.application)
-            || listed.state.is_some_and(|state| state != standing)
-        {
+        if (listed.name.as_ref()).is_some_and(|name| *name != job.application) {
             continue;
         }
-        found.push(if is_running {
-            let record = row.record().map_err(JobError::from)?;
-            Arc::new(ListedJob::of(&node.view_of(record))?)
+        // A job whose end is recorded still runs until its output table is free for another job.
+        let (job, standing) = if job.has_ended && !node.is_running(&job.id) {
+            (job, Standing::Ended)
         } else {
-            job
-        });
+            // The rows are those of the time at which the list began. The job may have ended since
+            // then.
+            let record = row.record().map_err(JobError::from)?;
+            let Some(view) = node.view_of(record)? else {
+                continue;
+            };
+            (Arc::new(ListedJob::of(&view)?), Standing::of(&view))
+        };
+        if listed.state.is_some_and(|state| state != standing) {
+            continue;
+        }
+        found.push(job);
         if found.len() == count_max {
             break;
         }
@@ -422,22 +434,22 @@ async fn view_of(served: &Served, id: String, look: Look) -> Result<JobView, Pro
         }
     };
     let wait = Duration::from_millis(look.wait_ms).min(WAIT_MAX);
+    // A job whose end is recorded still runs until its output table is free for another job.
+    if let Some(job) = node.running(&record.id) {
+        wait_at_most(wait, job.ended()).await;
+        if job.end().is_none() {
+            return Ok(job.view());
+        }
+        let view = served.work(WorkKind::JobReads, move |node| node.present_view(&job));
+        return view.await;
+    }
     if let Some(running) = node.running_maintenance(&record.id) {
         wait_at_most(wait, running.ended()).await;
-        // The history has the end.
-        let ended = served.work(WorkKind::JobReads, move |node| {
-            Ok(node.view_of(node.job(&record.id)?))
-        });
-        return ended.await;
-    }
-    let Some(job) = node.running(&record.id) else {
+    } else if record.state != RecordState::Started {
         return Ok(JobView::remembered(record));
-    };
-    wait_at_most(wait, job.ended()).await;
-    if job.end().is_none() {
-        return Ok(job.view());
     }
-    let view = served.work(WorkKind::JobReads, move |node| node.present_view(&job));
+    // The history has the end of a job that has ended since its record was read.
+    let view = served.work(WorkKind::JobReads, move |node| node.existing_view_of(record));
     view.await
 }
 

@@ -15,6 +15,7 @@ use ebb_jobs::history::now_unix_ms;
 use ebb_scheduler::runtime::SubmitError;
 use ebb_storage::{Db, ErrorKind, Keyspace, SnapshotOptions, SnapshotPins};
 use serde::Deserialize;
+use tracing::warn;
 use utoipa::IntoParams;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -309,8 +310,16 @@ async fn delete(
             // The snapshot counts for the quota of a role by this number, which is gone after the deletion.
             let seq = keyspace.snapshot_seq(&name)?;
             keyspace.delete_snapshot(&name)?;
-            if let Some(catalog) = node.opened_catalog() {
-                catalog.roles().forget_snapshot(seq)?;
+            // The deletion is made, so the request succeeds even if this fails. A record that stays
+            // does not count for the quota, and the next start removes it.
+            if let Some(catalog) = node.opened_catalog()
+                && let Err(error) = catalog.roles().forget_snapshot(seq)
+            {
+                let of = keyspace.name();
+                warn!(
+                    target: "http",
+                    "the deleted snapshot {name} of {of} is still recorded for its role: {error}"
+                );
             }
             Ok::<_, JobError>(Ok(()))
         })?;

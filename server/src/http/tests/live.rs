@@ -72,6 +72,9 @@ fn event_streams_leave_half_of_the_connections_to_requests() {
     for (request, status) in [("GET /v1/events", 503), ("GET /v1/jobs", 200)] {
         let answer = ask(&server, request, "localhost", Some(&token), "");
         assert_eq!(answer.0, status, "{}", answer.1);
+        // Regression: the refusal of a stream had no such header.
+        let is_retried = answer.1.contains("\r\nretry-after: 10\r\n");
+        assert_eq!(is_retried, status == 503, "{}", answer.1);
     }
     let path = data(dir.path()).join(SOCKET);
     let mut own = UnixStream::connect(path).unwrap();

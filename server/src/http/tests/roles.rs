@@ -1,7 +1,7 @@
 //! Tokens that belong to roles of CQL.
 
 use ebb_jobs::JobError;
-use ebb_jobs::history::{History, JobRecord, OwnSnapshot, Submission};
+use ebb_jobs::history::{History, JobRecord, MaintenanceOptions, OwnSnapshot, Submission};
 use ebb_model::access::{Permission, PermissionSet, Resource, Role, RoleError, Roles};
 use ebb_storage::Keyspace;
 use ebb_tables::names::TableName;
@@ -207,6 +207,34 @@ fn a_role_sees_options_and_errors_only_of_jobs_whose_inputs_it_may_read() {
     record.submission = Some(Submission::new(&[0; 32], &[1; 32]));
     let seen = outline(JobView::remembered(record)).record;
     assert_eq!(seen.submission, None, "it has a hash of the options");
+}
+
+/// Regression: every role was shown the descriptions of damage, which may have keys of rows.
+#[test]
+fn a_role_sees_which_files_a_verification_found_damaged_and_no_description_of_the_damage() {
+    let options = MaintenanceOptions {
+        by: "nightly".to_string(),
+        rate_bytes_per_s: None,
+    };
+    let damage = json!([{"path": "000007.sst", "offset": 0, "detail": "the key is secret"}]);
+    for (application, report) in [
+        ("verify", json!({"verify": {"findings": damage}})),
+        ("backup", json!({"backup": {"damaged": damage}})),
+    ] {
+        let record = JobRecord {
+            application: application.to_string(),
+            request: json!({"application": {application: options}}),
+            state: RecordState::Succeeded,
+            report: Some(report),
+            ..JobRecord::of_verification("1".to_string(), &options, 1)
+        };
+        assert_eq!(Reads::of(&record), Reads::Others);
+        let seen = outline(JobView::remembered(record.clone())).record;
+        assert_eq!(seen.request, record.request);
+        let report = json!(seen.report).to_string();
+        assert!(report.contains("000007.sst"), "{report}");
+        assert!(!report.contains("secret"), "{report}");
+    }
 }
 
 #[test]
@@ -934,4 +962,9 @@ fn a_role_holds_no_more_snapshots_than_it_may() {
             expires_in_s: None,
         })
         .unwrap();
+    // Regression: if only the removal of this record failed, the deletion got an error.
+    let own = node.db().unwrap().existing_keyspace("ebb_system").unwrap();
+    own.drop_table("role_snapshots").unwrap();
+    let (status, answer) = ask("DELETE /v1/snapshots/app/b", &Value::Null);
+    assert_eq!(status, 204, "{answer}");
 }
