@@ -7,7 +7,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::file_system::{descriptor_advice, is_out_of_descriptors};
+use crate::file_system::{descriptor_advice, is_fault_of_file, is_out_of_descriptors};
 
 /// The result of a fallible call of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -285,20 +285,11 @@ impl Error {
     }
 
     /// Returns whether this is [`Error::Corruption`], or an [`Error::Io`] because a file is missing or
-    /// cannot be read. Returns false for causes that are no fault of the file: a lack of descriptors
-    /// or memory passes, a lack of permission is a mistake in the file's modes, and a directory that
-    /// was moved ([`io::ErrorKind::NotADirectory`]) has undamaged files.
+    /// cannot be read: see [`is_fault_of_file`].
     pub(crate) fn is_of_file(&self) -> bool {
         match self {
             Self::Corruption { .. } => true,
-            Self::Io { source, .. } => {
-                let others = [
-                    io::ErrorKind::PermissionDenied,
-                    io::ErrorKind::OutOfMemory,
-                    io::ErrorKind::NotADirectory,
-                ];
-                !others.contains(&source.kind()) && !is_out_of_descriptors(source)
-            }
+            Self::Io { source, .. } => is_fault_of_file(source),
             _ => false,
         }
     }

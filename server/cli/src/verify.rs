@@ -132,7 +132,8 @@ fn joined(advice: Vec<String>) -> String {
 
 /// Returns the advice about damaged files of a database that a server has open. For a damaged manifest the
 /// advice is a backup: the server has the state of the manifest in memory, and writes a manifest from it
-/// into each backup.
+/// into each backup. A backup has the damage of the log, too. But the server has the rows of the log in
+/// memory, and writes them to SSTables when it stops within `--grace`.
 fn served_advice(findings: &[Finding], dir: &str) -> String {
     let kinds = Kinds::of(findings);
     let mut advice = Vec::new();
@@ -151,8 +152,8 @@ fn served_advice(findings: &[Finding], dir: &str) -> String {
     }
     if kinds.log {
         advice.push(format!(
-            "for the log, stop the server, and save what can be read with: ebb repair --data {dir} \
-             NEWDIR"
+            "for the log, stop the server with SIGTERM, so that it writes the rows in its memory to \
+             SSTables, and then save what can be read with: ebb repair --data {dir} NEWDIR"
         ));
     }
     joined(advice)
@@ -277,6 +278,7 @@ mod tests {
             let advice = advice(name);
             assert!(advice.contains(command), "{name}: {advice}");
             assert_eq!(advice.contains("restore"), name.ends_with(".sst"), "{name}");
+            assert_eq!(advice.contains("SIGTERM"), name.ends_with(".log"), "{name}");
         }
     }
 }

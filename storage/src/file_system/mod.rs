@@ -11,7 +11,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-pub(crate) use copy::{copy, copy_in_steps, read_in_steps, sync_copied};
+pub(crate) use copy::{OrZeros, copy, copy_in_steps, read_in_steps, sync_copied};
 
 /// Named files that are appended to, cut, read and removed.
 ///
@@ -78,6 +78,19 @@ const EMFILE: i32 = 24;
 /// The same call may succeed later, once other files were closed.
 pub(crate) fn is_out_of_descriptors(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(ENFILE | EMFILE))
+}
+
+/// Returns whether a call failed because a file is missing or cannot be read. Returns false for
+/// causes that are no fault of the file: a lack of descriptors or memory passes, a lack of
+/// permission is a mistake in the file's modes, and a directory that was moved
+/// ([`io::ErrorKind::NotADirectory`]) has undamaged files.
+pub(crate) fn is_fault_of_file(error: &io::Error) -> bool {
+    let others = [
+        io::ErrorKind::PermissionDenied,
+        io::ErrorKind::OutOfMemory,
+        io::ErrorKind::NotADirectory,
+    ];
+    !others.contains(&error.kind()) && !is_out_of_descriptors(error)
 }
 
 /// Returns the outcome of removing a file that is no longer needed. If the file did not exist, this

@@ -25,7 +25,9 @@
 //! disk has no links, the capture is held to the end.
 //!
 //! A file that was missing or could not be read when the database was opened, and still cannot be
-//! read, does not fail the backup. If it cannot be linked or copied, the backup lacks it.
+//! read, does not fail the backup. If it cannot be linked or copied, the backup lacks it. The same
+//! is true of a file whose name was removed since. If a part of any other file cannot be read, a
+//! copy has zeros there: the disk may be failing, and then a backup is needed most.
 
 mod check;
 mod links;
@@ -36,6 +38,7 @@ mod tee_file;
 mod unsynced;
 
 use std::collections::{HashMap, VecDeque};
+use std::io;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -43,7 +46,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use self::check::{check_blocks, check_open, known_damage, refuse_other_file};
-use self::links::{link_all, link_sstable};
+use self::links::{is_missing, link_all, link_sstable};
 use self::meter::{Meter, Step};
 use self::renumbered::Renumbered;
 use self::target::{BackupDir, Found};
@@ -51,14 +54,14 @@ use self::tee_file::TeeFile;
 use self::unsynced::Unsynced;
 use crate::db::{Capture, Engine};
 use crate::error::{Error, ErrorKind, Result};
-use crate::file_system::{self, ReadFile, WriteFile, copy_in_steps, read_in_steps};
+use crate::file_system::{self, OrZeros, ReadFile, WriteFile, copy_in_steps, read_in_steps};
 use crate::files;
 use crate::key::FileNumber;
 use crate::maintenance::progress::MaintenanceProgress;
 use crate::maintenance::verify::{Finding, LogCheck, SegmentCheck, finding};
 use crate::manifest::{BackupMark, DatabaseId, Manifest};
 use crate::mutation::{self, Mutation};
-use crate::runs::FileMeta;
+use crate::runs::{FileMeta, RunMeta};
 use crate::sstable::BlockCache;
 use crate::table_store::{LinkFolder, Way};
 use crate::wal::Segment;
@@ -79,9 +82,10 @@ pub struct BackupInfo {
     #[serde(default)]
     pub kept_bytes: u64,
     /// The first damage in each damaged SSTable of the backup, and the damage in its log. A file
-    /// that was missing or could not be read when the database was opened is listed with its path
-    /// in the database, and may be missing in the backup. A backup with damaged SSTables opens, but
-    /// an older backup may have the data that it lacks. A backup with a damaged log may not open.
+    /// that was missing or could not be read when the database was opened, or was removed since,
+    /// is listed with its path in the database, and may be missing in the backup. A backup with
+    /// damaged SSTables opens, but an older backup may have the data that it lacks. A backup with a
+    /// damaged log may not open.
     #[serde(default)]
     pub damaged: Vec<Finding>,
     /// True if the new backup has damage, and so was not completed: the directory still has the
@@ -105,7 +109,7 @@ pub struct Backup<'a> {
     /// Hard links to the files of the database, which keep the files after `capture` is released;
     /// `None` if [`link_all`] could not make them. Then `capture` is held to the end.
     links: Option<LinkFolder>,
-    /// The files of the database that could not be opened, with the errors.
+    /// The files of the database that could not be opened, or were removed since, with the errors.
     unreadable: HashMap<FileNumber, Error>,
     /// The SSTables that are not checked yet, each with its origin: the database, or an older
     /// backup in the directory.
@@ -145,7 +149,8 @@ impl<'a> Backup<'a> {
             Manifest::create_with(disk, dir, capture.state.clone())?;
         }
         let meter = Meter::new(engine, &capture);
-        let unreadable = capture.unreadable();
+        let mut unreadable = capture.unreadable();
+        add_removed(engine, &capture, &mut unreadable);
         let links = link_all(engine, &capture, &unreadable)?;
         if links.is_some() {
             capture.release();
@@ -203,11 +208,11 @@ impl<'a> Backup<'a> {
     ///
     /// # Errors
     /// [`Error::DiskFull`], also when the disk of the database is about to be full, because the
-    /// backup keeps files that the database does not need any more; [`Error::Io`], also when an
-    /// SSTable that could be opened before cannot be copied; [`Error::InvalidRequest`] if an
-    /// SSTable of the older backup has the number of an SSTable of the database, but is another
-    /// file. Damage is no error. Nor is it an error if the database could not open a file before
-    /// the backup began, or if a linked file cannot be read.
+    /// backup keeps files that the database does not need any more; [`Error::Io`];
+    /// [`Error::InvalidRequest`] if an SSTable of the older backup has the number of an SSTable of
+    /// the database, but is another file. Damage is no error. Nor is it an error if the database
+    /// could not open a file before the backup began, if a file is missing, or if a part of a file
+    /// cannot be read.
     pub fn copy(
         &mut self,
         step: &mut dyn FnMut(MaintenanceProgress) -> ControlFlow<()>,
@@ -269,56 +274,88 @@ impl<'a> Backup<'a> {
         let end = self.capture.segments.len().saturating_sub(left);
         while self.segments_done < end {
             let (number, bytes) = self.capture.segments[self.segments_done];
+            let end = self.meter.bytes_done + bytes;
             if self.copy_segment(number, bytes, step)?.is_break() {
                 return self.meter.stopped(self.engine);
             }
             self.unsynced.sync_older()?;
+            // A segment may be short or missing.
+            let rest = end.saturating_sub(self.meter.bytes_done);
+            if rest > 0 && self.meter.advance(self.engine, rest, step).is_break() {
+                return self.meter.stopped(self.engine);
+            }
             self.segments_done += 1;
-            self.info.copied_bytes += bytes;
-            self.info.files += 1;
         }
         Ok(ControlFlow::Continue(()))
     }
 
     /// Copies the first `bytes` bytes of a segment of the log, checks every record while it is
-    /// copied, and notes damage. Returns `Break` if `step` does, or if too little space is left.
+    /// copied, notes damage, and adds the copy to the counts of the backup. If a part of the
+    /// segment cannot be read, the copy has zeros there. If the segment has fewer bytes, so has the
+    /// copy. If the segment cannot be opened, the backup lacks it. Returns `Break` if `step` does,
+    /// or if too little space is left.
     fn copy_segment(
         &mut self,
         number: FileNumber,
         bytes: u64,
         step: Step<'_>,
     ) -> Result<ControlFlow<()>> {
-        let links = self.links.as_ref();
-        let from = files::wal(links.map_or(self.engine.dir(), LinkFolder::dir), number);
-        let opened = self.engine.disk().open_read(&from);
-        let source = opened.map_err(Error::io("open", &from))?;
+        let (engine, links) = (self.engine, self.links.as_ref());
+        let from = files::wal(links.map_or(engine.dir(), LinkFolder::dir), number);
         let to = FileNumber(number.0 + self.log_shift);
         let copy = Segment {
             number: to,
             path: files::wal(&self.dir, to),
         };
+        // The segment has whole records up to `bytes`, so a torn tail is damage.
+        let mut check = SegmentCheck::new(&mut self.log_check, &copy, false);
+        let opened = engine.disk().open_read(&from);
+        let source = match opened.map_err(Error::io("open", &from)) {
+            Ok(source) => source,
+            Err(error) if error.is_of_file() => {
+                self.info.damaged.push(Finding {
+                    path: files::wal(engine.dir(), number),
+                    ..finding(error, &self.dir)
+                });
+                return Ok(ControlFlow::Continue(()));
+            }
+            Err(error) => return Err(error),
+        };
+        let found = source.len();
+        let found = found.map_err(Error::io("get the length of", &from))?;
+        let copied_bytes = bytes.min(found);
+        let source = OrZeros::new(&*source);
         self.target.note(&copy.path);
-        let renumbered = Renumbered::new(&*source, &Segment { number, path: from }, to)?;
-        let source: &dyn ReadFile = match &renumbered {
+        let renumbered = Renumbered::new(&source, &Segment { number, path: from }, to)?;
+        let reader: &dyn ReadFile = match &renumbered {
             Some(renumbered) => renumbered,
             // The check finds a damaged header.
-            None => &*source,
+            None => &source,
         };
-        let mut target = self.create(&copy.path)?;
-        let is_last = self.segments_done + 1 == self.capture.segments.len();
-        let mut check = SegmentCheck::new(&mut self.log_check, &copy, is_last);
-        let (engine, meter) = (self.engine, &mut self.meter);
-        let copied = read_in_steps(source, 0..bytes, &mut |piece| {
+        let mut target = create(engine, &copy.path)?;
+        let meter = &mut self.meter;
+        let copied = read_in_steps(reader, 0..copied_bytes, &mut |piece| {
             target.append(piece)?;
             check.add(piece);
             Ok(meter.advance(engine, piece.len() as u64, step))
         });
         let copied = copied.map_err(Error::no_space_or_io("copy", &copy.path))?;
-        if copied.is_continue() {
-            let damage = check.end().err().map(|error| finding(error, &self.dir));
-            self.info.damaged.extend(damage);
-            self.unsynced.add(&copy.path, target);
+        if copied.is_break() {
+            return Ok(copied);
         }
+        let damage = if found < bytes {
+            let detail = format!("it has {found} bytes, and {bytes} were written");
+            Some(Error::corruption(&copy.path, found, detail))
+        } else if let Some(error) = source.into_failure() {
+            Some(Error::io("read", &copy.path)(error))
+        } else {
+            check.end().err()
+        };
+        let damage = damage.map(|error| finding(error, &self.dir));
+        self.info.damaged.extend(damage);
+        self.unsynced.add(&copy.path, target);
+        self.info.copied_bytes += copied_bytes;
+        self.info.files += 1;
         Ok(copied)
     }
 
@@ -434,25 +471,34 @@ impl<'a> Backup<'a> {
         link_sstable(self.engine, self.links.as_ref(), number, tmp, is_unreadable)
     }
 
-    /// Handles `error`, the failure of the copy or of the check of an SSTable. If the database could
-    /// not open the SSTable before the backup began, adds it to the damaged files of the backup.
+    /// Handles `error`, the failure of the copy or of the check of an SSTable. If the database
+    /// could not open the SSTable before the backup began, or if the name of the SSTable was
+    /// removed since, adds the SSTable to the damaged files of the backup.
     ///
     /// # Errors
-    /// Returns `error` if the database could open the file, or if the file is not the cause of the
-    /// error (a full disk, for example).
+    /// Returns `error` if the database could open the file, and the file is not missing, or if the
+    /// file is not the cause of the error (a full disk, for example).
     fn note_unreadable(&mut self, number: FileNumber, error: Error) -> Result<()> {
-        match self.unreadable.get(&number) {
-            Some(known) if error.is_of_file() => {
-                let found = finding(known.clone(), self.engine.dir());
-                self.info.damaged.push(found);
-                Ok(())
+        let found = match self.unreadable.get(&number) {
+            Some(known) if error.is_of_file() => known.clone(),
+            // Without links the capture is held, so the database itself removes no file.
+            None if self.links.is_none()
+                && error.is_of_missing_file()
+                && self.engine.runs.is_missing(number) =>
+            {
+                Error::io("open", &self.engine.runs.name(number))(io::ErrorKind::NotFound.into())
             }
-            _ => Err(error),
-        }
+            _ => return Err(error),
+        };
+        let found = finding(found, self.engine.dir());
+        self.info.damaged.push(found);
+        Ok(())
     }
 
-    /// Copies an SSTable to `to`, checks every block of it while it is copied, and notes damage.
-    /// Returns the length of the SSTable; `Break` if `step` does, or if too little space is left.
+    /// Copies an SSTable to `to`, checks every block of it while it is copied, and notes damage. If
+    /// the database could open the SSTable, and a part of it cannot be read, the copy has zeros
+    /// there. Returns the length of the SSTable; `Break` if `step` does, or if too little space is
+    /// left.
     fn copy_sstable(
         &mut self,
         file: &FileMeta,
@@ -474,7 +520,7 @@ impl<'a> Backup<'a> {
         let source = opened.map_err(Error::io("open", &from))?;
         let bytes = source.len();
         let bytes = bytes.map_err(Error::io("get the length of", &from))?;
-        let tee = Arc::new(TeeFile::new(source.clone(), self.create(to)?));
+        let tee = Arc::new(TeeFile::new(source.clone(), create(self.engine, to)?));
         let (engine, meter) = (self.engine, &mut self.meter);
         let mut step = |bytes| meter.advance(engine, bytes, step);
         let checked = check_open(tee.clone(), file, &from, &self.cache, &mut step);
@@ -482,28 +528,30 @@ impl<'a> Backup<'a> {
         // A failure to write the copy has failed the check, too, and comes first.
         let copy = tee.into_copy();
         let (mut copy, copied) = copy.map_err(Error::no_space_or_io("copy", to))?;
+        let found = |error: Error| Finding {
+            path: to.to_path_buf(),
+            ..finding(error, &self.dir)
+        };
         let damage = match checked {
             Ok(ControlFlow::Break(())) => return Ok(ControlFlow::Break(())),
             Ok(ControlFlow::Continue(())) => known_damage(file, to),
-            Err(error) if error.kind() == ErrorKind::Corruption => Some(Finding {
-                path: to.to_path_buf(),
-                ..finding(error, &self.dir)
-            }),
+            Err(error) if is_listed(&error, self.unreadable.contains_key(&number)) => {
+                Some(found(error))
+            }
             Err(error) => return Err(error),
         };
         // Index and filters, and all that follows damage.
-        let rest = copy_in_steps(&*source, &mut *copy, copied..bytes, &mut step);
+        let source = OrZeros::new(&*source);
+        let rest = copy_in_steps(&source, &mut *copy, copied..bytes, &mut step);
         if rest.map_err(Error::no_space_or_io("copy", to))?.is_break() {
             return Ok(ControlFlow::Break(()));
         }
+        // Index and filters are read twice. The second read may fail after a sound check.
+        let failure = source.into_failure().map(Error::io("read", &from));
+        let damage = damage.or_else(|| failure.map(found));
         self.unsynced.add(to, copy);
         self.info.damaged.extend(damage);
         Ok(ControlFlow::Continue(bytes))
-    }
-
-    fn create(&self, to: &Path) -> Result<Box<dyn WriteFile>> {
-        let created = self.engine.disk().create(to);
-        created.map_err(Error::no_space_or_io("create", to))
     }
 
     /// Checks every block of a linked SSTable at `to` in the target, and notes damage. Returns the
@@ -519,10 +567,7 @@ impl<'a> Backup<'a> {
         let damage = match check_blocks(engine, file, to, &self.cache, &mut step) {
             Ok(ControlFlow::Break(())) => return Ok(ControlFlow::Break(())),
             Ok(ControlFlow::Continue(())) => known_damage(file, to),
-            Err(error) if error.kind() == ErrorKind::Corruption => Some(finding(error, &self.dir)),
-            // The backup shares the file with the database, and nothing else of it is at fault. The
-            // disk may be failing, and then a backup is needed most.
-            Err(error) if error.is_of_file() && !self.unreadable.contains_key(&file.number) => {
+            Err(error) if is_listed(&error, self.unreadable.contains_key(&file.number)) => {
                 Some(finding(error, &self.dir))
             }
             Err(error) => {
@@ -533,6 +578,36 @@ impl<'a> Backup<'a> {
         self.info.damaged.extend(damage);
         Ok(ControlFlow::Continue(file.bytes))
     }
+}
+
+fn create(engine: &Engine, to: &Path) -> Result<Box<dyn WriteFile>> {
+    let created = engine.disk().create(to);
+    created.map_err(Error::no_space_or_io("create", to))
+}
+
+/// Adds the files of a capture whose names were removed while the database had them open.
+fn add_removed(
+    engine: &Engine,
+    capture: &Capture<'_>,
+    unreadable: &mut HashMap<FileNumber, Error>,
+) {
+    let runs = capture.state.runs().chain(&capture.waiting);
+    for number in runs.flat_map(RunMeta::numbers) {
+        let Some(path) = engine.runs.tables().local_file(number.0) else {
+            return;
+        };
+        if is_missing(engine.disk(), &path) {
+            let missing = Error::io("open", &path)(io::ErrorKind::NotFound.into());
+            unreadable.entry(number).or_insert(missing);
+        }
+    }
+}
+
+/// Returns whether the backup lists `error`, with which the check of an SSTable ended, as damage of
+/// the SSTable. If the database could not open the SSTable (`is_unreadable`), the backup lists the
+/// error of that opening in place of a failed read.
+fn is_listed(error: &Error, is_unreadable: bool) -> bool {
+    error.kind() == ErrorKind::Corruption || error.is_of_file() && !is_unreadable
 }
 
 /// Marks the captured state as that of a backup of `source`. If the directory has log segments of

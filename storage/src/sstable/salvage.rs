@@ -29,7 +29,7 @@ use super::properties::Properties;
 use super::tombstone_block;
 use super::top_level::TopLevel;
 use crate::error::{Error, Result};
-use crate::file_system::ReadFile;
+use crate::file_system::{OrZeros, ReadFile};
 use crate::key::{KeyRange, RangeTombstones, Version, compare_versions};
 
 /// A version with its key.
@@ -87,8 +87,9 @@ impl Salvage {
     ///
     /// # Errors
     /// `UnsupportedFormat` if the footer is sound and has a format version that this build does not
-    /// know; `Io` if the file cannot be opened, or its length is not known. A failure to read is no
-    /// error: what cannot be read counts as lost.
+    /// know; `Io` if the file cannot be opened, its length is not known, or a read of it fails for
+    /// a cause that is no fault of the file. Any other failure to read is no error: the bytes that
+    /// cannot be read count as lost.
     pub(crate) fn open(
         file: io::Result<Arc<dyn ReadFile>>,
         path: &Path,
@@ -491,15 +492,9 @@ fn stored_block_len(bytes: &[u8], place: BlockPlace) -> Option<usize> {
 
 /// Returns the bytes of a file. Each piece of 4 KiB that the disk cannot read is replaced by zeros.
 fn read_what_reads(file: &dyn ReadFile, path: &Path) -> Result<Bytes> {
-    const PIECE_BYTES: usize = 4096;
     let len = file.len().map_err(Error::io("get the length of", path))?;
     let mut bytes = vec![0; usize::try_from(len).unwrap_or(usize::MAX)];
-    if file.read_exact_at(&mut bytes, 0).is_err() {
-        for (i, piece) in bytes.chunks_mut(PIECE_BYTES).enumerate() {
-            if file.read_exact_at(piece, (i * PIECE_BYTES) as u64).is_err() {
-                piece.fill(0);
-            }
-        }
-    }
+    let read = OrZeros::new(file).read_exact_at(&mut bytes, 0);
+    read.map_err(Error::io("read", path))?;
     Ok(bytes.into())
 }

@@ -204,7 +204,7 @@ impl<'a> SegmentReplay<'a> {
             return Err(Error::corruption(
                 path,
                 0,
-                "segment header cut off, and it is not the last segment",
+                "it has no whole header, and no crash leaves it like this",
             ));
         };
         let end = Lsn(start.0 + (self.at - SEGMENT_HEADER_BYTES) as u64);

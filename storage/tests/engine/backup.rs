@@ -6,7 +6,7 @@ use std::io::ErrorKind;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use ebb_storage::simulation::{FaultOp, MemDisk};
 use ebb_storage::{
@@ -158,6 +158,148 @@ fn a_backup_links_all_files_but_one_that_was_missing_when_the_database_was_opene
     assert_eq!(db.backup("/whole").unwrap().damaged, []);
     let copy = Db::open("/whole", options(&mem)).unwrap();
     copy.verify().unwrap();
+}
+
+/// Regression: the backup failed, because the file could not be linked.
+#[test]
+fn a_backup_lacks_a_file_whose_name_was_removed_while_it_was_open() {
+    let mem = MemDisk::new();
+    let db = database(&mem);
+    let removed = files(&mem, ".sst").swap_remove(3);
+    mem.remove(&removed).unwrap();
+    let info = db.backup(TARGET).unwrap();
+    let [found] = &info.damaged[..] else {
+        panic!("one file expected: {:?}", info.damaged);
+    };
+    assert_eq!((&found.path, &*found.detail), (&removed, "it is missing"));
+    assert!(info.linked_bytes > 0);
+    assert_no_links(&mem);
+    let in_backup = Path::new(TARGET).join(removed.file_name().unwrap());
+    assert!(!mem.exists(&in_backup).unwrap());
+    drop(Db::open(TARGET, options(&mem)).unwrap());
+}
+
+/// Regression: while a part of a file could not be read, each backup to another disk failed, and
+/// the copied files were removed.
+#[test]
+fn a_copy_has_zeros_where_the_file_cannot_be_read() {
+    // The header of a file is read by itself. The bad byte is in the rest of the first page.
+    for (end, header_bytes) in [(".sst", 20), (".log", 32)] {
+        let mem = MemDisk::new();
+        drop(database(&mem));
+        let bad = files(&mem, end).swap_remove(1);
+        let is_bad = Arc::new(AtomicBool::new(false));
+        let (hooked, is_bad_now) = (bad.clone(), Arc::clone(&is_bad));
+        // The disk has no links.
+        let disk = HookedDisk::new(&mem, move |call, path| match call {
+            Call::Read { from, to } if (from..to).contains(&100) && path == hooked => {
+                if is_bad_now.load(Ordering::Relaxed) {
+                    return Err(ErrorKind::Other.into());
+                }
+                Ok(())
+            }
+            _ => Ok(()),
+        });
+        let options = Options {
+            disk: Arc::new(disk),
+            ..options(&mem)
+        };
+        let db = Db::open(DIR, options).unwrap();
+        is_bad.store(true, Ordering::Relaxed);
+        let info = db.backup(TARGET).unwrap();
+        let in_backup = Path::new(TARGET).join(bad.file_name().unwrap());
+        let [found] = &info.damaged[..] else {
+            panic!("one file expected: {:?}", info.damaged);
+        };
+        assert_eq!(found.path, in_backup);
+        assert!(found.detail.contains("cannot be read"), "{}", found.detail);
+        let [bytes, copied] = [&bad, &in_backup].map(|path| mem.read_all(path).unwrap());
+        assert_eq!(bytes.len(), copied.len());
+        assert!(bytes[..header_bytes] == copied[..header_bytes]);
+        assert!(copied[header_bytes..4096].iter().all(|byte| *byte == 0));
+        assert!(bytes[4096..] == copied[4096..]);
+        let findings = verify(TARGET, &manual(&mem), &mut |_| ()).unwrap().findings;
+        assert!(!findings.is_empty() && findings.iter().all(|found| found.path == in_backup));
+
+        // Once the file can be read again, the next backup replaces the copy.
+        is_bad.store(false, Ordering::Relaxed);
+        let second = db.backup(TARGET).unwrap();
+        assert_eq!((second.damaged, second.older_stays), (vec![], false));
+        let verified = verify(TARGET, &manual(&mem), &mut |_| ()).unwrap();
+        assert_eq!(verified.findings, []);
+    }
+}
+
+/// Regression: the backup failed.
+#[test]
+fn a_backup_lists_a_short_or_missing_segment_of_the_log() {
+    for has_links in [true, false] {
+        for is_missing in [true, false] {
+            let mem = MemDisk::new();
+            let db = database(&mem);
+            let db = if has_links {
+                db
+            } else {
+                drop(db);
+                counting_reads(&mem, |_| false).0
+            };
+            let log = files(&mem, ".log").swap_remove(1);
+            if is_missing {
+                mem.remove(&log).unwrap();
+            } else {
+                // Between the header and the end of the first record.
+                mem.cut(&log, 100).unwrap();
+            }
+            let info = db.backup(TARGET).unwrap();
+            let [found] = &info.damaged[..] else {
+                panic!("one file expected: {:?}", info.damaged);
+            };
+            let in_backup = Path::new(TARGET).join(log.file_name().unwrap());
+            assert_eq!(found.path, if is_missing { log } else { in_backup });
+            let detail = if is_missing { "missing" } else { "100 bytes" };
+            assert!(found.detail.contains(detail), "{}", found.detail);
+            let copied = contents(&mem, TARGET).into_keys();
+            let is_counted = |path: &PathBuf| {
+                let end = path.extension();
+                end.is_some_and(|end| end == "sst" || end == "log")
+            };
+            assert_eq!(copied.filter(is_counted).count() as u64, info.files);
+        }
+    }
+}
+
+/// Regression: damage to the last record passed for a write that a crash had cut off, and so did a
+/// header of zeros. A backup lacked commits and counted as good, and a verification found nothing.
+#[test]
+fn the_log_of_an_open_database_has_no_torn_tail() {
+    type Damage = fn(&MemDisk, &Path, u64);
+    let damages: [Damage; 2] = [
+        |mem, log, len| mem.flip_bit(log, len - 1, 3).unwrap(),
+        |mem, log, len| {
+            mem.cut(log, 0).unwrap();
+            // The bytes up to this length are zeros.
+            mem.cut(log, len).unwrap();
+        },
+    ];
+    for (case, damage) in damages.into_iter().enumerate() {
+        let mem = MemDisk::new();
+        let db = database(&mem);
+        let log = files(&mem, ".log").pop().unwrap();
+        let len = mem.file_len(&log).unwrap();
+        damage(&mem, &log, len);
+        let info = db.backup(TARGET).unwrap();
+        let listed: Vec<_> = info.damaged.into_iter().map(|found| found.path).collect();
+        let in_backup = Path::new(TARGET).join(log.file_name().unwrap());
+        assert_eq!(listed, [in_backup], "case {case}");
+        let verified = db.verify_all(|_| ()).unwrap();
+        let found = verified.findings.into_iter().map(|found| found.path);
+        assert_eq!(found.collect::<Vec<_>>(), [log.clone()], "case {case}");
+        assert_eq!(verified.wal_torn_bytes, 0, "case {case}");
+        // A segment that was cut between two records.
+        mem.cut(&log, 32).unwrap();
+        let findings = db.verify_all(|_| ()).unwrap().findings;
+        assert!(findings.iter().any(|found| found.path == log), "case {case}");
+    }
 }
 
 #[test]

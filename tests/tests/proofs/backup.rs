@@ -411,7 +411,8 @@ fn a_backup_beside_writers_holds_whole_batches_and_all_acknowledged_before() {
                 .collect();
             keyspace.create_snapshot(&format!("s{backup}")).unwrap();
             let dir = format!("/backup{backup}");
-            db.backup(&dir).unwrap();
+            // No write under way looks like damage to the end of the log.
+            assert_eq!(db.backup(&dir).unwrap().damaged, []);
             let copy = open_at(&mem, &dir, &World::default()).unwrap();
             copy.verify().unwrap();
             let keyspace = copy.existing_keyspace("app").unwrap();

@@ -2,9 +2,11 @@
 //! directory of the backup.
 
 use std::collections::HashMap;
+use std::io;
 use std::path::Path;
 
 use crate::db::{Capture, Engine};
+use crate::disk::Disk;
 use crate::error::{Error, Result};
 use crate::files;
 use crate::key::FileNumber;
@@ -14,8 +16,8 @@ use crate::table_store::{Link, LinkFolder, Way, link};
 
 /// Links the files of a capture into a folder in the directory of the database. Returns `None` if the
 /// disk cannot link them or has no space for a link ([`LinkFolder::make`]), if an SSTable is no file
-/// of this disk, or if the database was opened read-only. A file that the database could not open is
-/// left out if it cannot be linked.
+/// of this disk, or if the database was opened read-only. An SSTable in `unreadable` is left out if
+/// it cannot be linked. A segment of the log is left out if it is missing.
 pub(super) fn link_all(
     engine: &Engine,
     capture: &Capture<'_>,
@@ -47,10 +49,11 @@ pub(super) fn link_all(
         });
     }
     for &(number, _) in &capture.segments {
+        let from = files::wal(engine.dir(), number);
         links.push(Link {
-            from: files::wal(engine.dir(), number),
+            is_optional: is_missing(engine.disk(), &from),
+            from,
             to: files::wal(&dir, number),
-            is_optional: false,
         });
     }
     LinkFolder::make(engine.options.disk.clone(), dir, &links)
@@ -78,4 +81,12 @@ pub(super) fn link_sstable(
         Err(error) if is_unreadable && error.is_of_file() => Ok(Way::Copied),
         Err(error) => Err(error),
     }
+}
+
+/// Returns whether a file of the database is missing. Returns false if the directory of the
+/// database was moved: the opening of a file there fails with another error.
+pub(super) fn is_missing(disk: &dyn Disk, path: &Path) -> bool {
+    let exists = disk.exists(path).unwrap_or(true);
+    let is_not_found = |error: io::Error| error.kind() == io::ErrorKind::NotFound;
+    !exists && disk.open_read(path).is_err_and(is_not_found)
 }

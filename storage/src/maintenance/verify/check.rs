@@ -45,7 +45,7 @@ pub fn verify(
         progress(now);
         ControlFlow::Continue(())
     };
-    let mut check = Check::new(options, dir, &mut step);
+    let mut check = Check::new(options, dir, true, &mut step);
     let _whole = match Manifest::load(disk.clone(), dir) {
         Ok(Some(manifest)) => {
             for damage in manifest.damage() {
@@ -82,7 +82,7 @@ pub(crate) fn verify_state(
     manifest: Inspection,
     step: Step<'_>,
 ) -> Option<VerifyReport> {
-    let mut check = Check::new(options, dir, step);
+    let mut check = Check::new(options, dir, false, step);
     let is_whole = check.manifest(manifest).is_continue()
         && check.state(state, &with_paths(dir, segments)).is_continue();
     is_whole.then_some(check.report)
@@ -106,11 +106,14 @@ struct Check<'a> {
     dir: &'a Path,
     report: VerifyReport,
     bytes_total: u64,
+    /// Whether the log may end with a torn record, which a crash leaves and the next opening cuts
+    /// off. An open database has none: each segment has whole records up to a known length.
+    may_be_torn: bool,
     step: Step<'a>,
 }
 
 impl<'a> Check<'a> {
-    fn new(options: &'a Options, dir: &'a Path, step: Step<'a>) -> Self {
+    fn new(options: &'a Options, dir: &'a Path, may_be_torn: bool, step: Step<'a>) -> Self {
         Self {
             log_store: &*options.disk,
             runs: RunStore::new(
@@ -122,6 +125,7 @@ impl<'a> Check<'a> {
             dir,
             report: VerifyReport::default(),
             bytes_total: 0,
+            may_be_torn,
             step,
         }
     }
@@ -340,7 +344,8 @@ impl<'a> Check<'a> {
         ControlFlow::Continue(log.waiting)
     }
 
-    /// Checks the first `bytes_max` bytes of a segment. If it `is_last`, a torn tail is no damage.
+    /// Checks the first `bytes_max` bytes of a segment. If it `is_last`, and the log may end with a
+    /// torn record, a torn tail is no damage.
     fn segment(
         &mut self,
         segment: &Segment,
@@ -348,7 +353,8 @@ impl<'a> Check<'a> {
         is_last: bool,
         log: &mut LogCheck,
     ) -> ControlFlow<()> {
-        let mut check = SegmentCheck::new(log, segment, is_last);
+        let may_be_torn = is_last && self.may_be_torn;
+        let mut check = SegmentCheck::new(log, segment, may_be_torn);
         let bytes = match self.read_segment(segment, bytes_max, &mut check) {
             Ok(bytes) => bytes?,
             Err(error) => {
@@ -377,8 +383,12 @@ impl<'a> Check<'a> {
         let path = &segment.path;
         let file = self.log_store.open_read(path);
         let file = file.map_err(Error::io("open", path))?;
-        let bytes = file.len().map_err(Error::io("read", path))?;
-        let bytes = bytes.min(bytes_max);
+        let found = file.len().map_err(Error::io("read", path))?;
+        if found < bytes_max && !self.may_be_torn {
+            let detail = format!("it has {found} bytes, and {bytes_max} were written");
+            return Err(Error::corruption(path, found, detail));
+        }
+        let bytes = found.min(bytes_max);
         let read = read_in_steps(&*file, 0..bytes, &mut |piece| {
             check.add(piece);
             self.report.bytes += piece.len() as u64;

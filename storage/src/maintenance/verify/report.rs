@@ -36,7 +36,8 @@ pub struct VerifyReport {
     /// The number of commits in the WAL.
     pub wal_records: u64,
     /// Bytes behind the last good record of the WAL: the remains of writes that a crash interrupted
-    /// and that were not acknowledged as durable. The next opening cuts them.
+    /// and that were not acknowledged as durable. The next opening cuts them. An open database has
+    /// none.
     pub wal_torn_bytes: u64,
     /// The paths of files that were in quarantine and are whole: [`Db::verify_all`] ended the
     /// quarantine.

@@ -23,14 +23,15 @@ pub(crate) struct SegmentCheck<'a> {
 }
 
 impl<'a> SegmentCheck<'a> {
-    /// Begins the check of the next segment of `log`. If it `is_last`, a torn tail is no damage.
-    pub(crate) fn new(log: &'a mut LogCheck, segment: &'a Segment, is_last: bool) -> Self {
+    /// Begins the check of the next segment of `log`. A torn tail is damage, unless `may_be_torn`
+    /// is true: for the last segment of a log that no process has open.
+    pub(crate) fn new(log: &'a mut LogCheck, segment: &'a Segment, may_be_torn: bool) -> Self {
         // If this segment cannot be read to its end, the next one is not compared with it.
         let base = log.end.take();
         Self {
             log,
             segment,
-            replay: SegmentReplay::new(segment, is_last, base),
+            replay: SegmentReplay::new(segment, may_be_torn, base),
             pending: Vec::new(),
             records: 0,
             damage: None,
@@ -59,8 +60,8 @@ impl<'a> SegmentCheck<'a> {
     /// last good record; what follows is a torn tail.
     ///
     /// # Errors
-    /// [`Error::Corruption`] or [`Error::UnsupportedFormat`] for everything but a torn tail of the
-    /// last segment.
+    /// [`Error::Corruption`] or [`Error::UnsupportedFormat`] for everything but a torn tail of a
+    /// segment that may be torn.
     pub(crate) fn end(self) -> Result<u64> {
         if let Some(damage) = self.damage {
             return Err(damage);
