@@ -291,11 +291,16 @@ impl FilesInput {
         Ok(FileRecords::new(records, kind))
     }
 
-    /// Returns the error of reading a part of a file. If the file is malformed, this is the error
-    /// of the first problem in the whole file, which is read again from its start. Reading the part
-    /// alone does not show this problem: its line numbers count from its own start, and a quote
-    /// that is open at its end may have been opened, or be closed, anywhere in the file.
+    /// Returns the error of reading a part of a file. If the file has changed since it was cut into
+    /// parts, the error says so. If the file is malformed, this is the error of the first problem
+    /// in the whole file, which is read again from its start. Reading the part alone does not show
+    /// this problem: its line numbers count from its own start, and a quote that is open at its end
+    /// may have been opened, or be closed, anywhere in the file.
     fn failed(&self, file: &DataFile, part: &Range<u64>, error: RecordError) -> TaskError {
+        // If the file was changed meanwhile, its new content may look malformed.
+        if let Err(changed) = file.check() {
+            return file.failed(changed);
+        }
         match error {
             RecordError::Io { source, .. } => file.failed(source),
             RecordError::Malformed { line, problem } if *part == (0..file.bytes) => {
@@ -393,6 +398,8 @@ impl FilesInput {
             set_offset(&mut key, file.name.len(), found.offset);
             record(&key, found.text).map_err(|e| file.placed(found.offset, e))?;
         }
+        // If the file was changed meanwhile, the records are from its old and its new content.
+        self.file(part)?;
         Ok(())
     }
 

@@ -118,12 +118,13 @@ impl DataFile {
     }
 
     /// Returns `error`, which a task met at the record that begins at byte `offset`. If it is about
-    /// an invalid row, the result names the line of the record instead of its key.
+    /// an invalid row, the result names the line of the record instead of its key, or says that the
+    /// file has changed.
     pub(super) fn placed(&self, offset: u64, error: TaskError) -> TaskError {
         let Some(row) = InvalidRow::of(&error) else {
             return error;
         };
-        match self.line_at(offset) {
+        match self.check().and_then(|()| self.line_at(offset)) {
             Ok(line) => self.invalid(line, &row.problem),
             Err(source) => self.failed(source),
         }

@@ -344,6 +344,47 @@ fn a_file_that_changes_or_is_not_there_is_an_error() {
     assert!(nothing.unwrap_err().to_string().contains("no files"));
 }
 
+/// Regression: the file was checked only before a part was read, so the job succeeded with a
+/// mixture of the old and the new content.
+#[test]
+fn a_file_that_changes_while_it_is_read_is_an_error() {
+    let place = Place::new();
+    let path = place.write("a.txt", "one\ntwo\n");
+    let input = FilesInput::open(&[path], FileKind::Text, 1).unwrap();
+    let splits = input.splits().unwrap();
+    let read = input.read(&splits[0], &mut |_, _| {
+        place.write("a.txt", "one\ntwo\nthree\n");
+        Ok(())
+    });
+    let error = read.unwrap_err().to_string();
+    assert!(error.contains("it has changed"), "{error}");
+}
+
+/// Regression: new content that looked malformed, or that the application refused, was reported as
+/// a malformed line.
+#[test]
+fn a_file_that_is_rewritten_while_it_is_read_is_not_called_malformed() {
+    for is_refused in [false, true] {
+        let place = Place::new();
+        let path = place.write("a.csv", "1,2\n".repeat(300_000));
+        let input = FilesInput::open(&[path], UNNAMED, 1).unwrap();
+        let splits = input.splits().unwrap();
+        let mut is_rewritten = false;
+        let read = input.read(&splits[0], &mut |key, _| {
+            if !std::mem::replace(&mut is_rewritten, true) {
+                place.write("a.csv", "1\"2,\n".repeat(300_000));
+            }
+            if is_refused {
+                Err(InvalidRow::error(key, "it is bad"))
+            } else {
+                Ok(())
+            }
+        });
+        let error = read.unwrap_err().to_string();
+        assert!(error.contains("it has changed"), "{error}");
+    }
+}
+
 const UNNAMED: FileKind = FileKind::csv(false);
 
 #[test]
