@@ -1,5 +1,6 @@
 //! Runs an application over a few lines, for its tests.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use ebb_scheduler::runtime::{
@@ -19,6 +20,14 @@ pub(super) fn options(cores: u32) -> RuntimeOptions {
         speculation: false,
         ..RuntimeOptions::new(cores)
     }
+}
+
+/// Returns the number of files in `directory`, at any depth, that this process has open.
+pub(super) fn open_files_in(directory: &Path) -> usize {
+    let directory = directory.canonicalize().unwrap();
+    let open = std::fs::read_dir("/proc/self/fd").unwrap();
+    let targets = open.filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok());
+    targets.filter(|path| path.starts_with(&directory)).count()
 }
 
 /// Runs a job over `lines`, in `splits` splits, and returns its rows. The key of a line is

@@ -308,13 +308,16 @@ impl Output for CqlOutput {
             }
             Some(with_entries) => with_entries.add(key, operand),
         };
-        stage::for_each_operand(&self.plan, written_us, staged, take, |key| {
+        let staged = (self.partitions.place(), staged);
+        let duplicate = |key: &str| -> Result<(), TaskError> {
             let problem = format!(
                 "several rows have the primary key {key} of table {}",
                 self.name()
             );
             Err(InvalidInput(problem).into())
-        })?;
+        };
+        // The commit of a job cannot be cancelled.
+        stage::for_each_operand(&self.plan, written_us, staged, &|| Ok(()), take, duplicate)?;
         if let Some(with_entries) = with_entries {
             with_entries.write(&mut writer)?;
         }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
-use std::fs::{self, File, Metadata, Permissions};
+use std::fs::{self, File, Metadata, OpenOptions, Permissions};
 use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -161,10 +161,11 @@ struct Shared {
 }
 
 /// A file in the scratch folder, and a handle that keeps the folder from being removed. The file is
-/// declared first, so that it is dropped before the handle.
+/// declared first, so that it is removed before the handle is dropped. The file is closed: a job
+/// may have more parts than the process may have open files.
 #[derive(Debug)]
 struct Part {
-    file: NamedTempFile,
+    file: TempPath,
     scratch: Arc<ScratchDir>,
 }
 
@@ -245,6 +246,11 @@ impl FilesOutput {
             file: BufWriter::with_capacity(64 << 10, file),
             scratch,
             grant: self.grant(),
+            is_kept: match self.target {
+                FilesTarget::File(_) => partition == 0,
+                FilesTarget::Folder(_) => true,
+                FilesTarget::Terminal => false,
+            },
         };
         if partition == 0 || matches!(self.target, FilesTarget::Folder(_)) {
             part.write(&self.rows.header())?;
@@ -268,28 +274,30 @@ impl FilesOutput {
     ) -> Result<(TempPath, WrittenFile), TaskError> {
         let failed = |error| writing(target, error);
         let mut parts = parts.into_values();
-        let Some(mut whole) = parts.next() else {
+        let Some(whole) = parts.next() else {
             return Err(failed(io::Error::other("no partition was written")));
         };
-        (whole.file.as_file_mut().seek(SeekFrom::End(0))).map_err(failed)?;
+        // Not in append mode, in which the system call that copies between files fails.
+        let to = OpenOptions::new().write(true).open(&whole.file);
+        let mut to = to.map_err(failed)?;
+        to.seek(SeekFrom::End(0)).map_err(failed)?;
         let mut grant = self.grant();
-        for mut part in parts {
-            part.file.as_file_mut().rewind().map_err(failed)?;
-            let from = part.file.as_file();
+        for part in parts {
+            let from = File::open(&part.file).map_err(failed)?;
             let mut left_bytes = from.metadata().map_err(failed)?.len();
             while left_bytes > 0 {
                 let bytes = left_bytes.min(COPY_BYTES);
                 grant.take(whole.scratch.path(), bytes)?;
-                io::copy(&mut from.take(bytes), whole.file.as_file_mut()).map_err(failed)?;
+                io::copy(&mut Read::take(&from, bytes), &mut to).map_err(failed)?;
                 left_bytes -= bytes;
             }
         }
-        whole.file.as_file().sync_all().map_err(failed)?;
+        to.sync_all().map_err(failed)?;
         // Closed before its identity is read: a network file system may set the time of the last
         // modification again when the file is closed.
-        let path = whole.file.into_temp_path();
-        let metadata = fs::metadata(&path).map_err(failed)?;
-        Ok((path, WrittenFile::of(&metadata)))
+        drop(to);
+        let metadata = fs::metadata(&whole.file).map_err(failed)?;
+        Ok((whole.file, WrittenFile::of(&metadata)))
     }
 
     fn place_file(&self, target: &Path, whole: TempPath) -> io::Result<()> {
@@ -309,15 +317,14 @@ impl FilesOutput {
         self.place_folder(target, &folder).map_err(failed)
     }
 
-    /// Moves the parts into a new folder in the scratch folder, and syncs it. Returns the folder and the
-    /// identity of the file that marks it as complete.
+    /// Moves the parts, which are synced, into a new folder in the scratch folder, and syncs it.
+    /// Returns the folder and the identity of the file that marks it as complete.
     fn gathered(&self, parts: BTreeMap<u32, Part>) -> io::Result<(PathBuf, WrittenFile)> {
         let scratch = with(&self.shared, |shared| shared.scratch.clone());
         let scratch = scratch.ok_or_else(|| io::Error::other("no partition was written"))?;
         let folder = scratch.path().join("result");
         fs::create_dir(&folder)?;
         for (partition, part) in parts {
-            part.file.as_file().sync_all()?;
             let name = format!("part-{partition:05}.{}", self.rows.format().extension());
             part.file.persist(folder.join(name)).map_err(|e| e.error)?;
         }
@@ -361,9 +368,8 @@ fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
 fn print(parts: BTreeMap<u32, Part>) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
     let print = || {
-        for mut part in parts.into_values() {
-            part.file.as_file_mut().rewind()?;
-            io::copy(part.file.as_file_mut(), &mut stdout)?;
+        for part in parts.into_values() {
+            io::copy(&mut File::open(&part.file)?, &mut stdout)?;
         }
         stdout.flush()
     };
@@ -420,6 +426,8 @@ struct OpenPart {
     file: BufWriter<NamedTempFile>,
     scratch: Arc<ScratchDir>,
     grant: SpillGrant,
+    /// True if the commit puts the file itself in place, and does not only copy the rows.
+    is_kept: bool,
 }
 
 impl OpenPart {
@@ -431,11 +439,17 @@ impl OpenPart {
         written.map_err(TaskError::io("writing rows"))
     }
 
+    /// Closes the file. A file that the commit puts in place is synced before: on a network file
+    /// system, a later sync does not report the errors of writes that the close has waited for.
     fn finish(self) -> Result<Part, TaskError> {
         let file = self.file.into_inner();
         let file = file.map_err(|e| TaskError::io("writing rows")(e.into_error()))?;
+        if self.is_kept {
+            let synced = file.as_file().sync_all();
+            synced.map_err(TaskError::io("writing rows"))?;
+        }
         Ok(Part {
-            file,
+            file: file.into_temp_path(),
             scratch: self.scratch,
         })
     }
@@ -473,7 +487,7 @@ mod tests {
     use crate::history::History;
     use crate::records::{Column, RecordFormat, RowFormat};
     use crate::request::{ApplicationRequest, JobRequest, OutputPlace, WordcountRequest};
-    use crate::testing::{input, options};
+    use crate::testing::{input, open_files_in, options};
 
     struct Place {
         dir: tempfile::TempDir,
@@ -528,6 +542,25 @@ mod tests {
             writer.write(key.as_bytes(), value.as_bytes()).unwrap();
         }
         writer.finish().unwrap();
+    }
+
+    /// Regression: the file of each finished partition stayed open until the commit, so a job with
+    /// thousands of tasks took all descriptors of its process.
+    #[test]
+    fn files_of_finished_partitions_are_closed() {
+        for target in [FilesTarget::File, FilesTarget::Folder] {
+            let place = Place::new();
+            let output = place.output(target, RowFormat::Text);
+            for partition in 0..10 {
+                write(&output, partition, 1, &[("a", "1")]);
+            }
+            // The lock of the scratch folder.
+            assert_eq!(open_files_in(place.dir.path()), 1);
+            output.commit().unwrap();
+            assert_eq!(open_files_in(place.dir.path()), 0);
+            let rows: String = place.files().into_iter().map(|(_, rows)| rows).collect();
+            assert_eq!(rows, "a\t1\n".repeat(10));
+        }
     }
 
     fn file(name: &str, content: &str) -> (String, String) {

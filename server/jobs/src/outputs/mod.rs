@@ -1,7 +1,7 @@
 //! Outputs of jobs. All rows appear once the job has succeeded, or none.
 //!
 //! ```text
-//!            ┌─> TableOutput   staging files without a name ─> ingest
+//!            ┌─> TableOutput   staging files ─> ingest
 //!   rows ────┼─> FilesOutput   parts in a scratch folder ─> a file, a folder with
 //!            │                 _SUCCESS, or the terminal
 //!            ├─> CqlOutput     staged by the keys of the engine ─> ingest

@@ -11,8 +11,8 @@ use tempfile::TempDir;
 use super::spill_place::SpillPlace;
 use super::staging::{StagedRows, StagingWriter};
 
-/// The output rows of the partitions whose tasks have ended, in files of one directory. Clones
-/// share the rows.
+/// The output rows of the partitions whose tasks have ended, in files of one directory. The files
+/// are closed: there may be more than the process may have open. Clones share the rows.
 #[derive(Debug, Clone)]
 pub(super) struct Partitions {
     place: SpillPlace,
@@ -99,5 +99,31 @@ impl OutputWriter for PartitionWriter {
         let rows = rows.map_err(TaskError::io("writing rows to a temporary file"))?;
         self.partitions.lock().insert(self.partition, rows);
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::open_files_in;
+
+    /// Regression: the file of each finished partition stayed open until the commit, so a job with
+    /// thousands of tasks took all descriptors of its process.
+    #[test]
+    fn files_of_finished_partitions_are_closed_and_removed_with_their_rows() {
+        let dir = tempfile::tempdir().unwrap();
+        let partitions = Partitions::new(dir.path());
+        for partition in 0..10 {
+            let create = |directory: &Path| StagingWriter::create(directory, 100);
+            let mut writer = partitions.open(partition, create).unwrap();
+            writer.write(b"key", b"value").unwrap();
+            assert_eq!(open_files_in(dir.path()), 1);
+            Box::new(writer).finish().unwrap();
+        }
+        assert_eq!(open_files_in(dir.path()), 0);
+        let files = || std::fs::read_dir(dir.path()).unwrap().count();
+        assert_eq!(files(), 10);
+        drop(partitions.take());
+        assert_eq!(files(), 0);
     }
 }

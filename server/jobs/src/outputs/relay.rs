@@ -42,7 +42,7 @@ impl Relay {
 
 impl Output for Relay {
     fn open(&self, partition: u32, _attempt: u32) -> Result<Box<dyn OutputWriter>, TaskError> {
-        let create = |directory: &Path| StagingWriter::create_named(directory, SORT_BYTES);
+        let create = |directory: &Path| StagingWriter::create(directory, SORT_BYTES);
         Ok(Box::new(self.partitions.open(partition, create)?))
     }
 
@@ -61,11 +61,11 @@ impl Input for Relay {
         let rows = self.committed().clone();
         let rows = rows.ok_or_else(|| TaskError::failed("the job before has not left its rows"))?;
         let split = |(index, rows): (u32, StagedRows)| {
-            let description = rows.description().expect("a file with a name was created");
+            let description = postcard::to_stdvec(&rows.description());
             Ok(Split {
                 index,
                 bytes: rows.bytes(),
-                payload: postcard::to_stdvec(&description).map_err(TaskError::failed)?,
+                payload: description.map_err(TaskError::failed)?,
                 ..Split::default()
             })
         };
@@ -75,7 +75,7 @@ impl Input for Relay {
     fn read(&self, split: &Split, record: RecordSink<'_>) -> Result<(), TaskError> {
         let description: RowsDescription = postcard::from_bytes(&split.payload)
             .map_err(|e| TaskError::failed(format!("a split of another input: {e}")))?;
-        description.open()?.for_each(record)
+        description.for_each(record)
     }
 }
 

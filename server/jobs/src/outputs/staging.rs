@@ -1,6 +1,6 @@
-//! Rows in a temporary file, before a commit or before the next job of a chain reads them. A file
-//! without a name disappears when its handle is closed, also by a crash. A file with a name can be
-//! opened by other processes, and is deleted with the last handle in this one.
+//! Rows in a temporary file, before a commit or before the next job of a chain reads them. Finished
+//! files are closed, because a job may have 10,000 of them. A file is removed when its rows are
+//! dropped. If the process is killed before, the file stays until its folder is removed.
 //!
 //! Rows are sorted one buffer at a time, so the file is a sequence of sorted runs: one run
 //! if the rows came in order, as those of a reduce task do.
@@ -14,9 +14,11 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ebb_scheduler::runtime::{RecordSink, Row, TaskError};
+use ebb_scheduler::runtime::{Checkpoint, RecordSink, Row, TaskError};
 use serde::{Deserialize, Serialize};
 use tempfile::{NamedTempFile, TempPath};
+
+use super::spill_place::SpillPlace;
 
 /// The length of the header of a row in the file, in bytes. A row has this form:
 ///
@@ -28,18 +30,28 @@ const HEADER_BYTES: usize = 8;
 /// The size in bytes of the buffer of a writer that does not sort rows.
 const BUFFER_BYTES: usize = 64 << 10;
 
-/// The size of reads from a run, in bytes.
+/// The size of reads from a run, in bytes; in a merge of many runs it is less, but at least
+/// `READ_BYTES_MIN`.
 const READ_BYTES: usize = 64 << 10;
+const READ_BYTES_MIN: usize = 16 << 10;
+
+/// The memory of a merge, in bytes: a read buffer and a row for each run. It is as much as a task
+/// has for its records by default.
+const MERGE_BYTES: usize = 16 << 20;
+
+/// The number of runs that are merged at once even if their rows are so long that they take more
+/// than `MERGE_BYTES`: with fewer runs, a merge would copy the rows too often.
+const FAN_IN_MIN: usize = 8;
 
 /// A writer of rows to a file. The rows come in any order, and the writer sorts as many at a time
 /// as fit into its buffer, so that the file consists of sorted runs. A writer of
 /// [`create_unsorted`](Self::create_unsorted) does not sort.
 #[derive(Debug)]
 pub(super) struct StagingWriter {
-    file: BufWriter<File>,
-    name: Option<TempPath>,
+    file: BufWriter<NamedTempFile>,
     file_bytes: u64,
     runs: Vec<Range<u64>>,
+    row_bytes_max: usize,
     /// The last key of the last run that was written.
     last_key: Vec<u8>,
     /// The rows that are not yet written to the file.
@@ -51,45 +63,35 @@ pub(super) struct StagingWriter {
 }
 
 impl StagingWriter {
-    /// Creates an empty file without a name in `directory`. The writer sorts about
-    /// `buffer_bytes_max` bytes of rows at a time.
+    /// Creates an empty file in `directory`. The writer sorts about `buffer_bytes_max` bytes of
+    /// rows at a time.
     pub(super) fn create(directory: &Path, buffer_bytes_max: usize) -> io::Result<Self> {
-        let file = tempfile::tempfile_in(directory)?;
-        Ok(Self::on(file, None, buffer_bytes_max))
-    }
-
-    /// Creates a file as [`create`](Self::create) does, but with a name, so that other processes
-    /// can open it by the result of [`StagedRows::description`].
-    pub(super) fn create_named(directory: &Path, buffer_bytes_max: usize) -> io::Result<Self> {
-        let (file, name) = NamedTempFile::with_prefix_in("rows-", directory)?.into_parts();
-        Ok(Self::on(file, Some(name), buffer_bytes_max))
-    }
-
-    /// Creates a file without a name for rows that stay in the order written. They are not sorted,
-    /// so [`merge`] must not be used for them.
-    pub(super) fn create_unsorted(directory: &Path) -> io::Result<Self> {
-        let file = tempfile::tempfile_in(directory)?;
-        let mut writer = Self::on(file, None, BUFFER_BYTES);
-        writer.is_sorted = false;
-        Ok(writer)
-    }
-
-    fn on(file: File, name: Option<TempPath>, buffer_bytes_max: usize) -> Self {
-        Self {
+        let file = NamedTempFile::with_prefix_in("rows-", directory)?;
+        Ok(Self {
             file: BufWriter::new(file),
-            name,
             file_bytes: 0,
             runs: Vec::new(),
+            row_bytes_max: 0,
             last_key: Vec::new(),
             buffer: Vec::new(),
             buffered_bytes: 0,
             buffer_bytes_max,
             is_sorted: true,
-        }
+        })
+    }
+
+    /// Creates a file for rows that stay in the order written. They are not sorted, so [`merge`]
+    /// must not be used for them unless they come in the order of their keys.
+    pub(super) fn create_unsorted(directory: &Path) -> io::Result<Self> {
+        let mut writer = Self::create(directory, BUFFER_BYTES)?;
+        writer.is_sorted = false;
+        Ok(writer)
     }
 
     pub(super) fn push(&mut self, key: &[u8], value: &[u8]) -> io::Result<()> {
-        self.buffered_bytes += key.len() + value.len() + size_of::<Row>();
+        let row_bytes = key.len() + value.len();
+        self.row_bytes_max = self.row_bytes_max.max(row_bytes);
+        self.buffered_bytes += row_bytes + size_of::<Row>();
         self.buffer.push((key.to_vec(), value.to_vec()));
         if self.buffered_bytes >= self.buffer_bytes_max {
             self.write_buffer()?;
@@ -97,14 +99,14 @@ impl StagingWriter {
         Ok(())
     }
 
-    /// Writes the remaining rows to the file, and returns all rows.
+    /// Writes the remaining rows to the file, closes it, and returns all rows.
     pub(super) fn finish(mut self) -> io::Result<StagedRows> {
         self.write_buffer()?;
         let file = self.file.into_inner().map_err(|e| e.into_error())?;
         Ok(StagedRows {
-            file: Arc::new(file),
-            name: self.name.map(Arc::new),
+            file: Arc::new(file.into_temp_path()),
             runs: self.runs,
+            row_bytes_max: self.row_bytes_max,
         })
     }
 
@@ -146,13 +148,14 @@ fn length(bytes: &[u8]) -> io::Result<u32> {
 /// The rows that one writer wrote to a file.
 #[derive(Debug, Clone)]
 pub(super) struct StagedRows {
-    file: Arc<File>,
-    /// The name of the file, if it has one. When the last clone is dropped, the file is removed.
-    name: Option<Arc<TempPath>>,
+    /// The file, which is not open. When the last clone is dropped, the file is removed.
+    file: Arc<TempPath>,
     runs: Vec<Range<u64>>,
+    /// The length of the longest row, key and value, in bytes.
+    row_bytes_max: usize,
 }
 
-/// The description with which another process opens the rows in a file: the file's path, and the
+/// The description with which another process reads the rows in a file: the file's path, and the
 /// ranges of its runs.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct RowsDescription {
@@ -161,39 +164,35 @@ pub(super) struct RowsDescription {
 }
 
 impl RowsDescription {
-    /// Opens the rows that another process described. Only that process removes the file.
-    pub(super) fn open(self) -> Result<StagedRows, TaskError> {
-        let file = File::open(&self.path);
-        let file = file.map_err(TaskError::io(format!("opening {}", self.path.display())))?;
-        Ok(StagedRows {
-            file: Arc::new(file),
-            name: None,
-            runs: self.runs,
-        })
+    /// Passes all rows to `row`, run by run, so that rows ascend by key only within a run. The rows
+    /// may belong to another process. Only that process removes the file.
+    pub(super) fn for_each(&self, row: RecordSink<'_>) -> Result<(), TaskError> {
+        for_each_up_to(&self.path, &self.runs, u64::MAX, row)
     }
 }
 
 impl StagedRows {
-    /// Returns the path of the file and the ranges of its runs. Another process opens the rows by
-    /// them: see [`RowsDescription::open`]. `None` if the file was created without a name, so
-    /// that no other process can open it. The file exists until the last clone of these rows is
-    /// dropped.
-    pub(super) fn description(&self) -> Option<RowsDescription> {
-        let name = self.name.as_ref()?;
-        Some(RowsDescription {
-            path: name.to_path_buf(),
-            runs: self.runs.clone(),
+    /// Returns the sorted runs of the rows, in the order in which they were written.
+    fn into_runs(self) -> impl Iterator<Item = Part> {
+        let Self { file, runs, .. } = self;
+        runs.into_iter().map(move |left| Part {
+            file: PartFile::Closed(Arc::clone(&file)),
+            left,
         })
+    }
+
+    /// Returns the description by which another process reads the rows. The file exists until the
+    /// last clone of these rows is dropped.
+    pub(super) fn description(&self) -> RowsDescription {
+        RowsDescription {
+            path: self.file.to_path_buf(),
+            runs: self.runs.clone(),
+        }
     }
 
     /// Returns the size of the rows in the file, in bytes.
     pub(super) fn bytes(&self) -> u64 {
         self.runs.iter().map(|run| run.end - run.start).sum()
-    }
-
-    /// Passes all rows to `row`, run by run, so that rows ascend by key only within a run.
-    pub(super) fn for_each(&self, row: RecordSink<'_>) -> Result<(), TaskError> {
-        self.for_each_up_to(u64::MAX, row)
     }
 
     /// Passes the first `rows_max` rows of the file to `row`, run by run.
@@ -202,44 +201,156 @@ impl StagedRows {
         rows_max: u64,
         row: RecordSink<'_>,
     ) -> Result<(), TaskError> {
-        let mut left = rows_max;
-        for run in &self.runs {
-            let mut run = RunReader::new(self.file.clone(), run.clone());
-            let unread = || TaskError::io("reading rows from a temporary file");
-            while left > 0
-                && let Some((key, value)) = run.next().map_err(unread())?
-            {
-                left -= 1;
-                row(&key, &value)?;
-            }
-        }
-        Ok(())
+        for_each_up_to(&self.file, &self.runs, rows_max, row)
     }
+}
+
+/// Passes the first `rows_max` rows in the file at `path`, which has the runs `runs`, to `row`.
+fn for_each_up_to(
+    path: &Path,
+    runs: &[Range<u64>],
+    rows_max: u64,
+    row: RecordSink<'_>,
+) -> Result<(), TaskError> {
+    let file = File::open(path);
+    let file = file.map_err(TaskError::io(format!("opening {}", path.display())))?;
+    let file = Arc::new(file);
+    let mut left = rows_max;
+    for run in runs {
+        let part = Part {
+            file: PartFile::Open(Arc::clone(&file)),
+            left: run.clone(),
+        };
+        let mut run = RunReader::new(part, READ_BYTES);
+        let unread = || TaskError::io("reading rows from a temporary file");
+        while left > 0
+            && let Some((key, value)) = run.next().map_err(unread())?
+        {
+            left -= 1;
+            row(&key, &value)?;
+        }
+    }
+    Ok(())
 }
 
 /// Passes the rows of several writers to `row`, ascending by key. If rows have the same key, only
 /// the last one is passed: that of the writer that comes later in `staged`. If one writer wrote
-/// them, it is the row that was written later.
+/// them, it is the row that was written later. Rows that are too many for one pass are merged into
+/// files in `place` before.
 pub(super) fn merge(
+    place: &SpillPlace,
     staged: impl IntoIterator<Item = StagedRows>,
     row: impl FnMut(&[u8], &[u8]) -> Result<(), TaskError>,
 ) -> Result<(), TaskError> {
-    merge_with(staged, row, |_, _, _| Ok(()))
+    merge_with(place, staged, &|| Ok(()), row, |_, _, _| Ok(()))
 }
 
 /// Passes rows as [`merge`] does, but combines rows with the same key: `unite` receives the key,
-/// the value of the earlier row, and the value of the later row, which it may change.
+/// the value of the earlier row, and the value of the later row, which it may change. It must not
+/// matter which of several neighbours with the same key are combined first. `checkpoint` is called
+/// for each row that is not yet passed to `row` but merged into a file; its error ends the merge.
 pub(super) fn merge_with(
+    place: &SpillPlace,
     staged: impl IntoIterator<Item = StagedRows>,
+    checkpoint: Checkpoint<'_>,
+    row: impl FnMut(&[u8], &[u8]) -> Result<(), TaskError>,
+    mut unite: impl FnMut(&[u8], &[u8], &mut Vec<u8>) -> Result<(), TaskError>,
+) -> Result<(), TaskError> {
+    let (mut runs, mut row_bytes_max) = (Vec::new(), 0);
+    for rows in staged {
+        row_bytes_max = row_bytes_max.max(rows.row_bytes_max);
+        runs.extend(rows.into_runs());
+    }
+    let bounds = Bounds::of(row_bytes_max);
+    let runs = narrowed(place, runs, bounds, checkpoint, &mut unite)?;
+    merge_at_once(runs, bounds, row, unite)
+}
+
+/// The bounds of a merge.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Bounds {
+    /// The number of runs that may be merged at once, at least two.
+    runs_max: usize,
+    /// The length of the longest row, key and value, in bytes.
+    row_bytes_max: usize,
+}
+
+impl Bounds {
+    /// Returns the bounds with which a merge of rows of at most `row_bytes_max` bytes fits into
+    /// `MERGE_BYTES`.
+    fn of(row_bytes_max: usize) -> Self {
+        let runs_max = MERGE_BYTES / READ_BYTES_MIN.saturating_add(row_bytes_max);
+        Self {
+            runs_max: runs_max.max(FAN_IN_MIN),
+            row_bytes_max,
+        }
+    }
+
+    /// Returns the size in bytes of reads from each of `runs` runs that are merged at once.
+    fn read_bytes(self, runs: usize) -> usize {
+        let run_bytes = MERGE_BYTES / runs.max(1);
+        let left_bytes = run_bytes.saturating_sub(self.row_bytes_max);
+        left_bytes.clamp(READ_BYTES_MIN, READ_BYTES)
+    }
+}
+
+/// Merges neighbouring runs into longer ones, in files in `place`, until they may be merged at
+/// once. See [`merge_with`] for `checkpoint` and `unite`.
+fn narrowed<U>(
+    place: &SpillPlace,
+    mut runs: Vec<Part>,
+    bounds: Bounds,
+    checkpoint: Checkpoint<'_>,
+    unite: &mut U,
+) -> Result<Vec<Part>, TaskError>
+where
+    U: FnMut(&[u8], &[u8], &mut Vec<u8>) -> Result<(), TaskError>,
+{
+    let unwritten = || TaskError::io("writing rows to a temporary file");
+    let directory = place.directory();
+    let runs_max = bounds.runs_max;
+    while runs.len() > runs_max {
+        let mut surplus = runs.len() - runs_max;
+        let mut left = runs.into_iter();
+        runs = Vec::new();
+        // A merge of n runs leaves n - 1 fewer. Runs that need not be merged are not copied.
+        while surplus > 0 {
+            let group: Vec<Part> = left.by_ref().take(runs_max.min(surplus + 1)).collect();
+            if group.len() < 2 {
+                // The last run of this pass.
+                runs.extend(group);
+                break;
+            }
+            surplus -= group.len() - 1;
+            // The rows come in order, so the file is a single run.
+            let writer = StagingWriter::create_unsorted(directory);
+            let mut writer = writer.map_err(unwritten())?;
+            let mut grant = place.grant();
+            let write = |key: &[u8], value: &[u8]| {
+                checkpoint()?;
+                grant.take(directory, (key.len() + value.len()) as u64)?;
+                writer.push(key, value).map_err(unwritten())
+            };
+            merge_at_once(group, bounds, write, &mut *unite)?;
+            let merged = writer.finish().map_err(unwritten())?;
+            runs.extend(merged.into_runs());
+        }
+        runs.extend(left);
+    }
+    Ok(runs)
+}
+
+/// Passes the rows of runs to `row` as [`merge_with`] does, and reads all runs at the same time.
+fn merge_at_once(
+    runs: Vec<Part>,
+    bounds: Bounds,
     mut row: impl FnMut(&[u8], &[u8]) -> Result<(), TaskError>,
     mut unite: impl FnMut(&[u8], &[u8], &mut Vec<u8>) -> Result<(), TaskError>,
 ) -> Result<(), TaskError> {
     let unread = || TaskError::io("reading the rows that wait for the commit");
-    let runs = staged.into_iter().flat_map(|rows| {
-        let reader = move |run| RunReader::new(rows.file.clone(), run);
-        rows.runs.into_iter().map(reader)
-    });
-    let mut runs: Vec<_> = runs.collect();
+    let read_bytes = bounds.read_bytes(runs.len());
+    let reader = |run| RunReader::new(run, read_bytes);
+    let mut runs: Vec<RunReader> = runs.into_iter().map(reader).collect();
     // Ordered by key, then by the place of the run. The value plays no part, because the
     // heap has one row of each run.
     let mut heads = BinaryHeap::new();
@@ -271,8 +382,27 @@ struct RunReader {
 
 /// A byte range of a file. Other readers of the same file read other ranges.
 struct Part {
-    file: Arc<File>,
+    file: PartFile,
     left: Range<u64>,
+}
+
+/// The file of a part.
+enum PartFile {
+    /// A file that stays open, because its runs are read one after the other.
+    Open(Arc<File>),
+    /// A file that is opened for each read. A merge reads up to a thousand files at once, and if
+    /// all were open, clients might get no connections. Opening a file costs little beside the
+    /// processing of the rows of one read.
+    Closed(Arc<TempPath>),
+}
+
+impl PartFile {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        match self {
+            Self::Open(file) => file.read_at(buffer, offset),
+            Self::Closed(path) => File::open(&**path)?.read_at(buffer, offset),
+        }
+    }
 }
 
 impl Read for Part {
@@ -286,10 +416,10 @@ impl Read for Part {
 }
 
 impl RunReader {
-    fn new(file: Arc<File>, run: Range<u64>) -> Self {
-        let part = Part { file, left: run };
+    /// Creates a reader of `run` that reads `read_bytes` at a time.
+    fn new(run: Part, read_bytes: usize) -> Self {
         Self {
-            from: BufReader::with_capacity(READ_BYTES, part),
+            from: BufReader::with_capacity(read_bytes, run),
         }
     }
 
@@ -325,7 +455,9 @@ impl RunReader {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
     use std::collections::BTreeMap;
+    use std::fs;
 
     use rand::{RngExt, SeedableRng};
 
@@ -337,7 +469,8 @@ mod tests {
             rows.push((key.to_vec(), value.to_vec()));
             Ok(())
         };
-        merge(staged, add).unwrap();
+        // So few runs are merged in one pass, which makes no file.
+        merge(&SpillPlace::from("unused"), staged, add).unwrap();
         rows
     }
 
@@ -364,6 +497,81 @@ mod tests {
         }
     }
 
+    /// Regression: all runs were read at once, each with a buffer and a row in memory, so the
+    /// memory of a commit grew with its rows.
+    #[test]
+    fn many_runs_are_merged_in_passes_that_read_few_at_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let place = SpillPlace::from(dir.path());
+        let (mut staged, mut expected) = (Vec::new(), BTreeMap::new());
+        for value in [b"first", b"later", b"final"] {
+            // The keys descend, and no buffer holds two rows: each row is a run.
+            let mut writer = StagingWriter::create(dir.path(), 1).unwrap();
+            for key in (0..20_u8).rev() {
+                writer.push(&[key], value).unwrap();
+                expected.insert(vec![key], value.to_vec());
+            }
+            staged.push(writer.finish().unwrap());
+        }
+        let united = Cell::new(0);
+        let mut unite = |_: &[u8], _: &[u8], _: &mut Vec<u8>| {
+            united.set(united.get() + 1);
+            Ok(())
+        };
+        for runs_max in [2, 7, 59, 60] {
+            let bounds = Bounds {
+                runs_max,
+                ..Bounds::of(6)
+            };
+            let all = staged.iter().cloned();
+            let runs: Vec<Part> = all.flat_map(StagedRows::into_runs).collect();
+            assert_eq!(runs.len(), 60);
+            let runs = narrowed(&place, runs, bounds, &|| Ok(()), &mut unite).unwrap();
+            assert!(runs.len() <= runs_max, "{} of {runs_max}", runs.len());
+            let mut rows = BTreeMap::new();
+            let add = |key: &[u8], value: &[u8]| {
+                rows.insert(key.to_vec(), value.to_vec());
+                Ok(())
+            };
+            merge_at_once(runs, bounds, add, &mut unite).unwrap();
+            assert_eq!(rows, expected, "{runs_max}");
+            assert_eq!(united.take(), 40, "each earlier row once");
+        }
+    }
+
+    #[test]
+    fn a_merge_of_files_can_be_ended_and_leaves_no_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut writer = StagingWriter::create(dir.path(), 1).unwrap();
+        for key in [b"c", b"b", b"a"] {
+            writer.push(key, b"value").unwrap();
+        }
+        let runs = writer.finish().unwrap().into_runs().collect();
+        let bounds = Bounds {
+            runs_max: 2,
+            row_bytes_max: 6,
+        };
+        let cancel = || -> Result<(), TaskError> { Err(TaskError::Cancelled) };
+        let place = SpillPlace::from(dir.path());
+        let ended = narrowed(&place, runs, bounds, &cancel, &mut |_, _, _| Ok(()));
+        assert!(matches!(ended.err(), Some(TaskError::Cancelled)));
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_merge_has_as_many_runs_and_reads_as_much_as_the_memory_has_room_for() {
+        let runs_max = |row_bytes| Bounds::of(row_bytes).runs_max;
+        assert_eq!([0, 1 << 20, 1 << 30].map(runs_max), [1024, 15, FAN_IN_MIN]);
+        for row_bytes in (0..1 << 20).step_by(1000) {
+            let bounds = Bounds::of(row_bytes);
+            for runs in 1..=bounds.runs_max {
+                let read_bytes = bounds.read_bytes(runs);
+                assert!((READ_BYTES_MIN..=READ_BYTES).contains(&read_bytes));
+                assert!(runs * (read_bytes + row_bytes) <= MERGE_BYTES);
+            }
+        }
+    }
+
     #[test]
     fn rows_in_order_are_one_run_however_many() {
         let dir = tempfile::tempdir().unwrap();
@@ -379,22 +587,32 @@ mod tests {
     #[test]
     fn rows_are_read_by_their_name_while_they_are_kept() {
         let dir = tempfile::tempdir().unwrap();
-        let mut writer = StagingWriter::create_named(dir.path(), 100).unwrap();
+        let mut writer = StagingWriter::create(dir.path(), 100).unwrap();
         for i in 0..100u32 {
             writer.push(&(i % 10).to_be_bytes(), b"v").unwrap();
         }
         let rows = writer.finish().unwrap();
-        let again = rows.description().unwrap().open().unwrap();
-        assert_eq!(merged(vec![again.clone()]), merged(vec![rows.clone()]));
-        let description = rows.description().unwrap();
-        drop(again);
-        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
+        let description = rows.description();
+        let (mut read, mut read_again) = (Vec::new(), Vec::new());
+        let mut add = |key: &[u8], _: &[u8]| {
+            read.push(key.to_vec());
+            Ok(())
+        };
+        rows.for_each_up_to(u64::MAX, &mut add).unwrap();
+        let mut add_again = |key: &[u8], _: &[u8]| {
+            read_again.push(key.to_vec());
+            Ok(())
+        };
+        description.for_each(&mut add_again).unwrap();
+        assert_eq!((read.len(), read_again), (100, read));
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
         drop(rows);
-        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
-        let error = description.open().unwrap_err().to_string();
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+        let error = description.for_each(&mut |_, _| Ok(())).unwrap_err();
+        let error = error.to_string();
         assert!(error.contains("opening"), "{error}");
-        drop(StagingWriter::create_named(dir.path(), 100).unwrap());
-        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+        drop(StagingWriter::create(dir.path(), 100).unwrap());
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
     }
 
     #[test]
@@ -403,8 +621,11 @@ mod tests {
         let mut writer = StagingWriter::create(dir.path(), 100).unwrap();
         writer.push(b"key", b"value").unwrap();
         let rows = writer.finish().unwrap();
-        rows.file.write_all_at(&[0xff; HEADER_BYTES], 0).unwrap();
-        let error = merge([rows], |_, _| Ok(())).unwrap_err().to_string();
+        let file = File::options().write(true).open(&*rows.file).unwrap();
+        file.write_all_at(&[0xff; HEADER_BYTES], 0).unwrap();
+        let place = SpillPlace::from(dir.path());
+        let error = merge(&place, [rows], |_, _| Ok(())).unwrap_err();
+        let error = error.to_string();
         assert!(error.contains("longer than its run"), "{error}");
     }
 
@@ -414,7 +635,9 @@ mod tests {
         let mut writer = StagingWriter::create(dir.path(), 100).unwrap();
         writer.push(b"key", b"value").unwrap();
         let rows = writer.finish().unwrap();
-        rows.file.set_len(0).unwrap();
-        assert!(merge([rows], |_, _| Ok(())).is_err());
+        let file = File::options().write(true).open(&*rows.file).unwrap();
+        file.set_len(0).unwrap();
+        let place = SpillPlace::from(dir.path());
+        assert!(merge(&place, [rows], |_, _| Ok(())).is_err());
     }
 }

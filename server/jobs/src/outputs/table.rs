@@ -42,8 +42,8 @@ pub struct TableOutput {
 
 impl TableOutput {
     /// Creates an output into the table `table` in `keyspace` of `db`. Until the commit, the rows
-    /// are in files in `place`. If `place` is in the file system of the store, the commit does not
-    /// copy the sorted files.
+    /// are in files in `place`, where they stay if the process is killed. If `place` is in the file
+    /// system of the store, the commit does not copy the sorted files.
     ///
     /// # Errors
     /// When the store fails.
@@ -178,8 +178,9 @@ impl Output for TableOutput {
         let files = self.partitions.temporary_directory()?;
         let writer = SortedWriter::create(files.path(), "rows", self.db.sorted_writer_options());
         let mut writer = writer.map_err(TaskError::failed)?;
-        let mut grant = self.partitions.place().grant();
-        merge(staged, |key, value| {
+        let place = self.partitions.place();
+        let mut grant = place.grant();
+        merge(place, staged, |key, value| {
             grant.take(files.path(), (key.len() + value.len()) as u64)?;
             writer.put(key, value).map_err(TaskError::failed)
         })?;

@@ -95,7 +95,8 @@ impl<'s> WithEntries<'s> {
             written.map_err(TaskError::failed)
         };
         // Several rows of a partition may have the same entry.
-        merge_with([entries?, operands?], write, |_, _, _| Ok(()))
+        let staged = [entries?, operands?];
+        merge_with(place, staged, &|| Ok(()), write, |_, _, _| Ok(()))
     }
 }
 

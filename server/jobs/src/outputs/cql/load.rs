@@ -173,6 +173,13 @@ impl CqlLoad {
         let files = partitions.temporary_directory()?;
         let mut writer = stage::sorted_writer(catalog.db(), &table, files.path())?;
         let mut grant = partitions.place().grant();
+        let checkpoint = || -> Result<(), TaskError> {
+            if control.is_cancelled() {
+                Err(TaskError::Cancelled)
+            } else {
+                Ok(())
+            }
+        };
         // Counts static columns as well, so it is only a measure of progress.
         let mut written = 0_u64;
         let take = |key: &[u8], operand: &[u8]| {
@@ -187,15 +194,14 @@ impl CqlLoad {
                     // The user's files were read before.
                     bytes_read: 0,
                 });
-                // Only here: the ingestion after it is one step.
-                if control.is_cancelled() {
-                    return Err(TaskError::Cancelled);
-                }
+                // Not later: the ingestion after it is one step.
+                return checkpoint();
             }
             Ok(())
         };
         let mut replaced = 0;
-        stage::for_each_operand(&plan, written_us, partitions.take(), take, |key| {
+        let staged = (partitions.place(), partitions.take());
+        let duplicate = |key: &str| -> Result<(), TaskError> {
             if duplicates == Duplicates::Last {
                 replaced += 1;
                 return Ok(());
@@ -206,7 +212,8 @@ impl CqlLoad {
                 plan.table_name()
             );
             Err(InvalidInput(problem).into())
-        })?;
+        };
+        stage::for_each_operand(&plan, written_us, staged, &checkpoint, take, duplicate)?;
         let sorted = writer.finish().map_err(TaskError::failed)?;
         if !sorted.is_empty() {
             ingest(&catalog, &table, &sorted)?;

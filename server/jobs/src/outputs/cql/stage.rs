@@ -5,13 +5,14 @@ use std::path::Path;
 use std::sync::Arc;
 
 use ebb_model::key::{DecodedKey, Place};
-use ebb_scheduler::runtime::{OutputWriter, TaskError};
+use ebb_scheduler::runtime::{Checkpoint, OutputWriter, TaskError};
 use ebb_storage::{Db, SortedWriter, SortedWriterOptions};
 use ebb_tables::{CqlRow, CqlTable};
 
 use super::plan::{RowPlan, WaitingRow};
 use super::waiting;
 use crate::outputs::partitions::PartitionWriter;
+use crate::outputs::spill_place::SpillPlace;
 use crate::outputs::staging::{StagedRows, merge_with};
 use crate::records::InvalidInput;
 
@@ -67,15 +68,18 @@ pub(super) fn sorted_writer(
 
 /// Passes the rows in `staged` to `take`, ascending by key, as operands of writes at `written_us`,
 /// in microseconds since 1970. Of several rows with the same primary key only the last one is
-/// passed; `duplicate` is called for each of the others, with their primary key as text.
+/// passed; `duplicate` is called for each of the others, with their primary key as text. Rows that
+/// are too many for one pass are merged into files in `place` before. `checkpoint` is called for
+/// each row that goes into such a file.
 ///
 /// # Errors
-/// If rows of a partition have different values of a static column; or the error of `take` or
-/// `duplicate`.
+/// If rows of a partition have different values of a static column; or the error of `take`,
+/// `duplicate` or `checkpoint`.
 pub(super) fn for_each_operand(
     plan: &RowPlan,
     written_us: i64,
-    staged: Vec<StagedRows>,
+    (place, staged): (&SpillPlace, Vec<StagedRows>),
+    checkpoint: Checkpoint<'_>,
     mut take: impl FnMut(&[u8], &[u8]) -> Result<(), TaskError>,
     mut duplicate: impl FnMut(&str) -> Result<(), TaskError>,
 ) -> Result<(), TaskError> {
@@ -89,7 +93,7 @@ pub(super) fn for_each_operand(
         }
         take(key, &operand)
     };
-    merge_with(staged, row, |key, earlier, later| {
+    merge_with(place, staged, checkpoint, row, |key, earlier, later| {
         if !is_header(key)? {
             return duplicate(&plan.shown(key));
         }
