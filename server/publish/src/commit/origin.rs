@@ -75,10 +75,11 @@ impl Origin {
     }
 
     /// Returns whether the database's snapshot is published already: whether the Iceberg table has
-    /// a tag with its name, and the tag names an Iceberg snapshot whose summary has the same
-    /// sequence number as this origin. `metadata` is the newest metadata of the table; `None` if
-    /// the table has none. `replaces_tag` is true if the publication may move a tag that names
-    /// another snapshot.
+    /// a tag with its name, and the tag names an Iceberg snapshot whose summary names this origin.
+    /// The read times are compared, too: after a restore from a backup, another snapshot of the
+    /// same name may have the same sequence number. `metadata` is the newest metadata of the table;
+    /// `None` if the table has none. `replaces_tag` is true if the publication may move a tag that
+    /// names another snapshot.
     ///
     /// # Errors
     /// If the snapshot must not be published into the table, for example because the table came
@@ -122,9 +123,10 @@ impl Origin {
         };
         let mut snapshots = metadata.snapshots.iter();
         let named = snapshots.find(|s| s.snapshot_id == reference.snapshot_id);
-        let sequence_number = self.sequence_number.to_string();
-        let is_same =
-            named.is_some_and(|s| s.summary.get(SEQUENCE_NUMBER) == Some(&sequence_number));
+        let is_same = named.is_some_and(|named| {
+            let mut entries = self.summary().into_iter();
+            entries.all(|(name, value)| named.summary.get(name) == Some(&value))
+        });
         if is_same || replaces_tag {
             Ok(is_same)
         } else {

@@ -155,6 +155,22 @@ fn what_is_published_is_not_published_again_and_a_tag_moves_only_on_demand() {
     assert_eq!(newest(&target).refs["monday"].snapshot_id, 4);
 }
 
+/// Regression: such a snapshot was reported as published already.
+#[test]
+fn a_snapshot_of_another_time_is_not_the_one_with_its_name_and_sequence_number() {
+    let (_dir, target) = place();
+    commit(&target, &publication("monday", 10), 1).unwrap();
+    // The database was restored from a backup, and as much was written again.
+    let mut other = publication("monday", 10);
+    other.origin.read_time_s += 1;
+    let error = commit(&target, &other, 2).unwrap_err().to_string();
+    assert!(error.contains("--replace"), "{error}");
+    other.replaces_tag = true;
+    assert!(commit(&target, &other, 3).unwrap());
+    assert_eq!(newest(&target).refs["monday"].snapshot_id, 3);
+    assert!(!commit(&target, &other, 4).unwrap());
+}
+
 /// The names of a branch and of a tag, each with the JSON field of the setting by which other engines decide
 /// how long the branch's snapshots or the tag are kept.
 const RETAINED: [(&str, &str); 2] = [
