@@ -2,6 +2,7 @@
 
 mod sampler;
 
+use std::mem;
 use std::ops::Bound;
 
 use bytes::Bytes;
@@ -125,21 +126,14 @@ impl Input for SnapshotInput {
         };
         let (keys, bytes) = self.cut(table)?;
         let parts = keys.len() as u64 + 1;
-        let mut lower = self.keys.lower.clone();
-        let uppers = keys.into_iter().map(Some).chain([self.keys.upper.clone()]);
-        let split = |(index, upper): (u32, Option<Bytes>)| {
-            let piece = Piece {
-                lower: std::mem::replace(&mut lower, upper.clone().unwrap_or_default()),
-                upper,
-            };
-            Split {
-                index,
-                bytes: bytes / parts,
-                payload: piece.encode(),
-                ..Split::default()
-            }
+        let split = |(index, piece): (u32, Piece)| Split {
+            index,
+            bytes: bytes / parts,
+            payload: piece.encode(),
+            ..Split::default()
         };
-        Ok((0..).zip(uppers).map(split).collect())
+        let pieces = self.keys.clone().cut_at(keys);
+        Ok((0..).zip(pieces).map(split).collect())
     }
 
     fn read(&self, split: &Split, record: RecordSink<'_>) -> Result<(), TaskError> {
@@ -183,12 +177,7 @@ impl Input for SnapshotInput {
             return self.sample_evenly(&piece, distance_bytes, record, &pace);
         }
         let per_place = records.div_ceil(cuts.len() + 1);
-        let mut lower = piece.lower;
-        for upper in cuts.into_iter().map(Some).chain([piece.upper]) {
-            let place = Piece {
-                lower: std::mem::replace(&mut lower, upper.clone().unwrap_or_default()),
-                upper,
-            };
+        for place in piece.cut_at(cuts) {
             for row in self.scan(&place, &pace)?.take(per_place) {
                 let (key, value) = row.map_err(of_table)?;
                 record(&key, &value)?;
@@ -248,6 +237,17 @@ impl Piece {
         let upper = self.upper.as_deref();
         let upper = upper.map_or(Bound::Unbounded, Bound::Excluded);
         (Bound::Included(&self.lower[..]), upper)
+    }
+
+    /// Cuts the range at `keys`, which must lie in it and ascend. Each piece but the first begins
+    /// with one of these keys.
+    pub(super) fn cut_at(self, keys: Vec<Bytes>) -> impl Iterator<Item = Self> {
+        let Self { mut lower, upper } = self;
+        let uppers = keys.into_iter().map(Some).chain([upper]);
+        uppers.map(move |upper| Self {
+            lower: mem::replace(&mut lower, upper.clone().unwrap_or_default()),
+            upper,
+        })
     }
 
     pub(super) fn encode(&self) -> Vec<u8> {

@@ -200,7 +200,8 @@ impl PublicationJob {
         let mut removed_files: Vec<String> = leaving
             .map(|&place| table.live[place].file.file_path.clone())
             .collect();
-        let mut merged = PositionalDeletes::default();
+        let unique = format!("{}-merged", self.run);
+        let names = (&table.name[..], table.version + 1, &unique[..]);
         for &place in &table.rewrites.deletes {
             let live = &table.live[place];
             let before = live.deletes.iter();
@@ -216,11 +217,12 @@ impl PublicationJob {
                 deletes: live.deletes.iter().cloned().chain(own).collect(),
                 ..live.clone()
             };
+            // The deletes of each data file are written before those of the next one are read,
+            // because those of all data files together may take much memory.
+            let mut merged = PositionalDeletes::default();
             merged.add_deleted(&self.target, place, &all)?;
+            deletes.extend(merged.write_of(place, &self.target, &table.live, names)?);
         }
-        let unique = format!("{}-merged", self.run);
-        let names = (&table.name[..], table.version + 1, &unique[..]);
-        deletes.extend(merged.write(&self.target, &table.live, names)?);
         Ok(removed_files)
     }
 

@@ -17,21 +17,17 @@ pub(super) struct PendingInput {
 }
 
 impl PendingInput {
-    /// Opens the rows of the newest publication that lie in the key range of `split`, and in data
+    /// Returns the rows of the newest publication that lie in the key range of `split`, and in data
     /// files that this publication removes. These rows are written again.
-    fn rewritten(&self, split: &Split) -> Result<RewrittenRows, TaskError> {
-        let mut rows = RewrittenRows::default();
-        let (Some(number), Some((lower, upper))) =
-            (CellsInput::table_of(split), CellsInput::range_of(split))
-        else {
+    fn rewritten(&self, split: &Split) -> Result<RewrittenRows<'_>, TaskError> {
+        let (lower, upper) = CellsInput::range_of(split).unwrap_or_default();
+        let mut rows = RewrittenRows::new(&self.job.target, lower, upper);
+        let Some(number) = CellsInput::table_of(split) else {
             return Ok(rows);
         };
         for (number, table) in self.job.tables_of(number) {
             if !table.is_published && !table.rewrites.files.is_empty() {
-                let previous = &self.job.previous[number as usize];
-                let range = (&lower[..], upper.as_deref());
-                let more = previous.rewritten(&self.job.target, (number, table), range)?;
-                rows.append(more);
+                rows.add((number, table), &self.job.previous[number as usize])?;
             }
         }
         Ok(rows)

@@ -69,6 +69,14 @@ impl RowFiles {
         &self.files
     }
 
+    /// Returns the key ranges of the files that have rows, in ascending order of their least keys:
+    /// for each file its index in [`files`](Self::files), and its least and greatest key. Deleted
+    /// rows count, too.
+    pub fn key_ranges(&self) -> impl Iterator<Item = (usize, &[u8], &[u8])> {
+        let spans = self.spans.iter();
+        spans.map(|span| (span.file, &*span.first, &*span.last))
+    }
+
     pub(super) fn keys(&self) -> &RowKeys {
         &self.keys
     }

@@ -19,6 +19,7 @@
 
 use std::cmp::{Ordering, max};
 use std::iter::Peekable;
+use std::vec;
 
 use bytes::Bytes;
 use ebb_model::key::{Place, end_of_prefix, header_key, partition_prefix};
@@ -31,6 +32,10 @@ use ebb_tables::read::{Pace, ProjectedPartition, RowScan, Source, TableError, re
 use super::follower::{Backoff, Follower};
 use super::{Change, CqlCells, Piece, RowCells, RowKey, TaskPace, push_cell};
 use crate::error::{of_store, of_table};
+
+/// The size on disk, in bytes, of the pieces of a split in which changed keys are searched for. A
+/// piece is read in about half a second.
+const PIECE_BYTES: u64 = if cfg!(test) { 64 << 10 } else { 64 << 20 };
 
 /// A published row that is written again even if it has not changed, because the data file that contains it
 /// is removed.
@@ -57,10 +62,27 @@ pub(super) struct Compared<'t> {
     pub(super) pace: TaskPace<'t>,
 }
 
+/// An iterator over the keys, in a range of the keys of a table, that may differ between the two
+/// snapshots.
+///
+/// The search for the next changed key calls no checkpoint, and may read much data: a file with a
+/// single change is read whole, and so is a file of which some values expire before the older
+/// snapshot and others after the newer one. So the range is searched in pieces, with a checkpoint
+/// before each.
+///
+/// Each piece is searched in the newest version of the table. No changed key is missing in any
+/// version, so flushes and merges between two pieces do no harm.
+struct ChangedInPieces<'c> {
+    compared: &'c Compared<'c>,
+    /// The pieces that are still to be searched, ascending.
+    pieces: vec::IntoIter<Piece>,
+    open: Option<ChangedKeys>,
+}
+
 /// The keys, in a range of the keys of a table, whose rows are to be compared, or to be copied as they were
 /// published. The keys ascend, and each occurs once.
-struct KeysToCompare<'r> {
-    changed: Peekable<ChangedKeys>,
+struct KeysToCompare<'c, 'r> {
+    changed: Peekable<ChangedInPieces<'c>>,
     rewritten: Peekable<Rewritten<'r>>,
 }
 
@@ -86,22 +108,51 @@ enum Next {
     Copy(RewrittenRow),
 }
 
-impl<'r> KeysToCompare<'r> {
-    fn open(
-        compared: &Compared<'_>,
-        piece: &Piece,
-        rewritten: Rewritten<'r>,
-    ) -> Result<Self, TaskError> {
-        let Compared { older, newer, .. } = compared;
-        let changes = newer.changed_keys::<&[u8], _>(older, piece.bounds());
-        match changes.map_err(of_store)? {
-            Changes::Keys(changed) => Ok(Self {
-                changed: changed.peekable(),
-                rewritten: rewritten.peekable(),
-            }),
-            Changes::Unknown(reason) => Err(TaskError::failed(format!(
-                "which rows have changed is not known any more: {reason}; publish again"
-            ))),
+impl<'c> ChangedInPieces<'c> {
+    fn new(compared: &'c Compared<'c>, range: &Piece) -> Self {
+        let newer = compared.newer;
+        let bytes = newer.approximate_bytes::<&[u8], _>(range.bounds());
+        let parts = usize::try_from(bytes / PIECE_BYTES).unwrap_or(usize::MAX);
+        let cuts = if parts > 1 {
+            newer.split_keys::<&[u8], _>(range.bounds(), parts)
+        } else {
+            Vec::new()
+        };
+        let pieces: Vec<Piece> = range.clone().cut_at(cuts).collect();
+        Self {
+            compared,
+            pieces: pieces.into_iter(),
+            open: None,
+        }
+    }
+
+    fn step(&mut self) -> Result<Option<Bytes>, TaskError> {
+        loop {
+            if let Some(key) = self.open.as_mut().and_then(Iterator::next) {
+                return key.map(Some).map_err(of_store);
+            }
+            let Some(piece) = self.pieces.next() else {
+                return Ok(None);
+            };
+            self.compared.pace.checkpoint()?;
+            self.open = Some(self.compared.changed_keys(&piece)?);
+        }
+    }
+}
+
+impl Iterator for ChangedInPieces<'_> {
+    type Item = Result<Bytes, TaskError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.step().transpose()
+    }
+}
+
+impl<'c, 'r> KeysToCompare<'c, 'r> {
+    fn new(compared: &'c Compared<'c>, range: &Piece, rewritten: Rewritten<'r>) -> Self {
+        Self {
+            changed: ChangedInPieces::new(compared, range).peekable(),
+            rewritten: rewritten.peekable(),
         }
     }
 
@@ -110,7 +161,7 @@ impl<'r> KeysToCompare<'r> {
         if self.changed.peek().is_some_and(Result::is_err)
             && let Some(Err(error)) = self.changed.next()
         {
-            return Err(of_store(error));
+            return Err(error);
         }
         if self.rewritten.peek().is_some_and(Result::is_err)
             && let Some(Err(error)) = self.rewritten.next()
@@ -139,19 +190,17 @@ impl<'r> KeysToCompare<'r> {
         let is_least =
             |row: &Result<RewrittenRow, TaskError>| row.as_ref().is_ok_and(|row| row.key == key);
         let rewritten = self.rewritten.next_if(is_least).transpose()?;
-        let has_changed = |changed: &ebb_storage::Result<Bytes>| {
+        let has_changed = |changed: &Result<Bytes, TaskError>| {
             changed.as_ref().is_ok_and(|changed| *changed == key)
         };
-        let changed = self.changed.next_if(has_changed);
-        Ok(Some(
-            match (changed.transpose().map_err(of_store)?, rewritten) {
-                (None, Some(row)) => Next::Copy(row),
-                (_, rewritten) => Next::Compare(KeyToCompare {
-                    is_rewritten: rewritten.is_some(),
-                    key,
-                }),
-            },
-        ))
+        let changed = self.changed.next_if(has_changed).transpose()?;
+        Ok(Some(match (changed, rewritten) {
+            (None, Some(row)) => Next::Copy(row),
+            (_, rewritten) => Next::Compare(KeyToCompare {
+                is_rewritten: rewritten.is_some(),
+                key,
+            }),
+        }))
     }
 
     /// Removes all keys up to and including `key`. The rows of the keys before `key` need no
@@ -222,6 +271,17 @@ impl Differences<'_> {
 }
 
 impl Compared<'_> {
+    /// Returns the keys in the range `piece` that may differ between the two snapshots.
+    fn changed_keys(&self, piece: &Piece) -> Result<ChangedKeys, TaskError> {
+        let changes = (self.newer).changed_keys::<&[u8], _>(self.older, piece.bounds());
+        match changes.map_err(of_store)? {
+            Changes::Keys(changed) => Ok(changed),
+            Changes::Unknown(reason) => Err(TaskError::failed(format!(
+                "which rows have changed is not known any more: {reason}; publish again"
+            ))),
+        }
+    }
+
     /// Writes a record for each row in the key range `piece` that may differ between the two snapshots. Also
     /// writes a record for each of the rows `rewritten`, which are written again even if they have not
     /// changed. The table must be a plain one.
@@ -231,7 +291,7 @@ impl Compared<'_> {
         rewritten: Rewritten<'_>,
         record: RecordSink<'_>,
     ) -> Result<(), TaskError> {
-        let mut keys = KeysToCompare::open(self, piece, rewritten)?;
+        let mut keys = KeysToCompare::new(self, piece, rewritten);
         let mut differences = Differences {
             record,
             key: Vec::new(),
@@ -268,7 +328,7 @@ impl Compared<'_> {
             record,
             key: Vec::new(),
         };
-        let mut keys = KeysToCompare::open(self, piece, rewritten)?;
+        let mut keys = KeysToCompare::new(self, piece, rewritten);
         if let Some(prefix) = partition_prefix(&piece.lower) {
             let header = header_key(prefix);
             // A header before the piece belongs to another split.
@@ -343,7 +403,7 @@ impl Compared<'_> {
         &self,
         cql: &CqlCells,
         (prefix, piece): (&[u8], &Piece),
-        keys: &mut KeysToCompare<'_>,
+        keys: &mut KeysToCompare<'_, '_>,
         differences: &mut Differences<'_>,
     ) -> Result<(), TaskError> {
         // The piece may begin or end among the rows of the partition. Other splits have the rest.
@@ -408,7 +468,7 @@ impl Compared<'_> {
         &self,
         cql: &CqlCells,
         (prefix, first): (&[u8], KeyToCompare),
-        keys: &mut KeysToCompare<'_>,
+        keys: &mut KeysToCompare<'_, '_>,
         [old_backoff, new_backoff]: &mut [Backoff; 2],
         differences: &mut Differences<'_>,
     ) -> Result<(), TaskError> {

@@ -1,5 +1,6 @@
 //! Publications of changed rows, compared with a scan of their snapshots.
 
+use std::cell::Cell;
 use std::fs;
 
 use ebb_model::key::ByteRange;
@@ -55,6 +56,18 @@ fn compared(store: &Store, older: &str, newer: &str) -> [Vec<Change>; 2] {
     compared_with(store, older, newer, |_| ())
 }
 
+/// Returns the input that compares the table `t` at two snapshots, in one split.
+fn comparison(store: &Store, older: &str, newer: &str) -> CellsInput {
+    let [older, newer] = [older, newer].map(|name| {
+        let snapshot = store.keyspace.snapshot(name).unwrap();
+        snapshot.table("t").unwrap()
+    });
+    let schema = schema_at(&newer, "app.t").unwrap().unwrap();
+    let mut cells = CellsInput::default();
+    cells.add_cql(newer, Some(older), Arc::new(schema), 1, (0, Some(1)));
+    cells
+}
+
 /// Compares the table `t` as [`compared`] does. Calls `after` after each record, with the number of
 /// records up to this one.
 fn compared_with(
@@ -63,13 +76,7 @@ fn compared_with(
     newer: &str,
     mut after: impl FnMut(usize),
 ) -> [Vec<Change>; 2] {
-    let [older, newer] = [older, newer].map(|name| {
-        let snapshot = store.keyspace.snapshot(name).unwrap();
-        snapshot.table("t").unwrap()
-    });
-    let schema = schema_at(&newer, "app.t").unwrap().unwrap();
-    let mut cells = CellsInput::default();
-    cells.add_cql(newer, Some(older), Arc::new(schema), 1, (0, Some(1)));
+    let cells = comparison(store, older, newer);
     let mut found = [Vec::new(), Vec::new()];
     for split in cells.splits().unwrap() {
         let read = cells.read(&split, &mut |key, _| {
@@ -111,6 +118,19 @@ impl Store {
             clock,
             dir: tempfile::tempdir().unwrap(),
         };
+        (store, written)
+    }
+
+    /// Creates a store with the table `t` of [`COLUMNS`]. The table has 40 partitions of 100 rows,
+    /// whose values do not compress: about 1 MB.
+    fn of_many_pieces() -> (Self, Written) {
+        let store = Self::new();
+        let written = store.create("t", &COLUMNS);
+        let mut rng = ChaCha8Rng::seed_from_u64(7);
+        for row in 0..4_000 {
+            let value = (0..8).map(|_| format!("{:032x}", rng.random::<u128>()));
+            written.insert(&Written::row(row / 100, row % 100, value.collect()), at(1));
+        }
         (store, written)
     }
 
@@ -398,6 +418,55 @@ fn changed_rows_next_to_each_other_are_compared_like_single_ones() {
     let counts = [Change::Removed, Change::Replaced].map(count);
     assert_eq!((rows.len(), counts), (500, [300, 200]));
     assert!(statics.is_empty());
+}
+
+/// Regression: a task called no checkpoint before it found a changed key, however much it read.
+/// Meanwhile it could not be cancelled, and after some time it counted as stalled.
+#[test]
+fn a_task_calls_checkpoints_while_it_searches_for_changed_keys() {
+    let (store, written) = Store::of_many_pieces();
+    store.keyspace.create_snapshot("monday").unwrap();
+    written.insert(&Written::row(7, 7, "new".to_owned()), at(2));
+    store.keyspace.create_snapshot("tuesday").unwrap();
+    // One run then has the changed row and all others.
+    store.merge_files();
+    let cells = comparison(&store, "monday", "tuesday");
+    let (mut records, checkpoints) = (0, Cell::new(0));
+    let checkpoint = || {
+        checkpoints.set(checkpoints.get() + 1);
+        Ok(())
+    };
+    for split in cells.splits().unwrap() {
+        let record = &mut |_: &[u8], _: &[u8]| {
+            records += 1;
+            Ok(())
+        };
+        let read = cells.read_with_checkpoints(&split, record, &checkpoint);
+        read.unwrap();
+    }
+    assert_eq!(records, 1);
+    assert!(checkpoints.get() > 2, "{} checkpoints", checkpoints.get());
+}
+
+/// The pieces in which changed keys are searched for end within partitions.
+#[test]
+fn no_change_is_missing_or_found_twice_where_a_piece_ends() {
+    let (store, written) = Store::of_many_pieces();
+    store.keyspace.create_snapshot("monday").unwrap();
+    for k in 0..40 {
+        if k % 4 == 0 {
+            written.delete_partition(k, &at(2));
+        } else {
+            (0..100).for_each(|c| written.insert(&Written::row(k, c, "new".to_owned()), at(2)));
+        }
+    }
+    store.keyspace.create_snapshot("tuesday").unwrap();
+    store.merge_files();
+    let [rows, statics] = compared(&store, "monday", "tuesday");
+    let count = |change: Change| rows.iter().filter(|found| **found == change).count();
+    let counts = [Change::Removed, Change::Replaced].map(count);
+    assert_eq!((rows.len(), counts), (4_000, [1_000, 3_000]));
+    assert_eq!(statics, [Change::None; 10]);
 }
 
 /// A merge purges a deletion from a header together with the rows that it hides, while an open
