@@ -2,6 +2,7 @@
 // page, and at what is hard to have from a real server, such as a late goal or silence.
 
 const CORES = 2;
+const BOUND_US = 2500;
 const noise = (t, seed) => Math.abs(Math.sin(t * 12.9898 + seed * 78.233) * 43758.5453) % 1;
 const round = (value, digits = 3) => Number(value.toFixed(digits));
 
@@ -111,7 +112,7 @@ export class World {
     return {
       at_unix_ms: t, load_cores: round(load), others_cores: round(others), analytics_cores: round(used),
       capacity_cores: round(capacity), requests_per_s: round(load * 14_000, 0),
-      p50_us: round(140 + 60 * load, 0), p99_us: round(p99, 0), p999_us: round(p99 * (1.8 + noise(s, 5)), 0), shares,
+      p50_us: round(140 + 60 * load, 0), p99_us: round(p99, 0), p999_us: round(p99 * (1.8 + noise(s, 5)), 0), bound_us: BOUND_US, shares,
     };
   }
 
@@ -134,7 +135,7 @@ export class World {
     const samples = [];
     for (let t = from; t <= now; t += step) samples.push(this.sample(t));
     return {
-      now_unix_ms: now, cores: CORES, objective: { quantile: "p99", bound_us: 2500, ratio: null },
+      now_unix_ms: now, cores: CORES, objective: { quantile: "p99", bound_us: BOUND_US, ratio: null },
       samples, guard: this.guard(from, now), shares: [],
     };
   }

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import type { JobRequest } from "../src/api/types";
 import { draftOf, emptyDraft, requestOf } from "../src/state/draft";
 
 test("a form becomes the request that the book describes", () => {
@@ -63,4 +64,82 @@ test("inputs that are no tables are kept as they are", () => {
     goal_s: null,
   };
   assert.deepEqual(requestOf(draftOf(request)), request);
+});
+
+/** A request as the server records it: with the defaults of all fields but `cores`, which the form leaves out. */
+function recorded(application: JobRequest["application"], input: Record<string, unknown> = {}): JobRequest {
+  const table = { table: "app.lines", snapshot: null, keys: "all", values: "text", names: [], ...input };
+  return {
+    version: 1,
+    application,
+    inputs: [{ table }],
+    output: { to: { table: "app.found" }, format: null, limit: null },
+    directory: "/",
+    goal_s: null,
+    splits: null,
+    isolation: "thread",
+  };
+}
+
+test("a request with the defaults that the server records can be edited", () => {
+  const applications: JobRequest["application"][] = [
+    { aggregate: { reduces: 1, by: ["city"], of: ["fare"], quantiles: [0.5, 0.99] } },
+    { grep: { pattern: "TODO", regex: false } },
+    { join: { reduces: 4, left_on: "id", right_on: null, keep_left: false } },
+    { pagerank: { reduces: 1, from: "1", to: "2", iterations: 20, damping: 0.85 } },
+    { select: { conditions: ["fare >= 1"], columns: [], keep: 1 } },
+    { sort: { reduces: 1, order: { by: [], numeric: false, reverse: false } } },
+    { validate: { order: { by: ["fare"], numeric: true, reverse: false } } },
+  ];
+  for (const application of applications) {
+    const draft = draftOf(recorded(application));
+    assert.deepEqual(draft.inputs[0], { table: "app.lines", snapshot: "", values: "text" });
+    const { application: kept, inputs } = draft.kept;
+    assert.deepEqual([kept, inputs], [undefined, undefined], JSON.stringify(application));
+  }
+});
+
+// Regression: a job over a range of keys read the whole table when it was submitted again.
+test("parts of a table's input that the form does not show are kept", () => {
+  for (const input of [
+    { keys: { prefix: "all" } },
+    { keys: { range: { from: "a", to: "" } } },
+    { values: "csv", names: ["city", "fare"] },
+    { columns: ["city"] },
+    { values: "csv", lenient_quotes: true },
+  ]) {
+    const request = recorded({ grep: { pattern: "TODO", regex: true } }, input);
+    const draft = draftOf(request);
+    assert.deepEqual(draft.kept.inputs, request.inputs);
+    assert.equal(draft.kept.application, undefined);
+    assert.deepEqual((requestOf(draft) as JobRequest).inputs, request.inputs);
+  }
+});
+
+// Regression: the form trimmed patterns, divided conditions at commas, and made other applications `aggregate`.
+test("options that the form would change are kept, with the inputs", () => {
+  const applications: JobRequest["application"][] = [
+    { grep: { pattern: " TODO", regex: false } },
+    { select: { conditions: ["name = 'Smith, Ada'"], columns: [], keep: 1 } },
+    { publish: { decimal: null, text: true, catalog: null } },
+    { simulate: { scenario: "day.toml", replicas: 3 } },
+  ];
+  for (const application of applications) {
+    const request = recorded(application);
+    assert.deepEqual(requestOf(draftOf(request)), request);
+  }
+});
+
+test("a publication keeps its target", () => {
+  const request = { ...recorded({ publish: { text: true } }), output: { to: { iceberg: "s3://bucket/shop" } } };
+  assert.deepEqual(requestOf(draftOf(request)), request);
+});
+
+// Regression: a text that is no number became null, which stands for all cores.
+test("a limit of cores that is no whole number is refused", () => {
+  const draft = draftOf(recorded({ wordcount: { reduces: 1 } }));
+  for (const cores of ["two", "1,5", "0.5"]) {
+    assert.match(String(requestOf({ ...draft, cores })), /^Cores at most: /);
+  }
+  assert.equal((requestOf({ ...draft, cores: " 2 " }) as JobRequest).cores, 2);
 });

@@ -14,6 +14,7 @@ function sample(at: number): Sample {
     p50_us: 1,
     p99_us: 1,
     p999_us: 1,
+    bound_us: null,
   };
 }
 
@@ -35,6 +36,31 @@ test("a newer sample is added, an old one goes, and a known one changes nothing"
   const after = grown(before, sample(4000), 2000);
   assert.deepEqual(after.samples.map((one) => one.at_unix_ms), [2000, 3000, 4000]);
   assert.equal(after.now_unix_ms, 4000);
+});
+
+// Regression: a page that showed a day kept each second of it, and the shares of all jobs in it.
+test("a long time span has samples of ten seconds, and the latest seconds", () => {
+  const hour = 3_600_000;
+  const seconds = (keepMs: number) => {
+    let grows = load([]);
+    for (let s = 1; s <= 7200; s += 1) {
+      grows = grown(grows, { ...sample(1000 * s), load_cores: s, shares: { "7": s } }, keepMs);
+    }
+    return grows.samples;
+  };
+  const all = seconds(hour);
+  assert.equal(all.length, 3601);
+  const coarse = seconds(6 * hour);
+  // From 7,190 s on, because the samples of these ten seconds and the next are not all there.
+  const fine = coarse.filter((one) => one.at_unix_ms >= 7_190_000);
+  assert.deepEqual(fine, all.slice(-11));
+  assert.equal(coarse.length, 719 + fine.length);
+  const one = coarse[100]!;
+  assert.deepEqual([one.at_unix_ms, one.load_cores, one.shares], [1_009_000, 1004.5, { "7": 1004.5 }]);
+  // The samples of the server are left as they are.
+  const given = load([10_005, 20_005, 30_005]).samples;
+  const after = grown({ ...load([]), samples: given }, sample(60_000), 6 * hour);
+  assert.deepEqual(after.samples.slice(0, 3), given);
 });
 
 test("a job that ended uses nothing from the next sample on", () => {

@@ -15,6 +15,7 @@ function sample(s: number, load: number, p99: number | null, shares = {}): Sampl
     p50_us: null,
     p99_us: p99,
     p999_us: null,
+    bound_us: s,
     shares,
   };
 }
@@ -27,7 +28,7 @@ test("a bucket has the mean of cores and the highest of latencies", () => {
     [thinned[0]!.at_unix_ms, thinned[0]!.load_cores, thinned[0]!.p99_us, thinned[0]!.shares],
     [11_000, 2, 50, { a: 0.5 }],
   );
-  assert.equal(thinned[0]!.p50_us, null);
+  assert.deepEqual([thinned[0]!.p50_us, thinned[0]!.bound_us], [null, 11]);
 });
 
 test("the past looks the same when a sample is added", () => {

@@ -54,4 +54,5 @@ test("latencies have a unit that fits", () => {
   assert.equal(latency(12_340), "12.3 ms");
   assert.equal(latency(2_100_000), "2.10 s");
   assert.equal(latency(null), "–");
+  assert.equal(latency(0), "–");
 });

@@ -2,10 +2,11 @@
 //!
 //! The file refers to nothing outside of it, so it can be kept, sent and opened without a server.
 
+use axum::http::StatusCode;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::client::{JobsClient, Result};
+use super::client::{ClientError, JobsClient, Result};
 use super::routes::in_one_file;
 
 /// The data in a console page that is saved as one file, as JSON. The page's script reads this data in place
@@ -53,8 +54,9 @@ pub fn freeze(client: &JobsClient, seconds: u32, notes: Vec<String>) -> Result<S
         }
     }
     for path in tables.chain(attempts) {
-        let answer: Value = client.get(&path)?;
-        answers.insert(path, answer);
+        if let Some(answer) = get_if_present(client, &path)? {
+            answers.insert(path, answer);
+        }
     }
     let at_unix_ms = answers["/v1/load"]["now_unix_ms"].as_u64();
     let frozen = Frozen {
@@ -65,6 +67,16 @@ pub fn freeze(client: &JobsClient, seconds: u32, notes: Vec<String>) -> Result<S
     };
     let frozen = serde_json::to_string(&frozen).expect("maps have text keys only");
     Ok(in_one_file(&frozen))
+}
+
+/// Fetches a table or the attempts of a job. Returns `None` if there is no such table or job: it
+/// may have been dropped after it was listed.
+pub(super) fn get_if_present(client: &JobsClient, path: &str) -> Result<Option<Value>> {
+    match client.get(path) {
+        Ok(answer) => Ok(Some(answer)),
+        Err(ClientError::Refused(problem)) if problem.status == StatusCode::NOT_FOUND => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 /// Fetches all pages of a list, and returns one page with all elements. `first` is the path of the first

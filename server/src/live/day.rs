@@ -44,21 +44,27 @@ pub struct LoadPoint {
     pub p99_us: f64,
     /// The 99.9th percentile of the requests' latencies in microseconds; 0 without requests.
     pub p999_us: f64,
+    /// The greatest latency that the objective allows at its quantile, in microseconds, at the end
+    /// of the sample. `null` without an objective. Also `null` if the objective is a multiple of
+    /// the latency without jobs, and that latency is still unknown.
+    pub bound_us: Option<f64>,
 }
 
 /// A change of the action of the guard, which limits the cores of jobs to keep the latency objective of the
 /// load.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct GuardChange {
-    /// The time of the change, in milliseconds since 1970.
+    /// The time of the change, in milliseconds since 1970. It is later than that of the change
+    /// before.
     pub at_unix_ms: u64,
     /// The new action: `grow`, `hold`, `shrink`, `stop` or `pause`.
     pub action: String,
     /// The most cores that jobs may use after the change, as a fraction (0 to 1) of the cores that
     /// the load leaves.
     pub allowed_ratio: f64,
-    /// (objective - latency) / objective; negative if the objective is missed. 1 without requests. Also 1 if
-    /// the objective is a multiple of the latency without jobs, and that latency is still unknown.
+    /// (objective - latency) / objective in the window of latencies, of a second at most, that led
+    /// to the change; negative if the objective was missed. 1 without requests. Also 1 if the
+    /// objective is a multiple of the latency without jobs, and that latency was still unknown.
     pub slack_ratio: f64,
 }
 
@@ -204,6 +210,7 @@ impl Day {
             p50_us,
             p99_us,
             p999_us,
+            bound_us: last.point.bound_us,
         };
         let mut jobs: BTreeMap<Arc<JobName>, f64> = BTreeMap::new();
         for (job, cores) in gathered.iter().flat_map(|moment| &moment.jobs) {
@@ -213,23 +220,29 @@ impl Day {
         self.coarse.push(Moment { point, jobs }, COARSE_MAX);
     }
 
-    /// Adds a decision of the latency guard, which limits jobs to keep the latency objective, if its action
-    /// differs from that of the last decision that was added. Returns whether it was added.
-    pub(super) fn push_guard(&mut self, change: GuardChange) -> bool {
-        let is_same = |last: &GuardChange| last.action == change.action;
-        if self.guard.back().is_some_and(is_same) {
-            return false;
+    /// Adds a decision of the latency guard, which limits jobs to keep the latency objective, if
+    /// its action differs from that of the last decision that was added. Returns the decision as it
+    /// was added: with a later time than the last one. The given time is an estimate, and clients
+    /// ignore a change whose time is not later, because they may have received it before.
+    pub(super) fn push_guard(&mut self, mut change: GuardChange) -> Option<GuardChange> {
+        if let Some(last) = self.guard.back() {
+            if last.action == change.action {
+                return None;
+            }
+            change.at_unix_ms = change.at_unix_ms.max(last.at_unix_ms + 1);
         }
         if self.guard.len() == GUARD_MAX {
             self.guard.pop_front();
         }
-        self.guard.push_back(change);
-        true
+        self.guard.push_back(change.clone());
+        Some(change)
     }
 
-    /// Returns the samples, the actions of the guard, which limits jobs to keep the latency objective, and
-    /// the CPU use of jobs in the last `seconds` before `now_unix_ms`. The samples are those of one second if
-    /// `seconds` is at most [`SECONDS_MAX`], otherwise the coarse ones.
+    /// Returns the samples, the actions of the guard, which limits jobs to keep the latency
+    /// objective, and the CPU use of jobs in the last `seconds` before `now_unix_ms`. The samples
+    /// are those of one second if `seconds` is at most [`SECONDS_MAX`], otherwise the coarse ones.
+    /// The first action is the one in force when the time span begins, because a guard may keep its
+    /// action for hours.
     pub(super) fn since(
         &self,
         now_unix_ms: u64,
@@ -250,8 +263,9 @@ impl Day {
                 series.push((moment.point.at_unix_ms, *cores));
             }
         }
-        let guard = self.guard.iter();
-        let guard = guard.filter(|change| change.at_unix_ms >= from_unix_ms);
+        let is_before = |change: &GuardChange| change.at_unix_ms <= from_unix_ms;
+        let later = self.guard.partition_point(is_before);
+        let guard = self.guard.range(later.saturating_sub(1)..);
         let share = |(job, points): (&Arc<JobName>, Vec<(u64, f64)>)| JobShare {
             job_id: job.id.clone(),
             name: job.name.clone(),
@@ -274,6 +288,7 @@ mod tests {
             point: LoadPoint {
                 at_unix_ms: n * 1000,
                 load_cores: n as f64,
+                bound_us: Some(n as f64),
                 ..LoadPoint::default()
             },
             jobs: vec![(Arc::clone(job), 0.5)],
@@ -308,6 +323,7 @@ mod tests {
         let last = coarse[8639];
         assert_eq!(last.load_cores, seconds as f64 - 4.5);
         assert_eq!((last.p50_us, last.p99_us, last.p999_us), (1.0, 9.0, 10.0));
+        assert_eq!(last.bound_us, Some(seconds as f64));
     }
 
     /// Regression: after the clock was set back, the samples from before stayed in the list for an hour, with
@@ -363,10 +379,57 @@ mod tests {
             slack_ratio: 0.5,
         };
         let changes = [(1, "hold"), (2, "hold"), (3, "shrink"), (4, "hold")];
-        let kept = changes.map(|(n, action)| day.push_guard(change(n, action)));
+        let kept = changes.map(|(n, action)| day.push_guard(change(n, action)).is_some());
         assert_eq!(kept, [true, false, true, true]);
         let (_, guard, _) = day.since(10, 1);
         let at: Vec<_> = guard.iter().map(|change| change.at_unix_ms).collect();
         assert_eq!(at, [1, 3, 4]);
+    }
+
+    /// Regression: the console ignored a change whose time was not later than that of the change
+    /// before, and showed the earlier action until the next change.
+    #[test]
+    fn the_times_of_the_guards_changes_ascend() {
+        let mut day = Day::default();
+        let mut add = |at_unix_ms: u64, action: &str| {
+            let added = day.push_guard(GuardChange {
+                at_unix_ms,
+                action: action.to_string(),
+                allowed_ratio: 1.0,
+                slack_ratio: 0.5,
+            });
+            added.map(|change| change.at_unix_ms)
+        };
+        assert_eq!(add(1000, "hold"), Some(1000));
+        assert_eq!(add(1000, "shrink"), Some(1001));
+        assert_eq!(add(950, "stop"), Some(1002));
+        assert_eq!(add(1100, "stop"), None);
+        assert_eq!(add(1100, "grow"), Some(1100));
+    }
+
+    /// Regression: the list was empty if the guard had kept its action for the whole time span, so
+    /// the console showed a guard that was not at work.
+    #[test]
+    fn the_action_in_force_at_the_begin_of_a_span_is_listed() {
+        let mut day = Day::default();
+        for (at_s, action) in [(10, "shrink"), (20, "hold"), (30, "grow")] {
+            let added = day.push_guard(GuardChange {
+                at_unix_ms: at_s * 1000,
+                action: action.to_string(),
+                allowed_ratio: 0.4,
+                slack_ratio: 0.1,
+            });
+            assert!(added.is_some());
+        }
+        let at_s = |now_s: u64, seconds: u32| -> Vec<u64> {
+            let (_, guard, _) = day.since(now_s * 1000, seconds);
+            let at_s = guard.iter().map(|change| change.at_unix_ms / 1000);
+            at_s.collect()
+        };
+        assert_eq!(at_s(600, 300), [30]);
+        assert_eq!(at_s(32, 2), [30]);
+        assert_eq!(at_s(31, 2), [20, 30]);
+        assert_eq!(at_s(31, 15), [10, 20, 30]);
+        assert_eq!(at_s(31, 31), [10, 20, 30]);
     }
 }

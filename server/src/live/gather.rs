@@ -7,7 +7,7 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use ebb_colocate::{Action, GuardSample, RequestRates, RequestSource};
+use ebb_colocate::{Action, GuardSample, Limit, Objective, RequestRates, RequestSource};
 use ebb_jobs::history::now_unix_ms;
 use ebb_jobs::pins::{self, ReleasedPin};
 use ebb_scheduler::model::JobId;
@@ -235,6 +235,9 @@ impl Gatherer {
         let mean = |of: fn(&ebb_colocate::LoadSample) -> f64| {
             sum(loads.iter().map(of)) / loads.len().max(1) as f64
         };
+        let governor = node.governor();
+        let objective = governor.and_then(|governor| governor.objective());
+        let decided = governor.and_then(|governor| governor.latest_guarded());
         let point = LoadPoint {
             at_unix_ms: now_unix_ms,
             load_cores: mean(|load| load.transactional_cores),
@@ -245,6 +248,7 @@ impl Gatherer {
             p50_us: requests.p50_us,
             p99_us: requests.p99_us,
             p999_us: requests.p999_us,
+            bound_us: objective.and_then(|objective| bound_us(objective, decided)),
         };
         // A job that ended since the last sample has CPU time in its cycles, and is in the old names. CPU
         // time without a name counts in `analytics_cores` alone: that of leases which are no jobs, such
@@ -276,7 +280,8 @@ impl Gatherer {
             // The guard has a clock of its own. The last window ended about now.
             let ago_ms = ((last_s - sample.window.t_s) * 1e3) as u64;
             let change = change(sample, now_unix_ms.saturating_sub(ago_ms));
-            if self.shared.lock().day.push_guard(change.clone()) {
+            let added = self.shared.lock().day.push_guard(change);
+            if let Some(change) = added {
                 self.shared.events.send("guard", &change);
             }
         }
@@ -401,6 +406,16 @@ impl Gatherer {
     }
 }
 
+/// Returns the greatest latency that an objective allows, in microseconds, after the latest
+/// decision of its guard. `None` if the objective is a multiple of the latency without jobs, and
+/// that latency is unknown.
+fn bound_us(objective: Objective, decided: Option<GuardSample>) -> Option<f64> {
+    match objective.limit {
+        Limit::LatencyUs(us) => Some(us),
+        Limit::OverAlone(ratio) => Some(ratio * decided?.alone_us?),
+    }
+}
+
 fn change(sample: &GuardSample, at_unix_ms: u64) -> GuardChange {
     let action = match sample.action {
         Action::Grow => "grow",
@@ -414,5 +429,34 @@ fn change(sample: &GuardSample, at_unix_ms: u64) -> GuardChange {
         action: action.to_string(),
         allowed_ratio: sample.allowed,
         slack_ratio: sample.slack,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ebb_colocate::LatencyWindow;
+
+    use super::*;
+
+    #[test]
+    fn the_bound_of_a_ratio_follows_the_latency_without_jobs() {
+        let decided = |alone_us| GuardSample {
+            window: LatencyWindow {
+                t_s: 1.0,
+                length_s: 0.1,
+                requests: 300,
+                latency_us: 900.0,
+            },
+            slack: 0.5,
+            alone_us,
+            action: Action::Hold,
+            allowed: 1.0,
+        };
+        let bound = |objective: &str, decided| bound_us(objective.parse().unwrap(), decided);
+        assert_eq!(bound("p99=2ms", None), Some(2000.0));
+        assert_eq!(bound("p99=2ms", Some(decided(None))), Some(2000.0));
+        assert_eq!(bound("p99=2x", None), None);
+        assert_eq!(bound("p99=2x", Some(decided(None))), None);
+        assert_eq!(bound("p99=2x", Some(decided(Some(400.0)))), Some(800.0));
     }
 }

@@ -102,7 +102,8 @@ pub struct Load {
     /// than an hour.
     pub samples: Vec<LoadPoint>,
     /// The decisions by which the guard, which limits the cores of jobs to keep the objective,
-    /// changed its action; the oldest first.
+    /// changed its action; the oldest first. The first one may be older than the time span: its
+    /// action was in force when the span began.
     pub guard: Vec<GuardChange>,
     /// The CPU use of each job.
     pub shares: Vec<JobShare>,

@@ -1,7 +1,7 @@
 //! The screen.
 
 use ebb_server::jobs::JobView;
-use ebb_server::live::Load;
+use ebb_server::live::{Load, LoadPoint, ObjectiveView};
 use indicatif::HumanBytes;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -49,7 +49,8 @@ fn table_lines(rows: usize, lines_max: u16) -> u16 {
 }
 
 /// Returns three lines: the use of the cores; the requests and their latencies; the latency
-/// objective, and the state of the guard, which limits jobs so that the objective is met.
+/// objective and the slack, and the state of the guard, which limits jobs so that the objective is
+/// met.
 fn summary(place: &str, load: &Load) -> Vec<Line<'static>> {
     let last = load.samples.last().copied().unwrap_or_default();
     let cores = format!(
@@ -63,32 +64,16 @@ fn summary(place: &str, load: &Load) -> Vec<Line<'static>> {
         time(last.p99_us),
         time(last.p999_us)
     );
-    let objective = load.objective.as_ref().map(|objective| {
-        let bound = match (objective.bound_us, objective.ratio) {
-            (Some(bound_us), _) => time(bound_us),
-            (None, Some(ratio)) => format!("{ratio}x alone"),
-            (None, None) => "none".to_string(),
-        };
-        format!("objective {} {bound}", objective.quantile)
-    });
-    let guard = load.guard.last().map(|guard| {
-        let text = format!(
-            "guard: {}, allows {:.0}%, slack {:.0}%",
+    let mut third = vec![match &load.objective {
+        Some(objective) => objective_span(objective, &last),
+        None => Span::raw("no objective"),
+    }];
+    if let Some(guard) = load.guard.last() {
+        third.push(Span::raw(format!(
+            "   guard: {}, allows {:.0}%",
             guard.action,
-            guard.allowed_ratio * 100.0,
-            guard.slack_ratio * 100.0
-        );
-        if guard.slack_ratio < 0.0 {
-            Span::styled(text, Style::new().fg(Color::Red))
-        } else {
-            Span::raw(text)
-        }
-    });
-    let mut third = vec![Span::raw(
-        objective.unwrap_or_else(|| "no objective".to_string()),
-    )];
-    if let Some(guard) = guard {
-        third.extend([Span::raw("   "), guard]);
+            guard.allowed_ratio * 100.0
+        )));
     }
     vec![
         Line::from(cores).bold(),
@@ -97,13 +82,45 @@ fn summary(place: &str, load: &Load) -> Vec<Line<'static>> {
     ]
 }
 
+/// Returns the latency objective and the slack of the last sample: in red if the objective is
+/// missed.
+fn objective_span(objective: &ObjectiveView, last: &LoadPoint) -> Span<'static> {
+    let bound = match (objective.bound_us, objective.ratio) {
+        (Some(bound_us), _) => time(bound_us),
+        (None, Some(ratio)) => format!("{ratio}x alone"),
+        (None, None) => "none".to_string(),
+    };
+    let text = format!("objective {} {bound}", objective.quantile);
+    let Some(slack) = slack_ratio(objective, last) else {
+        return Span::raw(text);
+    };
+    let text = format!("{text}, slack {:.0}%", slack * 100.0);
+    if slack < 0.0 {
+        Span::styled(text, Style::new().fg(Color::Red))
+    } else {
+        Span::raw(text)
+    }
+}
+
+/// Returns (bound - latency) / bound of a sample, at the quantile of the objective. `None` without
+/// requests, and while the bound is unknown.
+fn slack_ratio(objective: &ObjectiveView, sample: &LoadPoint) -> Option<f64> {
+    let latency_us = match &objective.quantile[..] {
+        "p50" => sample.p50_us,
+        "p99.9" => sample.p999_us,
+        _ => sample.p99_us,
+    };
+    let bound_us = sample.bound_us.filter(|_| latency_us > 0.0)?;
+    Some((bound_us - latency_us) / bound_us)
+}
+
 /// Draws two pictures over time: the cores that the load and other processes used, and those that jobs used.
 /// Points that are too old for the width of a picture are cut off at the left.
 fn draw_pictures(frame: &mut Frame<'_>, load: &Load, area: Rect) {
     let halves = Layout::horizontal([Constraint::Fill(1), Constraint::Fill(1)]);
     let [left, right] = halves.areas(area);
-    let cores = |sample: &ebb_server::live::LoadPoint| sample.load_cores + sample.others_cores;
-    let jobs = |sample: &ebb_server::live::LoadPoint| sample.analytics_cores;
+    let cores = |sample: &LoadPoint| sample.load_cores + sample.others_cores;
+    let jobs = |sample: &LoadPoint| sample.analytics_cores;
     let picture = |frame: &mut Frame<'_>, title, colour, area: Rect, of: &dyn Fn(&_) -> f64| {
         let block = Block::bordered().title(title);
         let room = block.inner(area).width as usize;

@@ -8,25 +8,29 @@ export interface Sample {
   analytics_cores: number;
   capacity_cores: number;
   requests_per_s: number;
+  /** 0 without requests, as the other quantiles. */
   p50_us: number | null;
   p99_us: number | null;
   p999_us: number | null;
+  /** The greatest latency that the objective allows at its quantile; `null` without one, and if it is unknown. */
+  bound_us: number | null;
   /** Cores that each job used, by its id. */
   shares?: Record<string, number>;
 }
 
 export interface Objective {
-  /** As "p99". */
+  /** `p50`, `p99` or `p99.9`. */
   quantile: string;
   bound_us: number | null;
   ratio: number | null;
 }
 
-/** A change of what the guard does. */
+/** A change of what the guard does. No two have the same time. */
 export interface GuardAction {
   at_unix_ms: number;
   action: string;
   allowed_ratio: number;
+  /** The slack in the window of latencies that led to the change. */
   slack_ratio: number | null;
 }
 

@@ -1,6 +1,7 @@
 // Latencies of the load against their objective.
 
 import type { Objective, Sample } from "../api/types";
+import { quantileOf } from "../state/safety";
 import { latency } from "../text/time";
 import { line } from "./path";
 import { Plane } from "./plane";
@@ -47,9 +48,9 @@ export function Latency({ samples, objective, x, height, nowMs, cursorMs, gapMs 
       <path class="p999" d={line(points((s) => s.p999_us))} />
       <path class="p50" d={line(points((s) => s.p50_us))} />
       <path class="p99" d={line(points((s) => s.p99_us))} />
-      {bound !== null && (
+      {objective !== null && bound !== null && (
         <g>
-          <path class="p99 broken" clip-path="url(#over-objective)" d={line(points((s) => s.p99_us))} />
+          <path class="p99 broken" clip-path="url(#over-objective)" d={line(points(quantileOf(objective.quantile)))} />
           <line class="objective" x1={x.pixels[0]} x2={x.pixels[1]} y1={y(bound)} y2={y(bound)} />
           <text class="objective-name" x={x.pixels[1] - 4} y={y(bound) - 4} text-anchor="end">
             objective {latency(bound)}

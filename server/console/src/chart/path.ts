@@ -7,18 +7,23 @@ export interface Band {
   high: number;
 }
 
+/** The width of a point or a band between two gaps, in pixels: without a width nothing is drawn. */
+const LONE = 2;
+
 /** Straight lines from point to point; a height that is no number makes a gap. */
 export function line(points: Iterable<readonly [number, number]>): string {
   let path = "";
-  let pen = "M";
-  for (const [x, y] of points) {
-    if (!Number.isFinite(y)) {
-      pen = "M";
-      continue;
-    }
-    path += `${pen}${pixel(x)} ${pixel(y)}`;
-    pen = "L";
+  let part: (readonly [number, number])[] = [];
+  const close = () => {
+    const drawn = part.length === 1 ? part.flatMap(([x, y]) => sides(x).map((x) => [x, y] as const)) : part;
+    path += drawn.map(([x, y], i) => `${i === 0 ? "M" : "L"}${pixel(x)} ${pixel(y)}`).join("");
+    part = [];
+  };
+  for (const point of points) {
+    if (Number.isFinite(point[1])) part.push(point);
+    else close();
   }
+  close();
   return path;
 }
 
@@ -39,8 +44,9 @@ export function area(bands: readonly Band[]): string {
   let part: Band[] = [];
   const close = () => {
     if (part.length > 0) {
-      const high = part.map((band) => [band.x, band.high] as const);
-      const low = part.map((band) => [band.x, band.low] as const).reverse();
+      const drawn = part.length === 1 ? part.flatMap((band) => sides(band.x).map((x) => ({ ...band, x }))) : part;
+      const high = drawn.map((band) => [band.x, band.high] as const);
+      const low = drawn.map((band) => [band.x, band.low] as const).reverse();
       path += `${line([...high, ...low])}Z`;
     }
     part = [];
@@ -51,6 +57,10 @@ export function area(bands: readonly Band[]): string {
   }
   close();
   return path;
+}
+
+function sides(x: number): [number, number] {
+  return [x - LONE / 2, x + LONE / 2];
 }
 
 function pixel(value: number): string {

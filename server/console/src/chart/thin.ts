@@ -52,6 +52,7 @@ function together(samples: readonly Sample[]): Sample {
     p50_us: highest((s) => s.p50_us),
     p99_us: highest((s) => s.p99_us),
     p999_us: highest((s) => s.p999_us),
+    bound_us: samples.at(-1)!.bound_us,
     shares,
   };
 }

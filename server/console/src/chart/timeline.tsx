@@ -6,6 +6,8 @@ import { now } from "../state/clock";
 import { outlook } from "../state/job";
 import { colourOf, forecast, jobs, load, range, unended } from "../state/live";
 import { hypothesis } from "../state/panels";
+import { slackOf } from "../state/safety";
+import { COARSE_MS, FINE_MS } from "../state/series";
 import { cores, counted, percent, short } from "../text/number";
 import { clock, latency } from "../text/time";
 import { Cores, type Goal, beyond, coresAt } from "./cores";
@@ -21,8 +23,6 @@ import { useWidth } from "./width";
 
 /** Lanes of jobs, at most; the list has the others. */
 const LANES_MAX = 8;
-/** Up to here the server has a sample each second, before that each ten. */
-const FINE_MS = 3_600_000;
 /** A pause of so many samples is drawn as a gap. */
 const GAP_STEPS = 3.5;
 
@@ -51,7 +51,7 @@ function Pictures({ load, width }: { load: Load; width: number }) {
   const past = x(nowMs) - LEFT;
   const bucket = bucketMs(pastMs, Math.max(60, past / 1.5));
   const samples = thin(load.samples.filter((s) => s.at_unix_ms >= nowMs - pastMs - bucket), bucket);
-  const gapMs = GAP_STEPS * Math.max(bucket, pastMs > FINE_MS ? 10_000 : 1000);
+  const gapMs = GAP_STEPS * Math.max(bucket, pastMs > FINE_MS ? COARSE_MS : 1000);
   const goals = goalsOf(nowMs);
   const at = cursor.value;
   const picked = pick(samples, at, gapMs);
@@ -61,6 +61,7 @@ function Pictures({ load, width }: { load: Load; width: number }) {
   const isNarrow = width < 560;
   const shared = { x, nowMs, cursorMs: at };
   const action = actionAt(load.guard, at ?? nowMs);
+  const slack = shown === undefined ? null : slackOf(load.objective, shown);
   const far = beyond(goals, x, nowMs);
   const first = load.samples.at(-1) === undefined;
   return (
@@ -112,9 +113,7 @@ function Pictures({ load, width }: { load: Load; width: number }) {
               ? []
               : [
                   <Entry key="allowed" swatch="allowed" name="allows of what is left" value={percent(action.allowed_ratio)} />,
-                  ...(action.slack_ratio === null
-                    ? []
-                    : [<Entry key="slack" name="slack" value={percent(action.slack_ratio)} />]),
+                  ...(slack === null ? [] : [<Entry key="slack" name="slack" value={percent(slack)} />]),
                 ]
           }
         />

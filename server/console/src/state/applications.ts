@@ -79,6 +79,7 @@ export const APPLICATIONS: readonly Application[] = [
       { name: "to", label: "Column of the linked page", kind: "text", required: true },
       { name: "iterations", label: "Iterations", kind: "number", initial: "10" },
       { name: "damping", label: "Damping", kind: "number", initial: "0.85" },
+      reduces,
     ],
   },
   {

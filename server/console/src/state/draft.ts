@@ -14,11 +14,15 @@ export interface Draft {
   application: string;
   values: Values;
   inputs: [DraftInput, DraftInput];
-  outputKind: "table" | "file" | "folder";
+  /** A publication's output is `iceberg`; the form does not offer it for other jobs. */
+  outputKind: "table" | "file" | "folder" | "iceberg";
   output: string;
   goal: string;
   cores: string;
-  /** Other inputs than tables, and fields that the form does not show: as they were. */
+  /**
+   * Fields of an earlier request that the form does not show. `application` or `inputs` are here if the form
+   * would lose a part of them, such as a range of keys. All of it is submitted unchanged.
+   */
   kept: Partial<JobRequest>;
 }
 
@@ -45,7 +49,7 @@ export function emptyDraft(name = "wordcount"): Draft {
 /** The request, or why there is none yet. */
 export function requestOf(draft: Draft): JobRequest | string {
   const application = applicationOf(draft.application);
-  for (const field of application.fields) {
+  for (const field of draft.kept.application === undefined ? application.fields : []) {
     const value = (draft.values[field.name] ?? "").trim();
     if (field.required && value === "") return `${field.label}: say which`;
     if (field.kind === "number" && value !== "" && !Number.isFinite(Number(value))) {
@@ -60,10 +64,13 @@ export function requestOf(draft: Draft): JobRequest | string {
   if (draft.goal.trim() !== "" && (goal === null || goal <= 0)) {
     return "Goal: write a time such as 10 min or 1 h 30 min";
   }
+  const cores = draft.cores.trim();
+  // JSON has no NaN: a text that is no number would become null, which stands for all cores.
+  if (cores !== "" && !/^\d+$/.test(cores)) return "Cores at most: write a whole number";
   const request: JobRequest = {
     directory: "/",
     ...draft.kept,
-    application: { [application.name]: optionsOf(application, draft.values) },
+    application: draft.kept.application ?? { [application.name]: optionsOf(application, draft.values) },
     inputs,
     output: {
       ...(draft.kept.output ?? {}),
@@ -71,37 +78,69 @@ export function requestOf(draft: Draft): JobRequest | string {
     },
     goal_s: goal,
   };
-  if (draft.cores.trim() !== "") request.cores = Number(draft.cores);
+  if (cores !== "") request.cores = Number(cores);
   return request;
 }
 
-/** The draft of a request that was submitted before. */
+/** Returns the draft of a request that was submitted before. Without an edit it becomes the same request. */
 export function draftOf(request: JobRequest): Draft {
   const [name, options] = Object.entries(request.application)[0] ?? ["wordcount", {}];
-  const application = applicationOf(name);
-  const draft = emptyDraft(name);
+  const application = APPLICATIONS.find((known) => known.name === name);
+  const values: Values = application === undefined ? {} : valuesOf(application, options);
+  const showsOptions = application !== undefined && isSame(optionsOf(application, values), options);
   const inputs = request.inputs ?? [];
-  const tables = inputs.map((input) => input.table as Partial<DraftInput> | undefined);
-  const areTables = tables.every((table) => table !== undefined);
-  tables.slice(0, 2).forEach((table, i) => {
-    draft.inputs[i as 0 | 1] = {
-      table: table?.table ?? "",
-      snapshot: table?.snapshot ?? "",
-      values: table?.values ?? "text",
-    };
-  });
+  const tables = inputs.flatMap((input) => tableOf(input) ?? []);
+  const showsInputs =
+    showsOptions && tables.length === inputs.length && inputs.length <= (application?.inputs ?? 0);
   const to = request.output?.to ?? "";
   const isForTerminal = typeof to === "string" || "spool" in to;
   const [kind, place] = isForTerminal ? ["file", ""] : (Object.entries(to)[0] ?? ["table", ""]);
   return {
-    ...draft,
-    values: { ...draft.values, ...valuesOf(application, options) },
+    application: name,
+    values,
+    inputs: [tables[0] ?? noInput, tables[1] ?? noInput],
     outputKind: kind as Draft["outputKind"],
     output: place,
     goal: request.goal_s == null ? "" : `${request.goal_s} s`,
     cores: request.cores == null ? "" : String(request.cores),
-    kept: areTables ? rest(request) : { ...rest(request), inputs },
+    kept: {
+      ...rest(request),
+      ...(showsOptions ? {} : { application: request.application }),
+      ...(showsInputs ? {} : { inputs }),
+    },
   };
+}
+
+/** Returns a table as the form shows it; `null` for another input, and if the form would lose a part of it. */
+function tableOf(input: Record<string, unknown>): DraftInput | null {
+  const { table, snapshot, values } = (input.table ?? {}) as Partial<DraftInput>;
+  if (table === undefined) return null;
+  const shown: DraftInput = { table, snapshot: snapshot ?? "", values: values ?? "text" };
+  return isSame(tableInput(shown), input) ? shown : null;
+}
+
+/**
+ * Returns whether a part of a request, as the form makes it, means the same as a part of an earlier one. The
+ * server records defaults, which the form leaves out.
+ */
+function isSame(made: unknown, earlier: unknown): boolean {
+  if (made === undefined) return isDefault(earlier);
+  if (earlier === undefined) return isDefault(made);
+  if (!isObject(made) || !isObject(earlier)) return JSON.stringify(made) === JSON.stringify(earlier);
+  const names = new Set([...Object.keys(made), ...Object.keys(earlier)]);
+  return [...names].every((name) => isSame(made[name], earlier[name]));
+}
+
+/** The defaults of options and inputs. `all` is that of keys, and `text` that of values. */
+const DEFAULTS: readonly unknown[] = [undefined, null, false, "all", "text"];
+
+function isDefault(value: unknown): boolean {
+  if (Array.isArray(value)) return value.length === 0;
+  return isObject(value) ? Object.keys(value).length === 0 : DEFAULTS.includes(value);
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 function rest(request: JobRequest): Partial<JobRequest> {

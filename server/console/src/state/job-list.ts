@@ -1,9 +1,9 @@
 // The jobs that the page has: the newest, and those in the pictures. Each refresh requests the newest hundred
 // and each older one that had not ended, because an ended job does not change.
 
-import { Problem, get } from "../api/request";
+import { get } from "../api/request";
 import type { JobView, Page } from "../api/types";
-import { type Get, PAGE_MAX, allPages } from "./pages";
+import { type Get, PAGE_MAX, allPages, ifPresent } from "./pages";
 
 /** The number of the newest jobs that each refresh requests. */
 export const NEWEST = 100;
@@ -89,13 +89,8 @@ function merged(...lists: readonly (readonly JobView[])[]): JobView[] {
 }
 
 /** Requests a job; the answer is empty if the history has dropped it. */
-async function again(view: JobView, request: Get): Promise<JobView[]> {
-  try {
-    return [await request<JobView>(`/v1/jobs/${view.record.id}`)];
-  } catch (error) {
-    if (error instanceof Problem && error.status === 404) return [];
-    throw error;
-  }
+function again(view: JobView, request: Get): Promise<JobView[]> {
+  return ifPresent<JobView>(`/v1/jobs/${view.record.id}`, request);
 }
 
 function inState(state: "running" | "unfinished", request: Get): Promise<JobView[]> {

@@ -17,7 +17,7 @@ import { now, tell, tick } from "./clock";
 import { Colours } from "./colours";
 import { isOver, jobOf, outlook } from "./job";
 import { type JobList, NEWEST, refreshed } from "./job-list";
-import { allPages } from "./pages";
+import { allPages, ifPresent } from "./pages";
 import { hypothesis, panel } from "./panels";
 import { Resource } from "./resource";
 import { grown, guarded, joined } from "./series";
@@ -53,12 +53,23 @@ export const silence = computed(() => {
   return silent > STALE_MS ? silent : null;
 });
 
+type LoadEvent = (load: Load) => Load;
+
+/** The events since the load was requested: the answer may be older. `null` while no request is under way. */
+let sinceRequest: LoadEvent[] | null = null;
+
 export const load = new Resource<Load>(async () => {
-  const answer = joined(await get<Load>(`/v1/load?seconds=${range.value}`));
-  tell(answer.now_unix_ms);
-  tick();
-  heard.value = now.value;
-  return answer;
+  const events: LoadEvent[] = [];
+  sinceRequest = events;
+  try {
+    const answer = joined(await get<Load>(`/v1/load?seconds=${range.value}`));
+    tell(answer.now_unix_ms);
+    tick();
+    heard.value = now.value;
+    return events.reduce((load, event) => event(load), answer);
+  } finally {
+    sinceRequest = null;
+  }
 });
 
 export const forecast = new Resource<Forecast>(() =>
@@ -102,10 +113,11 @@ export const tables = new Resource<{ shown: TableDetail[]; others: TableSummary[
   const sorted = [...all].sort((a, b) => size(b) - size(a));
   const path = (table: TableSummary) =>
     `/v1/tables/${encodeURIComponent(table.keyspace)}/${encodeURIComponent(table.table)}`;
+  // A table may have been dropped since it was listed.
   const shown = await Promise.all(
-    sorted.slice(0, TABLES_MAX).map((table) => get<TableDetail>(path(table))),
+    sorted.slice(0, TABLES_MAX).map((table) => ifPresent<TableDetail>(path(table))),
   );
-  return { shown, others: sorted.slice(TABLES_MAX) };
+  return { shown: shown.flat(), others: sorted.slice(TABLES_MAX) };
 });
 
 /** The colour of a job, as a value of CSS. */
@@ -177,7 +189,6 @@ export function start(): () => void {
 }
 
 function take(kind: string, data: unknown): void {
-  const before = load.value.value;
   switch (kind) {
     case "sample": {
       const sample = data as Sample;
@@ -185,11 +196,11 @@ function take(kind: string, data: unknown): void {
       tick();
       heard.value = now.value;
       link.value = "live";
-      if (before !== null) load.value.value = grown(before, sample, range.value * 1000);
+      changeLoad((load) => grown(load, sample, range.value * 1000));
       break;
     }
     case "guard":
-      if (before !== null) load.value.value = guarded(before, data as GuardAction);
+      changeLoad((load) => guarded(load, data as GuardAction));
       break;
     case "job":
       void views.refresh();
@@ -199,8 +210,16 @@ function take(kind: string, data: unknown): void {
       void tables.refresh();
       break;
     case "reset":
+      // If the clock was set back, the events before have times that are still to come.
+      sinceRequest?.splice(0);
       void load.refresh();
       void views.refresh();
       break;
   }
+}
+
+function changeLoad(event: LoadEvent): void {
+  sinceRequest?.push(event);
+  const before = load.value.value;
+  if (before !== null) load.value.value = event(before);
 }

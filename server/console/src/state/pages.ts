@@ -1,6 +1,6 @@
 // Lists of the server, which gives them by pages.
 
-import { get } from "../api/request";
+import { Problem, get } from "../api/request";
 import type { Page } from "../api/types";
 
 /** The greatest length of a page. */
@@ -23,4 +23,14 @@ export async function allPages<T>(path: string, name: string, request: Get = get
     next = page.next ?? null;
   } while (next !== null);
   return elements;
+}
+
+/** Requests something that was listed. The answer is empty if it is gone. */
+export async function ifPresent<T>(path: string, request: Get = get): Promise<T[]> {
+  try {
+    return [await request<T>(path)];
+  } catch (error) {
+    if (error instanceof Problem && error.status === 404) return [];
+    throw error;
+  }
 }

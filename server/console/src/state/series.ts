@@ -1,7 +1,12 @@
 // The measured load as it grows: what was asked for, and what came since.
 
 import type { GuardAction, Load, Sample } from "../api/types";
+import { thin } from "../chart/thin";
 
+/** The longest time span of which the server has a sample each second; of a longer one it has a sample each ten. */
+export const FINE_MS = 3_600_000;
+/** The length of a sample of a longer time span. */
+export const COARSE_MS = 10_000;
 /** Guard actions that are kept, at most. */
 const ACTIONS_MAX = 2000;
 
@@ -19,17 +24,28 @@ export function joined(load: Load): Load {
   return { ...load, samples };
 }
 
-/** The load with a newer sample; what is older than `keepMs` goes. An old or known one changes nothing. */
+/**
+ * The load with a newer sample; what is older than `keepMs` goes. An old or known one changes nothing. In a long time
+ * span, samples become coarse after some seconds, or a page that is open for a day would have each second of it.
+ */
 export function grown(load: Load, sample: Sample, keepMs: number): Load {
   const last = load.samples.at(-1);
   if (last !== undefined && sample.at_unix_ms <= last.at_unix_ms) return load;
   const from = sample.at_unix_ms - keepMs;
   const kept = load.samples.filter((old) => old.at_unix_ms >= from);
   kept.push(sample);
-  return { ...load, now_unix_ms: sample.at_unix_ms, samples: kept };
+  return { ...load, now_unix_ms: sample.at_unix_ms, samples: keepMs > FINE_MS ? coarse(kept) : kept };
 }
 
-/** The load with one more action of the guard. */
+/** Makes samples of ten seconds, except of the latest seconds: of these more may come. */
+function coarse(samples: readonly Sample[]): Sample[] {
+  const lastMs = samples.at(-1)!.at_unix_ms;
+  const freshMs = Math.floor((lastMs - COARSE_MS) / COARSE_MS) * COARSE_MS;
+  const fresh = samples.findIndex((sample) => sample.at_unix_ms >= freshMs);
+  return [...thin(samples.slice(0, fresh), COARSE_MS), ...samples.slice(fresh)];
+}
+
+/** The load with one more action of the guard. An old or known one changes nothing. */
 export function guarded(load: Load, action: GuardAction): Load {
   const last = load.guard.at(-1);
   if (last !== undefined && action.at_unix_ms <= last.at_unix_ms) return load;

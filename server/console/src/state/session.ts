@@ -1,7 +1,7 @@
 // Who looks at the page.
 
 import { computed, signal } from "@preact/signals";
-import { Problem, change, get } from "../api/request";
+import { Problem, changeSession, get } from "../api/request";
 import type { Session } from "../api/types";
 
 /** `undefined`: not known yet; `null`: nobody is logged in. */
@@ -45,14 +45,14 @@ export async function enter(): Promise<void> {
 
 /** Logs in; throws the problem when the token is not good. */
 export async function logIn(token: string): Promise<void> {
-  await change("POST", "/v1/session", { token: token.trim() });
+  await changeSession("POST", { token: token.trim() });
   await ask();
   if (session.value === null) throw new Problem(401, "The browser keeps no cookie of this server.");
 }
 
 export async function logOut(): Promise<void> {
   try {
-    await change("DELETE", "/v1/session");
+    await changeSession("DELETE");
   } finally {
     session.value = null;
   }

@@ -66,9 +66,9 @@ export function relative(unixMs: number, nowMs: number): string {
   return seconds < 0 ? `${duration(seconds)} ago` : `in ${duration(seconds)}`;
 }
 
-/** A latency of microseconds: `850 µs`, `1.24 ms`, `2.1 s`. */
+/** A latency of microseconds: `850 µs`, `1.24 ms`, `2.1 s`. 0 stands for a time without requests. */
 export function latency(us: number | null): string {
-  if (us === null || !Number.isFinite(us)) return "–";
+  if (us === null || us === 0 || !Number.isFinite(us)) return "–";
   if (us < 999.5) return `${Math.round(us)} µs`;
   if (us < 999_500) return `${digits(us / 1e3)} ms`;
   return `${digits(us / 1e6)} s`;

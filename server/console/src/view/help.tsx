@@ -1,5 +1,6 @@
 // What the keys do, and whose work is in the page.
 
+import { frozen } from "../api/frozen";
 import { session } from "../state/session";
 import { SHORTCUTS, isOn, setOn } from "./shortcuts";
 import { Dialog } from "./dialog";
@@ -30,10 +31,12 @@ export function Help() {
         <input type="checkbox" checked={isOn.value} onChange={(event) => setOn(event.currentTarget.checked)} />
         Single keys are shortcuts
       </label>
-      <p class="hint">
-        Logged in as {session.value?.name} with scope {session.value?.scope}.{" "}
-        <a href="/openapi.json">The API of this server</a> · <a href="/assets/licences.txt">Licences of this page's packages</a>
-      </p>
+      {frozen === null && (
+        <p class="hint">
+          Logged in as {session.value?.name} with scope {session.value?.scope}.{" "}
+          <a href="/openapi.json">The API of this server</a> · <a href="/assets/licences.txt">Licences of this page's packages</a>
+        </p>
+      )}
     </Dialog>
   );
 }

@@ -5,7 +5,7 @@ import { get } from "../api/request";
 import type { Attempt, JobView } from "../api/types";
 import { now } from "../state/clock";
 import { jobOf } from "../state/job";
-import { jobs } from "../state/live";
+import { views } from "../state/live";
 import { bytes, short } from "../text/number";
 import { clock, duration } from "../text/time";
 import { Dialog } from "./dialog";
@@ -17,15 +17,16 @@ import { ProblemText } from "./problem-text";
 const ATTEMPTS_MAX = 50;
 
 export function JobSheet({ id }: { id: string }) {
-  const [view, setView] = useState<JobView | null>(null);
+  const [fetched, setFetched] = useState<JobView | null>(null);
   const [attempts, setAttempts] = useState<Attempt[]>([]);
   const [problem, setProblem] = useState<string | null>(null);
-  // Asked for again as often as the list is.
-  const listed = jobs.value.find((job) => job.id === id);
+  // The list has whole jobs, and is requested every two seconds. It drops old jobs: then the last answer is shown.
+  const view = views.value.value?.jobs.find(({ record }) => record.id === id) ?? fetched;
+  const job = view === null ? undefined : jobOf(view);
   useEffect(() => {
     const ask = async () => {
       try {
-        setView(await get<JobView>(`/v1/jobs/${id}`));
+        setFetched(await get<JobView>(`/v1/jobs/${id}`));
         const answer = await get<Attempt[] | { attempts: Attempt[] }>(`/v1/jobs/${id}/attempts`);
         setAttempts(Array.isArray(answer) ? answer : answer.attempts);
         setProblem(null);
@@ -34,8 +35,7 @@ export function JobSheet({ id }: { id: string }) {
       }
     };
     void ask();
-  }, [id, listed?.state, listed?.done]);
-  const job = view === null ? listed : jobOf(view);
+  }, [id, job?.state, job?.done]);
   const nowMs = now.value;
   return (
     <Dialog title={job === undefined ? id : `${job.name} ${job.id}`} isSheet>

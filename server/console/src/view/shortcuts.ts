@@ -27,29 +27,32 @@ export function setOn(on: boolean): void {
   }
 }
 
-const OTHER_PAGE: Shortcut = {
-  key: "p",
-  what: "the other page: the server, or load and jobs",
-  act: () => showPage(pageName.value === "server" ? "work" : "server"),
-};
-
-export const SHORTCUTS: readonly Shortcut[] = [
+/** Those of a page of a server. A file takes no changes, and has one page and one time span. */
+const OF_SERVER: readonly Shortcut[] = [
   { key: "n", what: "new job", act: () => mayChange.value && open({ kind: "submit" }) },
   { key: "w", what: "what if", act: () => mayChange.value && open({ kind: "what-if" }) },
   { key: "s", what: "new snapshot", act: () => mayChange.value && open({ kind: "snapshot" }) },
+  {
+    key: "p",
+    what: "the other page: the server, or load and jobs",
+    act: () => showPage(pageName.value === "server" ? "work" : "server"),
+  },
+  ...RANGES.map(({ seconds, label }, i) => ({
+    key: String(i + 1),
+    what: `the past ${label}`,
+    act: () => void (range.value = seconds),
+  })),
+];
+
+export const SHORTCUTS: readonly Shortcut[] = [
+  ...(frozen === null ? OF_SERVER : []),
   { key: "j", what: "to the jobs", act: () => document.getElementById("jobs")?.focus() },
-  ...(frozen === null ? [OTHER_PAGE] : []),
   {
     key: "t",
     what: "light, dark, or as the system says",
     act: () => setTheme(THEMES[(THEMES.indexOf(theme.value) + 1) % THEMES.length]!),
   },
   { key: "?", what: "this help", act: () => open({ kind: "help" }) },
-  ...RANGES.map(({ seconds, label }, i) => ({
-    key: String(i + 1),
-    what: `the past ${label}`,
-    act: () => void (range.value = seconds),
-  })),
 ];
 
 /** Listens until the answer is called. */

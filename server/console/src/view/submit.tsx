@@ -1,7 +1,7 @@
 // A form for a job, with what would come of it before it is submitted.
 
 import { useState } from "preact/hooks";
-import { change } from "../api/request";
+import { change, query } from "../api/request";
 import type { JobRequest, JobView, WhatIf } from "../api/types";
 import { APPLICATIONS, type Field, initialValues } from "../state/applications";
 import { type Draft, type DraftInput, applicationOf, draftOf, emptyDraft, requestOf } from "../state/draft";
@@ -37,16 +37,16 @@ export function Submit({ from }: { from?: JobRequest }) {
   };
   const whatIf = () =>
     ask(async (request) => {
-      const answer = await change<WhatIf>("POST", "/v1/what-if", request);
+      const answer = await query<WhatIf>("/v1/what-if", request);
       setAnswer(answer);
-      hypothesis.value = { name: application.name, answer };
+      hypothesis.value = { name: draft.application, answer };
     });
   const submit = () =>
     ask(async (request) => {
       const view = await change<JobView>("POST", "/v1/jobs", request);
       hypothesis.value = null;
       close();
-      say(`${application.name} was submitted as ${view.record.id}`);
+      say(`${draft.application} was submitted as ${view.record.id}`);
       await views.refresh();
     });
   return (
@@ -58,24 +58,28 @@ export function Submit({ from }: { from?: JobRequest }) {
           void submit();
         }}
       >
-        <label>
-          What to compute
-          <select
-            name="application"
-            autofocus
-            value={draft.application}
-            onChange={(event) => {
-              const next = applicationOf(event.currentTarget.value);
-              edit({ application: next.name, values: initialValues(next) });
-            }}
-          >
-            {APPLICATIONS.map(({ name, what }) => (
-              <option key={name} value={name}>
-                {name}: {what}
-              </option>
-            ))}
-          </select>
-        </label>
+        {draft.kept.application !== undefined ? (
+          <p class="hint">It computes what it computed before: {JSON.stringify(draft.kept.application)}</p>
+        ) : (
+          <label>
+            What to compute
+            <select
+              name="application"
+              autofocus
+              value={draft.application}
+              onChange={(event) => {
+                const next = applicationOf(event.currentTarget.value);
+                edit({ application: next.name, values: initialValues(next) });
+              }}
+            >
+              {APPLICATIONS.map(({ name, what }) => (
+                <option key={name} value={name}>
+                  {name}: {what}
+                </option>
+              ))}
+            </select>
+          </label>
+        )}
         {draft.kept.inputs !== undefined ? (
           <p class="hint">It reads what it read before: {JSON.stringify(draft.kept.inputs)}</p>
         ) : (
@@ -92,7 +96,7 @@ export function Submit({ from }: { from?: JobRequest }) {
             />
           ))
         )}
-        {application.fields.length > 0 && (
+        {draft.kept.application === undefined && application.fields.length > 0 && (
           <fieldset>
             <legend>Options of {application.name}</legend>
             {application.fields.map((field) => (
@@ -117,6 +121,7 @@ export function Submit({ from }: { from?: JobRequest }) {
               <option value="table">table</option>
               <option value="file">file (scope admin)</option>
               <option value="folder">folder (scope admin)</option>
+              {draft.outputKind === "iceberg" && <option value="iceberg">Iceberg tables (scope admin)</option>}
             </select>
           </label>
           <Input

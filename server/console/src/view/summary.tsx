@@ -6,11 +6,9 @@ import { objectiveText } from "../chart/latency";
 import { now } from "../state/clock";
 import { outlook } from "../state/job";
 import { load, silence, unended } from "../state/live";
+import { safety } from "../state/safety";
 import { cores, counted, percent, short } from "../text/number";
 import { latency } from "../text/time";
-
-/** Seconds over which the latency is looked at: one sample alone says little. */
-const WINDOW_S = 10;
 
 export function Summary() {
   return (
@@ -48,25 +46,19 @@ function Fact({ name, value, of, verdict = "none", children }: FactProps) {
 
 function Safety() {
   const now = load.value.value;
-  const last = now?.samples.slice(-WINDOW_S).filter((sample) => sample.p99_us !== null) ?? [];
-  if (now === null || last.length === 0) {
+  const objective = now?.objective ?? null;
+  const quantile = objective?.quantile ?? "p99";
+  const found = now === null ? null : safety(now);
+  if (found === null) {
     return (
-      <Fact name="Online load" value="–" of="p99">
+      <Fact name="Online load" value="–" of={quantile}>
         {now === null ? "not known" : "no request in the last 10 s"}
       </Fact>
     );
   }
-  // The median of seconds: a single bad one is in the picture.
-  const sorted = last.map((sample) => sample.p99_us!).sort((a, b) => a - b);
-  const p99 = sorted[sorted.length >> 1]!;
-  const objective = now.objective;
-  const action = actionAt(now.guard, now.now_unix_ms);
-  const isBroken =
-    objective?.bound_us != null ? p99 > objective.bound_us : (action?.slack_ratio ?? 0) < 0;
-  const isKnown = objective !== null && (objective.bound_us !== null || action?.slack_ratio != null);
-  const verdict = !isKnown ? "none" : isBroken ? "bad" : "good";
+  const { us, verdict } = found;
   return (
-    <Fact name="Online load" value={latency(p99)} of="p99" verdict={verdict}>
+    <Fact name="Online load" value={latency(us)} of={quantile} verdict={verdict}>
       {verdict === "bad" && <strong>over its objective: </strong>}
       {verdict === "good" && (silence.value === null ? "safe: " : "was safe: ")}
       {objective === null ? "no objective" : objectiveText(objective)}

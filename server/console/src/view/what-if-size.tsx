@@ -1,7 +1,7 @@
 // What if there were a job of such a size?
 
 import { useState } from "preact/hooks";
-import { change } from "../api/request";
+import { query } from "../api/request";
 import type { WhatIf } from "../api/types";
 import { hypothesis, open } from "../state/panels";
 import { parseDuration } from "../text/time";
@@ -40,7 +40,7 @@ export function WhatIfSize() {
       body[name] = value;
     }
     try {
-      const answer = await change<WhatIf>("POST", "/v1/what-if", body);
+      const answer = await query<WhatIf>("/v1/what-if", body);
       setAnswer(answer);
       hypothesis.value = { name: `${body.maps} maps`, answer };
     } catch (error) {

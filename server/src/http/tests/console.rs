@@ -4,7 +4,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 
 use super::*;
-use crate::http::frozen::whole_list;
+use crate::http::frozen::{get_if_present, whole_list};
 
 /// The limit on the length of the script of the page, after compression by gzip, the usual measure for
 /// scripts.
@@ -133,4 +133,20 @@ fn all_pages_of_a_list_are_frozen_as_one() {
     let names: Vec<_> = snapshots.iter().map(|it| it["name"].as_str()).collect();
     assert_eq!(names, [Some("three"), Some("two"), Some("one")]);
     assert!(list["next"].is_null());
+}
+
+/// Regression: no page was made if a table was dropped, or a job left the history, between the
+/// requests for the list and for its details.
+#[test]
+fn tables_and_jobs_that_are_gone_are_left_out_of_a_frozen_page() {
+    let dir = tempfile::tempdir().unwrap();
+    let (_node, _server) = serve(dir.path());
+    let client = client(dir.path());
+    for gone in ["/v1/tables/app/none", "/v1/jobs/1/attempts"] {
+        let answer = get_if_present(&client, gone).unwrap();
+        assert_eq!(answer, None, "{gone}");
+    }
+    assert!(get_if_present(&client, "/v1/tables").unwrap().is_some());
+    let problem = refused(get_if_present(&client, "/v1/load?seconds=0"));
+    assert_eq!(problem.status, 400);
 }

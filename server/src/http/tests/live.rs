@@ -200,6 +200,8 @@ fn the_load_of_the_last_seconds_and_the_forecast_are_served() {
         "{unused}, which ebb top would show"
     );
     assert_eq!(load["objective"]["ratio"], 1.1);
+    // The latency without jobs is unknown.
+    assert_eq!(point.get("bound_us"), Some(&Value::Null));
     let forecast = json(&get("/v1/forecast?seconds=60").1);
     assert_eq!(forecast["source"], "last-ten-minutes");
     // A forecast of any length has 120 steps, and a point at both ends.

@@ -54,13 +54,14 @@ fn state() -> ServerState {
             "at_unix_ms": second * 1000, "load_cores": f64::from(second % 2) + 0.5,
             "others_cores": 0.0, "analytics_cores": 0.95, "capacity_cores": 1.2,
             "requests_per_s": 12_000.4, "p50_us": 80.0, "p99_us": 1234.0, "p999_us": 9000.0,
+            "bound_us": 2000.0,
         })
     };
     let load = json!({
         "now_unix_ms": 20_000, "cores": 2,
         "objective": {"quantile": "p99", "bound_us": 2000.0, "ratio": null},
         "samples": (1..=20).map(sample).collect::<Vec<_>>(),
-        "guard": [{"at_unix_ms": 7, "action": "hold", "allowed_ratio": 0.8, "slack_ratio": 0.38}],
+        "guard": [{"at_unix_ms": 7, "action": "hold", "allowed_ratio": 0.8, "slack_ratio": -0.5}],
         "shares": [],
     });
     let table = json!({
@@ -96,6 +97,25 @@ const SCREEN: &str = include_str!("screen.txt");
 fn a_server_is_shown_whole() {
     let shown = screen(&model());
     assert_eq!(shown, SCREEN.trim_end(), "\n{shown}");
+}
+
+/// Regression: the slack was that of the guard's last change of its action, which may be hours old.
+#[test]
+fn the_slack_is_that_of_the_last_sample() {
+    let line = |p99_us: f64, bound_us: Option<f64>| {
+        let mut state = state();
+        let last = state.load.samples.last_mut().unwrap();
+        (last.p99_us, last.bound_us) = (p99_us, bound_us);
+        let mut model = Model::new("./ebb-data".to_string());
+        model.show(state);
+        screen(&model).lines().nth(2).unwrap().to_string()
+    };
+    let guard = "guard: hold, allows 80%";
+    let expected = format!("objective p99 2.00 ms, slack -50%   {guard}");
+    assert_eq!(line(3000.0, Some(2000.0)), expected);
+    let unknown = format!("objective p99 2.00 ms   {guard}");
+    assert_eq!(line(3000.0, None), unknown);
+    assert_eq!(line(0.0, Some(2000.0)), unknown);
 }
 
 #[test]
