@@ -64,8 +64,10 @@ fn change_keyspace(
         }
     }
     let mut altered: Vec<ChangedTable> = Vec::new();
+    // The tables that lose an index, each with its next schema.
+    let mut dropping = Vec::new();
     for schema in after.tables() {
-        let rows = match (before.table(schema.name()), tables.get(schema.name())) {
+        let table = match (before.table(schema.name()), tables.get(schema.name())) {
             (Some(same), Some(_)) if Arc::ptr_eq(same, schema) => continue,
             (Some(old), Some(table)) => {
                 // Also the entries of writers that still used the schema with the index.
@@ -75,23 +77,39 @@ fn change_keyspace(
                     schema.ids_of_no_index()
                 };
                 let is_dropped = |id| schema.indexed_column(id).is_none();
+                let drops_index = old.indexes().iter().any(|index| is_dropped(index.id));
                 store.alter_table(name, schema.name(), form(schema))?;
                 altered.push(ChangedTable {
                     table: table.rows().clone(),
                     record: schema.encode(),
                     ids_of_no_index,
-                    drops_index: old.indexes().iter().any(|index| is_dropped(index.id)),
+                    drops_index,
                 });
-                table.rows().clone()
+                if drops_index {
+                    dropping.push((Arc::clone(table), schema));
+                }
+                table.with_schema(schema.clone())
             }
-            _ => store.create_table(name, schema.name(), &schema.encode(), form(schema))?,
+            _ => {
+                let record = schema.encode();
+                let rows = store.create_table(name, schema.name(), &record, form(schema))?;
+                CqlTable::new(schema.clone(), rows)
+            }
         };
-        let table = CqlTable::new(schema.clone(), rows);
         tables.insert(schema.name().into(), Arc::new(table));
     }
     let record = after.encode();
     if record != before.encode() || !altered.is_empty() {
-        store.write_keyspace(name, &record, &altered)?;
+        let mark = |is_dropped: bool| {
+            for (table, next) in &dropping {
+                table.mark_dropped(next, is_dropped);
+            }
+        };
+        // Before the commit, because readers may use the schema with the index until `publish`.
+        // After a failed commit the index still has its entries.
+        mark(true);
+        let written = store.write_keyspace(name, &record, &altered);
+        written.inspect_err(|_| mark(false))?;
     }
     Ok(())
 }

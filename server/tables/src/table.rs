@@ -1,27 +1,71 @@
 //! A CQL table: its schema, and the table of the store with its rows.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
 use ebb_model::key::SCHEMA_KEY;
-use ebb_model::schema::{SchemaError, TableSchema, Unreadable};
+use ebb_model::schema::{IndexSchema, SchemaError, TableSchema, Unreadable};
 use ebb_storage::{DetachedTable, SnapshotTable, Table};
 
 use super::damage::{MISSING, Readable, is_empty, readable};
 use super::error::{CatalogError, Result};
 use super::operators::CQL_ROW;
 
-/// A table and its schema at one moment. It is immutable: an ALTER creates another `CqlTable` with
-/// the same stored rows.
+/// A table and its schema at one moment. It is immutable, except for the marks of dropped indexes:
+/// an ALTER creates another `CqlTable` with the same stored rows.
 #[derive(Debug, Clone)]
 pub struct CqlTable {
     schema: Arc<TableSchema>,
     rows: Table,
+    /// For each index of the schema, in the same order, a mark that is true once the index is being
+    /// dropped. The `CqlTable`s of all schemas of the table share the mark of an index.
+    dropped: Vec<Arc<AtomicBool>>,
 }
 
 impl CqlTable {
     pub(super) fn new(schema: Arc<TableSchema>, rows: Table) -> Self {
-        Self { schema, rows }
+        let dropped = schema.indexes().iter().map(|_| Arc::default());
+        Self {
+            dropped: dropped.collect(),
+            schema,
+            rows,
+        }
+    }
+
+    /// Returns the table with its next schema.
+    pub(super) fn with_schema(&self, schema: Arc<TableSchema>) -> Self {
+        let mark = |index: &IndexSchema| self.mark_of(index.id).cloned().unwrap_or_default();
+        Self {
+            dropped: schema.indexes().iter().map(mark).collect(),
+            schema,
+            rows: self.rows.clone(),
+        }
+    }
+
+    fn mark_of(&self, index: u32) -> Option<&Arc<AtomicBool>> {
+        let mut indexes = self.schema.indexes().iter().zip(&self.dropped);
+        indexes.find_map(|(one, mark)| (one.id == index).then_some(mark))
+    }
+
+    /// Marks the indexes that the table's next schema does not have as dropped, or, if the change
+    /// of the schema has failed, as not dropped. To be called before the commit that removes their
+    /// entries: see [`is_index_dropped`](Self::is_index_dropped).
+    pub(super) fn mark_dropped(&self, next: &TableSchema, is_dropped: bool) {
+        for (index, mark) in self.schema.indexes().iter().zip(&self.dropped) {
+            if next.indexed_column(index.id).is_none() {
+                mark.store(is_dropped, Ordering::Release);
+            }
+        }
+    }
+
+    /// Returns whether an index of this schema is being dropped or was dropped. The drop removes
+    /// the entries before the next schema becomes the current one. So a read by an index has to
+    /// check this after it has opened its view: only if the result is false, the view has the
+    /// entries.
+    pub fn is_index_dropped(&self, index: u32) -> bool {
+        let mark = self.mark_of(index);
+        mark.is_some_and(|mark| mark.load(Ordering::Acquire))
     }
 
     /// Returns the columns, indexes and options of the table.

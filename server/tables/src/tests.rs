@@ -454,23 +454,60 @@ fn permissions_on_dropped_objects_wait_for_space_and_never_apply_to_new_ones() {
     assert_eq!(resources(&catalog), []);
 }
 
+const CREATE_INDEX: Change = |schema| {
+    let column = ("a", IndexTarget::Simple);
+    let next = schema.create_index(("app", "t"), Some("by_a"), column, false)?;
+    Ok(next.expect("the index is new"))
+};
+const DROP_INDEX: Change = |schema| Ok(schema.drop_index("app", "by_a")?.0);
+
+/// Creates a catalog with an index of the table `app.t`.
+fn with_index(disk: &MemDisk) -> Catalog {
+    let catalog = open(disk).unwrap();
+    for change in CHANGES[..5].iter().chain([&CREATE_INDEX]) {
+        assert!(apply(&catalog, *change).unwrap());
+    }
+    catalog
+}
+
+/// Readers with an earlier schema must not use the entries of an index that is being dropped.
+#[test]
+fn a_dropped_index_is_marked_for_all_earlier_schemas_unless_the_drop_fails() {
+    for fails in [false, true] {
+        let disk = MemDisk::new();
+        let catalog = with_index(&disk);
+        let first = catalog.state();
+        let table = first.table("app", "t").unwrap();
+        let id = table.schema().indexes()[0].id;
+        // The type of a column gets a field, so that the table has another schema.
+        assert!(apply(&catalog, CHANGES[5]).unwrap());
+        let second = catalog.state();
+        if fails {
+            disk.crash_at(1);
+        }
+        assert_eq!(apply(&catalog, DROP_INDEX).is_err(), fails);
+        let marks = [&first, &second].map(|state| {
+            let table = state.table("app", "t").unwrap();
+            table.is_index_dropped(id)
+        });
+        assert_eq!(marks, [!fails; 2]);
+        if !fails {
+            assert!(apply(&catalog, CREATE_INDEX).unwrap());
+            let state = catalog.state();
+            let table = state.table("app", "t").unwrap();
+            assert!(!table.is_index_dropped(table.schema().indexes()[0].id));
+        }
+    }
+}
+
 /// Regression: DROP INDEX, which frees the space of the entries, failed on a full disk.
 #[test]
 fn an_index_is_dropped_on_a_full_disk() {
-    let create_index: Change = |schema| {
-        let column = ("a", IndexTarget::Simple);
-        let next = schema.create_index(("app", "t"), Some("by_a"), column, false)?;
-        Ok(next.expect("the index is new"))
-    };
-    let drop_index: Change = |schema| Ok(schema.drop_index("app", "by_a")?.0);
     let disk = MemDisk::new();
-    let catalog = open(&disk).unwrap();
-    for change in CHANGES[..5].iter().chain([&create_index]) {
-        assert!(apply(&catalog, *change).unwrap());
-    }
+    let catalog = with_index(&disk);
     let catalog = reopen_on_full_disk(&disk, catalog);
     apply(&catalog, CHANGES[5]).unwrap_err();
-    assert!(apply(&catalog, drop_index).unwrap());
+    assert!(apply(&catalog, DROP_INDEX).unwrap());
     drop(catalog);
     let state = open(&disk).unwrap().state();
     let table = state.table("app", "t").unwrap();

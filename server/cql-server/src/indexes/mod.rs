@@ -20,6 +20,7 @@ mod failures;
 mod stale;
 
 use ebb_cql::protocol::{ErrorKind, ErrorResponse};
+use ebb_model::schema::IndexedColumn;
 use ebb_tables::{Catalog, CqlTable};
 
 pub use self::build::IndexBuilds;
@@ -47,11 +48,16 @@ fn expiry_time_s(catalog: &Catalog, read_time_ms: u64) -> i64 {
     read_time_s.min(clock_s) - MARGIN_S
 }
 
-/// Rejects a read whose plan uses an unfinished index.
-pub fn check_built(plan: &SelectPlan, table: &CqlTable, call: &Call<'_>) -> Result<()> {
+/// Rejects a read whose plan uses an index that is unfinished, or that has been dropped since the
+/// read took its schema. To be called after the read has opened its view, which may lack the
+/// entries of a dropped index.
+pub fn check_available(plan: &SelectPlan, table: &CqlTable, call: &Call<'_>) -> Result<()> {
     let relation = plan.restrictions.index.as_ref();
     let indexed = relation.and_then(|relation| relation.of(table.schema()));
-    match indexed.filter(|indexed| indexed.index.is_building) {
+    let lacks_entries = |indexed: &IndexedColumn<'_>| {
+        indexed.index.is_building || table.is_index_dropped(indexed.index.id)
+    };
+    match indexed.filter(lacks_entries) {
         None => Ok(()),
         Some(indexed) => Err(ErrorResponse {
             kind: ErrorKind::ReadFailure {

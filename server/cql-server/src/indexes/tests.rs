@@ -7,11 +7,13 @@ use ebb_model::key::{EntryKey, PARTITIONS_START, PartitionKey, ROW, SCHEMA_KEY};
 use ebb_model::types::elements;
 use ebb_model::types::number::digits_bytes;
 
-use super::remove_stale;
+use super::{check_available, remove_stale};
+use crate::call::Outcome;
 use crate::executor::harness::Server;
 use crate::interrupt::tests::{cancelled, charged};
 use crate::interrupt::{TimeOut, scope};
 use crate::paging::PagingState;
+use crate::prepared::Meaning;
 
 const FILTERING: &str = "Cannot execute this query as it might involve data filtering and thus \
      may have unpredictable performance. If you want to execute this query despite the \
@@ -290,6 +292,41 @@ fn rows_of_a_deleted_range_are_not_found() {
     server.run("CREATE INDEX ON t (v)");
     server.wait_until_built("ks", "t");
     assert_eq!(entries(&server, "t"), 1);
+}
+
+/// Regression: DROP INDEX removes the entries before the next schema is the current one. A read by
+/// the index that had taken its schema before, and opened its view after, returned no rows.
+#[test]
+fn a_read_with_an_earlier_schema_does_not_use_a_dropped_index() {
+    let mut server = Server::with(&[TABLE, "CREATE INDEX ON t (v)", "CREATE INDEX ON t (s)"]);
+    insert(&mut server, &[(1, 1, "7")]);
+    let earlier = server.executor.catalog().state();
+    let table = earlier.table("ks", "t").unwrap();
+    let [by_v, by_s] = ["v", "s"].map(|column| {
+        let prepared = server.prepare(&format!("SELECT k FROM t WHERE {column} = 7"));
+        prepared.unwrap().meaning.load_full()
+    });
+    let check = |server: &Server, meaning: &Meaning| {
+        let plan = meaning.as_select().unwrap().select.plan();
+        let mut checked = Ok(());
+        let answer = server.answer(QueryParameters::default(), |call, _| {
+            checked = check_available(plan, table, call);
+            Ok(Outcome {
+                is_outdated: true,
+                ..Outcome::default()
+            })
+        });
+        assert!(answer.is_ok());
+        checked.map_err(|error| error.message)
+    };
+    assert_eq!(check(&server, &by_v), Ok(()));
+    // Another change comes first, so that the read's schema is not the last one before the drop.
+    server.run("ALTER TABLE t WITH comment = 'x'");
+    server.run("DROP INDEX t_v_idx");
+    let refused = "The secondary index 't_v_idx' is not yet available";
+    assert_eq!(check(&server, &by_v), Err(refused.to_owned()));
+    assert_eq!(check(&server, &by_s), Ok(()));
+    assert_eq!(server.refused("SELECT k FROM t WHERE v = 7"), FILTERING);
 }
 
 /// The rows from before the drop still store values of the column, which are not visible. A build
