@@ -270,10 +270,10 @@ pub trait Statement: Send + Sync + 'static {
     fn size_bytes(&self) -> usize;
 }
 
-/// The memory for the response to a request. All responses that are written, or wait for their clients,
-/// share a limited amount.
+/// The memory for the response to a read, with the rows that the read sorts and the states of its
+/// aggregates. All reads, and all responses that wait for their clients, share a limited amount.
 pub trait ResponseMemory: Debug {
-    /// Takes memory for a response that grows to `bytes` bytes.
+    /// Takes memory until the request has `bytes` bytes, if it has less.
     ///
     /// # Errors
     /// OVERLOADED, if there is too little memory at the moment.

@@ -1141,14 +1141,10 @@ impl ResponseMemory for EightKib {
     }
 }
 
-/// Regression: a response took memory only when it was finished, with up to 256 MiB.
-#[test]
-fn a_read_without_memory_ends_while_it_writes_its_response() {
-    let mut server = Server::with(&["CREATE TABLE t (k int PRIMARY KEY, v text)"]);
-    let text = "x".repeat(1000);
-    server.run(&format!("INSERT INTO t (k, v) VALUES (1, '{text}')"));
-    let select = format!("SELECT {} FROM t WHERE k = 1", times(100, "v"));
-    let prepared = server.prepare(&select).unwrap();
+/// Asserts that a read fails for lack of memory if its response may take at most 8 KiB.
+#[track_caller]
+fn assert_without_memory(server: &Server, select: &str) {
+    let prepared = server.prepare(select).unwrap();
     let ended = server.answer(QueryParameters::default(), |call, out| {
         let memory: Option<&dyn ResponseMemory> = Some(&EightKib);
         let call = Call {
@@ -1159,7 +1155,42 @@ fn a_read_without_memory_ends_while_it_writes_its_response() {
         assert!(out.len() < 20_000, "{}", out.len());
         ended
     });
-    assert_eq!(ended.unwrap_err().kind, ErrorKind::Overloaded);
+    assert_eq!(ended.unwrap_err().kind, ErrorKind::Overloaded, "{select}");
+}
+
+/// Regression: a response took memory only when it was finished, with up to 256 MiB.
+#[test]
+fn a_read_without_memory_ends_while_it_writes_its_response() {
+    let mut server = Server::with(&["CREATE TABLE t (k int PRIMARY KEY, v text)"]);
+    let text = "x".repeat(1000);
+    server.run(&format!("INSERT INTO t (k, v) VALUES (1, '{text}')"));
+    let select = format!("SELECT {} FROM t WHERE k = 1", times(100, "v"));
+    assert_without_memory(&server, &select);
+}
+
+/// Regression: only the response took memory. Each of many reads at once could have 256 MiB of rows
+/// to sort, or of states of aggregates, beside the memory for all results.
+#[test]
+fn a_read_without_memory_ends_while_it_buffers_rows_or_aggregates_them() {
+    let mut server = Server::with(&["CREATE TABLE t (k int, c int, v text, PRIMARY KEY (k, c))"]);
+    let text = "x".repeat(1000);
+    for c in 0..20 {
+        let k = c % 2;
+        server.run(&format!(
+            "INSERT INTO t (k, c, v) VALUES ({k}, {c}, '{text}')"
+        ));
+    }
+    // The responses are short: one row of a kilobyte, or nulls, as `+` with an empty text is null.
+    for select in [
+        "SELECT v FROM t WHERE k IN (0, 1) ORDER BY c LIMIT 1".to_owned(),
+        "SELECT JSON v FROM t WHERE k IN (0, 1) ORDER BY c LIMIT 1".to_owned(),
+        "SELECT max(v) FROM t WHERE k IN (0, 1) GROUP BY k, c ORDER BY c LIMIT 1".to_owned(),
+        format!("SELECT {} FROM t", times(20, "max(v) + ''")),
+    ] {
+        let page = server.page(&select, &[], None, None).unwrap();
+        assert_eq!(page.rows.len(), 1, "{select}");
+        assert_without_memory(&server, &select);
+    }
 }
 
 #[test]

@@ -87,7 +87,8 @@ impl Walk<'_> {
             let key = match found.next()? {
                 EntryStep::Entry((key, _)) => key,
                 EntryStep::Passed(passed) => {
-                    if self.is_over()?
+                    let at = passed.as_ref().and_then(|key| key.get(entries.prefix.len()..));
+                    if self.is_over(at)?
                         && let Some(passed) = passed
                     {
                         return Ok(End::after(row_key_of(schema, &passed)?.prefix));
@@ -109,7 +110,7 @@ impl Walk<'_> {
             if resume.is_none() && self.progress.given_rows == given_rows {
                 (self.progress).note_stale(Some(entries), &key[entries.prefix.len()..]);
             }
-            if self.is_over()? {
+            if self.is_over(Some(header.prefix))? {
                 return Ok(End::after(header.prefix));
             }
         }
@@ -138,7 +139,8 @@ impl Walk<'_> {
             let first = match found.next()? {
                 EntryStep::Entry((first, _)) => first,
                 EntryStep::Passed(passed) => {
-                    if self.is_over()?
+                    let at = passed.as_ref().and_then(|key| key.get(entries.prefix.len()..));
+                    if self.is_over(at)?
                         && let Some(passed) = passed
                     {
                         return Ok(End::Cut {
@@ -210,7 +212,7 @@ impl Walk<'_> {
                 return Ok(end);
             }
             // `take_rows` does not look at the time after a row that reaches PER PARTITION LIMIT.
-            if self.is_over()? {
+            if self.is_over(Some(first_row.prefix))? {
                 return Ok(End::after(first_row.prefix));
             }
             // Entries of this partition may be left: the page takes no more rows of it. There may be

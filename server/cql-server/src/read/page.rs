@@ -7,7 +7,7 @@ use std::time::Duration;
 use ebb_cql::protocol::RowsWriter;
 use ebb_model::key::DecodedKey;
 use ebb_model::key::ordered::{self, Reader};
-use ebb_model::row::LiveColumn;
+use ebb_model::row::{LiveCell, LiveColumn};
 use ebb_model::types::{CqlType, sort_stable};
 
 use super::value::{self, Context};
@@ -75,8 +75,9 @@ const CELLS_PER_UNIT: usize = 32;
 /// this field, too.
 const CELL_LENGTH_BYTES: usize = 4;
 
-/// Once this many bytes were copied, they are charged to the statement, and the response takes memory
-/// for them. One call for each small cell would cost too much.
+/// Once this many bytes were copied, they are charged to the statement, and the read takes memory
+/// for them. One call for each small cell would cost too much. A row that is buffered for sorting
+/// and a group take memory once they have this many bytes.
 const COPIED_BYTES_MIN: usize = 4096;
 
 /// A live row, or the static columns of a partition as a row of their own, before the filter and
@@ -116,6 +117,9 @@ pub struct Page<'s> {
     left_in_partition: u64,
     /// True if the page was full when a further row came, so that there is a next page.
     pub is_cut: bool,
+    /// True if the time of the page was over in the middle of a group: the page takes no further
+    /// group.
+    is_late: bool,
     /// The key of the last row that was added to the page or, for groups, of the last row of the
     /// last ended group. The next page begins after it.
     pub last_key: Vec<u8>,
@@ -123,12 +127,53 @@ pub struct Page<'s> {
     prefix: Vec<u8>,
     /// The current group; `None` if rows are neither aggregated nor grouped.
     groups: Option<Groups>,
+    /// The slots of the columns that stand beside an aggregate in one output, such as `rate` in
+    /// `sum(v) * rate`.
+    slots_beside_aggregates: Vec<usize>,
     sorted: Vec<SortedRow>,
     sorted_bytes: usize,
-    /// The bytes of cells that were copied into the response, and not charged yet.
+    /// The bytes that were copied into the response and the rows buffered for sorting, and not
+    /// charged yet.
     copied_bytes: usize,
-    /// The memory for the response; `None` without a limit.
+    /// The memory for the response, the rows buffered for sorting and the states of aggregates;
+    /// `None` without a limit.
     memory: Option<&'s dyn ResponseMemory>,
+}
+
+/// The room of a page for more bytes.
+struct Room<'s> {
+    taken_bytes: usize,
+    /// The [`Limits::result_bytes`].
+    bytes_max: usize,
+    memory: Option<&'s dyn ResponseMemory>,
+}
+
+impl Room<'_> {
+    /// Checks that `bytes` more bytes fit.
+    fn check(&self, bytes: usize) -> Result<()> {
+        if bytes > self.bytes_max.saturating_sub(self.taken_bytes) {
+            return Err(result_too_large(self.bytes_max));
+        }
+        Ok(())
+    }
+
+    /// Takes memory for `bytes` more bytes.
+    fn take(&self, bytes: usize) -> Result<()> {
+        let Some(memory) = self.memory else {
+            return Ok(());
+        };
+        memory.grow(self.taken_bytes + bytes)
+    }
+
+    /// Checks that a row or group with `bytes` bytes so far fits, and takes memory for it if it is
+    /// large. To be called after each value of the row, which may have very many values.
+    fn reserve(&self, bytes: usize) -> Result<()> {
+        self.check(bytes)?;
+        if bytes >= COPIED_BYTES_MIN {
+            self.take(bytes)?;
+        }
+        Ok(())
+    }
 }
 
 /// A row or group that is buffered for sorting: its sort key (the encoded clustering columns of
@@ -145,11 +190,50 @@ struct Groups {
     /// The value of each output for the first row of the group; `None` for an output that contains
     /// an aggregate.
     first: Vec<Option<Vec<u8>>>,
+    /// The cells of the group's first row at [`Page::slots_beside_aggregates`].
+    first_cells: Vec<Option<FirstCell>>,
+    /// The memory of `first` and `first_cells`.
     first_bytes: usize,
     /// The clustering columns of the group's first row by which ORDER BY sorts the groups; empty if
     /// the groups are not sorted.
     sort_key: Vec<u8>,
     last_key: Vec<u8>,
+}
+
+/// A copy of a cell of a group's first row, for the outputs that are computed when the group ends.
+struct FirstCell {
+    /// The value; a collection that is not frozen is serialized.
+    value: Vec<u8>,
+    writetime: i64,
+    ttl_s: Option<i64>,
+}
+
+impl FirstCell {
+    fn new(column: &LiveColumn<'_>, ty: &CqlType) -> Result<Self> {
+        let cell = match column {
+            LiveColumn::Cell(cell) => Self {
+                value: cell.value.to_vec(),
+                writetime: cell.writetime,
+                ttl_s: cell.ttl_s,
+            },
+            // The analysis refuses WRITETIME and TTL of collections.
+            LiveColumn::Collection(collection) => Self {
+                value: value::serialize(ty, collection)?,
+                writetime: 0,
+                ttl_s: None,
+            },
+        };
+        interrupt::charge_bytes(cell.value.len())?;
+        Ok(cell)
+    }
+
+    fn live(&self) -> LiveColumn<'_> {
+        LiveColumn::Cell(LiveCell {
+            value: &self.value,
+            writetime: self.writetime,
+            ttl_s: self.ttl_s,
+        })
+    }
 }
 
 impl<'s> Page<'s> {
@@ -175,8 +259,18 @@ impl<'s> Page<'s> {
             let key = DecodedKey::read(&resume.key).map_err(|_| paging::invalid())?;
             prefix = key.prefix;
         }
+        let mut slots_beside_aggregates = Vec::new();
+        if !plan.outputs.aggregates.is_empty() {
+            let outputs = plan.outputs.columns.iter().map(|column| &column.output);
+            for output in outputs.filter(|output| has_aggregate(output)) {
+                collect_slots(output, &mut slots_beside_aggregates);
+            }
+            slots_beside_aggregates.sort_unstable();
+            slots_beside_aggregates.dedup();
+        }
         Ok(Self {
             groups: plan.is_grouped().then(Groups::default),
+            slots_beside_aggregates,
             plan,
             types,
             bound,
@@ -186,6 +280,7 @@ impl<'s> Page<'s> {
             left,
             left_in_partition,
             is_cut: false,
+            is_late: false,
             last_key: Vec::new(),
             prefix: prefix.to_vec(),
             sorted: Vec::new(),
@@ -195,7 +290,7 @@ impl<'s> Page<'s> {
         })
     }
 
-    /// Makes the page take memory for its response from `memory` while the response grows.
+    /// Makes the page take memory from `memory` while its response and its buffers grow.
     #[must_use]
     pub fn within(self, memory: Option<&'s dyn ResponseMemory>) -> Self {
         Self { memory, ..self }
@@ -218,18 +313,43 @@ impl<'s> Page<'s> {
         self.plain(row)
     }
 
-    /// Returns whether the page may end now, after reading for `elapsed`, although it has room for
-    /// more rows. A page of groups or of sorted rows may not end early, because a paging state
-    /// contains neither partial aggregates nor buffered rows.
-    pub fn may_cut(&self, elapsed: Duration) -> bool {
-        if self.row_limits.page.is_none() || self.groups.is_some() || self.plan.sorted.is_some() {
-            return false;
+    /// Returns whether the page ends now, after reading for `elapsed`, although it has room for
+    /// more rows. `at` is the last key that the walk has read or passed, or the prefix of a
+    /// partition that the walk has read to its end.
+    ///
+    /// A paging state contains neither partial aggregates nor buffered rows. So a page of groups
+    /// ends only between groups. If the walk has passed all rows of the current group, this ends
+    /// the group. Otherwise the page ends later: at another `at`, or when the next group begins. A
+    /// page of sorted rows does not end early.
+    ///
+    /// # Errors
+    /// If a function fails, the result is too large or the statement's time is over.
+    pub fn ends_at(&mut self, at: &[u8], elapsed: Duration) -> Result<bool> {
+        if self.row_limits.page.is_none() || self.plan.sorted.is_some() {
+            return Ok(false);
         }
-        let allowed = match self.writer.rows() {
-            0 => self.limits.empty_page,
-            _ => self.limits.page_time,
+        let group = self.groups.as_ref().filter(|groups| groups.key.is_some());
+        let allowed = if self.writer.rows() == 0 && group.is_none() {
+            self.limits.empty_page
+        } else {
+            self.limits.page_time
         };
-        elapsed >= allowed
+        if elapsed < allowed {
+            return Ok(false);
+        }
+        if let Some(group) = group {
+            let last_row = LiveRow {
+                key: &group.last_key,
+                prefix_len: self.prefix.len(),
+                cells: &[],
+            };
+            if at.starts_with(self.group_prefix(&last_row)) {
+                self.is_late = true;
+                return Ok(false);
+            }
+            self.end_group()?;
+        }
+        Ok(true)
     }
 
     /// Writes the rows that are known only after all rows were read: that of the last group, and
@@ -282,40 +402,41 @@ impl<'s> Page<'s> {
     }
 
     /// Returns whether the page has as many rows as the client requested, or [`Limits::page_bytes`]
-    /// of cells. A page is never full if the client does not page.
+    /// of cells, or its time is over. A page is never full if the client does not page.
     fn is_full(&self) -> bool {
         let Some(rows) = self.row_limits.page else {
             return false;
         };
-        self.writer.rows() >= rows || self.writer.bytes() >= self.limits.page_bytes
+        let bytes_max = self.limits.page_bytes;
+        self.writer.rows() >= rows || self.writer.bytes() >= bytes_max || self.is_late
     }
 
-    /// Returns how many of the [`Limits::result_bytes`] the response and the rows buffered for
-    /// sorting have not taken. The states of the current group are not subtracted.
-    fn room(&self) -> usize {
-        let taken = self.sorted_bytes.saturating_add(self.writer.bytes());
-        self.limits.result_bytes.saturating_sub(taken)
+    /// Returns the room for more bytes. The response and the rows buffered for sorting have taken
+    /// the rest; the states of the current group are not subtracted.
+    fn room(&self) -> Room<'s> {
+        Room {
+            taken_bytes: self.sorted_bytes.saturating_add(self.writer.bytes()),
+            bytes_max: self.limits.result_bytes,
+            memory: self.memory,
+        }
     }
 
-    /// Checks that this many bytes fit into the response and the buffers.
-    fn check_room(&self, bytes: usize) -> Result<()> {
-        if bytes > self.room() {
-            return Err(result_too_large(self.limits.result_bytes));
+    /// Checks that `bytes` more bytes fit into the response or the rows buffered for sorting.
+    /// Charges the statement for their copy, and takes memory for them.
+    fn add_bytes(&mut self, bytes: usize) -> Result<()> {
+        let room = self.room();
+        room.check(bytes)?;
+        self.copied_bytes += bytes;
+        if self.copied_bytes >= COPIED_BYTES_MIN {
+            interrupt::charge_bytes(std::mem::take(&mut self.copied_bytes))?;
+            room.take(bytes)?;
         }
         Ok(())
     }
 
     /// Appends a cell to the response.
     fn cell(&mut self, value: Option<&[u8]>) -> Result<()> {
-        let bytes = CELL_LENGTH_BYTES + value.map_or(0, <[u8]>::len);
-        self.check_room(bytes)?;
-        self.copied_bytes += bytes;
-        if self.copied_bytes >= COPIED_BYTES_MIN {
-            interrupt::charge_bytes(std::mem::take(&mut self.copied_bytes))?;
-            if let Some(memory) = self.memory {
-                memory.grow(self.writer.bytes() + bytes)?;
-            }
-        }
+        self.add_bytes(CELL_LENGTH_BYTES + value.map_or(0, <[u8]>::len))?;
         self.writer.cell(value);
         Ok(())
     }
@@ -323,7 +444,7 @@ impl<'s> Page<'s> {
     /// Buffers a row or group for sorting.
     fn keep(&mut self, sort_key: Vec<u8>, cells: Vec<Option<Vec<u8>>>) -> Result<()> {
         let bytes = sorted_row_bytes(&sort_key, &cells);
-        self.check_room(bytes)?;
+        self.add_bytes(bytes)?;
         self.sorted_bytes += bytes;
         self.sorted.push((sort_key, cells));
         Ok(())
@@ -359,7 +480,7 @@ impl<'s> Page<'s> {
                     let value = value::value(&column.output, &context)?.map(Cow::into_owned);
                     bytes += kept_bytes(&value);
                     // After each value: `keep` would notice only when the whole row is in memory.
-                    self.check_room(bytes)?;
+                    self.room().reserve(bytes)?;
                     cells.push(value);
                 }
             }
@@ -431,7 +552,6 @@ impl<'s> Page<'s> {
         // Computed before `groups` borrows the page. The states of the group count against it until the
         // group ends.
         let room = self.room();
-        let too_large = || Err(result_too_large(self.limits.result_bytes));
         let groups = self.groups.as_mut().expect("there are groups");
         if groups.key.is_none() {
             groups.key = key;
@@ -445,10 +565,16 @@ impl<'s> Page<'s> {
                     value::value(&column.output, &context)?.map(Cow::into_owned)
                 };
                 groups.first_bytes += kept_bytes(&value);
-                if groups.first_bytes > room {
-                    return too_large();
-                }
+                room.reserve(groups.first_bytes)?;
                 groups.first.push(value);
+            }
+            for &slot in &self.slots_beside_aggregates {
+                let column = row.cells[slot].as_ref();
+                let cell = column.map(|column| FirstCell::new(column, self.types[slot]));
+                let cell = cell.transpose()?;
+                groups.first_bytes += KEPT_BYTES + cell.as_ref().map_or(0, |cell| cell.value.len());
+                room.reserve(groups.first_bytes)?;
+                groups.first_cells.push(cell);
             }
         }
         let mut bytes = groups.first_bytes;
@@ -460,9 +586,7 @@ impl<'s> Page<'s> {
                 [arg, ..] => aggregate.add(state, value::value(arg, &context)?.as_deref())?,
             }
             bytes += KEPT_BYTES + state.bytes();
-            if bytes > room {
-                return too_large();
-            }
+            room.reserve(bytes)?;
         }
         groups.last_key.clear();
         groups.last_key.extend_from_slice(row.key);
@@ -482,20 +606,27 @@ impl<'s> Page<'s> {
     /// # Errors
     /// If the function fails, or the statement's time is over.
     fn group_key(&self, row: &LiveRow<'_>) -> Result<Vec<u8>> {
-        let Some(group_by) = &self.plan.group_by else {
-            return Ok(Vec::new());
-        };
-        let more = group_by.columns - self.plan.schema.layout().partition().len();
-        let rows = (row.prefix_len + 1).min(row.key.len());
-        let clustering = self.clustering_part(row, more);
-        let mut key = row.key[..rows + clustering.len()].to_vec();
-        if let Some(function) = &group_by.function {
+        let mut key = self.group_prefix(row).to_vec();
+        let group_by = self.plan.group_by.as_ref();
+        if let Some(function) = group_by.and_then(|group_by| group_by.function.as_ref()) {
             let value = value::value(function, &self.context(row))?;
             // Null is no empty value.
             key.push(u8::from(value.is_some()));
             key.extend_from_slice(&value.unwrap_or_default());
         }
         Ok(key)
+    }
+
+    /// Returns the part of a row's key with the key columns by which the row is grouped. The keys
+    /// of all rows of the group begin with it. Without GROUP BY it is empty.
+    fn group_prefix<'k>(&self, row: &LiveRow<'k>) -> &'k [u8] {
+        let Some(group_by) = &self.plan.group_by else {
+            return &[];
+        };
+        let more = group_by.columns - self.plan.schema.layout().partition().len();
+        let rows = (row.prefix_len + 1).min(row.key.len());
+        let clustering = self.clustering_part(row, more);
+        &row.key[..rows + clustering.len()]
     }
 
     /// Returns the first `columns` columns of a row's encoded clustering.
@@ -512,11 +643,12 @@ impl<'s> Page<'s> {
     }
 
     /// Computes the result row of the current group, and writes or buffers it. If the group has no
-    /// rows, the aggregates have their results for no values, and the other outputs are null.
+    /// rows, the aggregates have their results for no values, and all columns are null.
     fn end_group(&mut self) -> Result<()> {
         let outputs = &self.plan.outputs;
         let groups = self.groups.replace(Groups::default());
         let mut groups = groups.expect("there are groups");
+        let has_rows = groups.key.is_some();
         groups
             .states
             .resize(outputs.aggregates.len(), State::default());
@@ -525,9 +657,13 @@ impl<'s> Page<'s> {
         let aggregates: Vec<Option<Vec<u8>>> = aggregates
             .map(|((aggregate, _), state)| aggregate.finish(state))
             .collect();
-        let none = vec![None; self.types.len()];
+        let mut cells_of_first = vec![None; self.types.len()];
+        let slots = self.slots_beside_aggregates.iter();
+        for (&slot, cell) in slots.zip(&groups.first_cells) {
+            cells_of_first[slot] = cell.as_ref().map(FirstCell::live);
+        }
         let context = Context {
-            cells: &none,
+            cells: &cells_of_first,
             types: self.types,
             bound: self.bound,
             aggregates: &aggregates,
@@ -537,13 +673,13 @@ impl<'s> Page<'s> {
         let mut cells = Vec::with_capacity(outputs.columns.len());
         let mut bytes = 0;
         for (column, first) in outputs.columns.iter().zip(groups.first) {
-            let cell = if has_aggregate(&column.output) {
-                value::value(&column.output, &context)?.map(Cow::into_owned)
-            } else {
+            let cell = if has_rows && !has_aggregate(&column.output) {
                 first
+            } else {
+                value::value(&column.output, &context)?.map(Cow::into_owned)
             };
             bytes += kept_bytes(&cell);
-            self.check_room(bytes)?;
+            self.room().reserve(bytes)?;
             cells.push(cell);
         }
         if self.plan.json {
@@ -614,6 +750,23 @@ fn has_aggregate(output: &Output) -> bool {
             has_aggregate(of)
         }
         _ => false,
+    }
+}
+
+/// Appends the slots of the columns that an output reads, without those in arguments of its
+/// aggregates.
+fn collect_slots(output: &Output, slots: &mut Vec<usize>) {
+    match output {
+        Output::Column(slot) | Output::WriteTime(slot) | Output::Ttl(slot) => slots.push(*slot),
+        Output::Call(_, args) => {
+            for arg in args {
+                collect_slots(arg, slots);
+            }
+        }
+        Output::Field(of, _) | Output::Element { of, .. } | Output::Slice { of, .. } => {
+            collect_slots(of, slots);
+        }
+        Output::Term(_) | Output::Aggregate(_) => {}
     }
 }
 

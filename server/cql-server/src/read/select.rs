@@ -173,7 +173,8 @@ impl Select {
         let mut page = walk.page;
         page.complete(end == End::Done)?;
         let (key, had_rows) = match end {
-            End::Cut { key, had_rows } => (key, had_rows),
+            // The end of the last group may have reached LIMIT.
+            End::Cut { key, had_rows } if page.left > 0 => (key, had_rows),
             // A page that stopped without a cut has reached LIMIT, and no page follows.
             End::Stopped if page.is_cut => (std::mem::take(&mut page.last_key), true),
             _ => {

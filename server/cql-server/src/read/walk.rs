@@ -171,7 +171,8 @@ impl<'w> Walk<'w> {
             }
             // Partitions without rows take time, too. A reversed read has no pages over several
             // partitions.
-            if keys.peek().is_some() && self.is_over()? && !self.reversed {
+            let at = (!self.reversed).then_some(&prefix[..]);
+            if keys.peek().is_some() && self.is_over(at)? {
                 return Ok(End::after(&prefix));
             }
         }
@@ -233,7 +234,7 @@ impl<'w> Walk<'w> {
             let start = match scan.search_partition().map_err(of_table)? {
                 PartitionStep::Start(start) => start,
                 PartitionStep::Passed(passed) => {
-                    if self.is_over()?
+                    if self.is_over(passed.as_deref())?
                         && let Some(passed) = passed
                     {
                         return Ok(End::Cut {
@@ -260,7 +261,7 @@ impl<'w> Walk<'w> {
                 return Ok(end);
             }
             // Partitions without live rows take time, too.
-            if self.is_over()? {
+            if self.is_over(Some(key.prefix))? {
                 return Ok(End::after(key.prefix));
             }
         }
@@ -329,7 +330,7 @@ impl<'w> Walk<'w> {
                 Some(Flow::Row) | None => {}
             }
             // Keys without a row take time, too.
-            if self.is_over()?
+            if self.is_over(key.as_deref())?
                 && let Some(key) = key
             {
                 // Static columns that are written later may come with rows before `key`, which no later
@@ -407,11 +408,13 @@ impl<'w> Walk<'w> {
     }
 
     /// Charges the statement for a step of the walk, and returns whether the walk has used up the
-    /// time of the page, so that the page has to end here.
+    /// time of the page, so that the page has to end here. `at` is the key at which the page would
+    /// end or, if it would end after a partition, the prefix of the partition. `None` if the page
+    /// cannot end here.
     ///
     /// # Errors
-    /// If the statement's time is over.
-    pub(super) fn is_over(&mut self) -> Result<bool> {
+    /// As [`Page::ends_at`], and if the statement's time is over.
+    pub(super) fn is_over(&mut self, at: Option<&[u8]>) -> Result<bool> {
         interrupt::charge(ROW_UNITS)?;
         let progress = &mut self.progress;
         progress.steps_until_look -= 1;
@@ -419,6 +422,9 @@ impl<'w> Walk<'w> {
             return Ok(false);
         }
         progress.steps_until_look = STEPS_PER_LOOK;
-        Ok(self.page.may_cut(progress.started.elapsed()))
+        match at {
+            Some(at) => self.page.ends_at(at, progress.started.elapsed()),
+            None => Ok(false),
+        }
     }
 }

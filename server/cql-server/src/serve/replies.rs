@@ -17,13 +17,13 @@ pub(super) fn overloaded() -> ErrorResponse {
     ErrorResponse::overloaded(OVERLOADED)
 }
 
-/// Returns the error of a request whose response has grown to `bytes` bytes, and does not fit into
-/// the memory for results.
+/// Returns the error of a request whose response, with the rows that it sorts and the states of its
+/// aggregates, has grown to `bytes` bytes, and does not fit into the memory for results.
 pub(super) fn no_memory(bytes: usize) -> ErrorResponse {
     let kib = bytes >> 10;
     ErrorResponse::overloaded(format!(
-        "the result has {kib} KiB or more, and results that other clients have not read leave less: \
-         read in pages, or try again later"
+        "the result takes {kib} KiB or more, and results that other clients have not read leave \
+         less: read in pages, or try again later"
     ))
 }
 

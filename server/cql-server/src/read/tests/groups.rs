@@ -208,6 +208,91 @@ fn other_columns_are_those_of_the_first_row_of_a_group() {
     );
 }
 
+/// Regression: a column beside an aggregate in one expression was null, and with it the result.
+#[test]
+fn columns_beside_an_aggregate_are_those_of_the_first_row_of_a_group() {
+    let mut server = Server::with(&[
+        "CREATE TABLE t (k int, c int, s int STATIC, v int, m map<text, int>, \
+         PRIMARY KEY (k, c))",
+        "INSERT INTO t (k, s) VALUES (1, 10)",
+        "INSERT INTO t (k, s) VALUES (2, 20)",
+        "INSERT INTO t (k, c, v, m) VALUES (1, 1, 5, {'a': 7}) USING TIMESTAMP 3",
+        "INSERT INTO t (k, c, v, m) VALUES (1, 2, 6, {'a': 9}) USING TIMESTAMP 4",
+        "INSERT INTO t (k, c) VALUES (2, 1)",
+        "INSERT INTO t (k, c, v) VALUES (2, 2, 8)",
+    ]);
+    for (select, rows) in [
+        (
+            "k, sum(v) * s, sum(v) * k FROM t GROUP BY k",
+            "1 110 11 | 2 160 16",
+        ),
+        // The first row of the second group has no value, and later ones do not replace it.
+        ("max(v) - v FROM t GROUP BY k", "1 | null"),
+        ("max(c) + writetime(v) FROM t GROUP BY k", "5 | null"),
+        ("count(*) + m['a'] FROM t GROUP BY k", "9 | null"),
+        ("(min(v) + c) * (s + max(v)) FROM t WHERE k = 1", "96"),
+        ("DISTINCT k, count(k) + s FROM t GROUP BY k", "1 11 | 2 21"),
+        // Without rows all columns are null, but constants and the results of functions are not.
+        (
+            "k, 'x', (int) 7, count(*), sum(v) * 2, sum(v) * s, toJson(v) FROM t WHERE k = 9",
+            "null x 7 0 0 null null",
+        ),
+        (
+            "blobAsInt(intAsBlob(7)), count(*) FROM t WHERE k IN ()",
+            "7 0",
+        ),
+    ] {
+        assert_rows(&mut server, &format!("SELECT {select}"), rows);
+    }
+    let sorted = "SELECT sum(v) * s FROM t WHERE k IN (1, 2) GROUP BY k, c ORDER BY c DESC";
+    assert_eq!(server.rows(sorted), "60 | 160 | 50 | 0");
+}
+
+/// Regression: a page of groups never ended by its time. If few rows passed the filter, a page
+/// whose last group was complete read on to the next such row, or until the request timed out.
+#[test]
+fn a_page_of_groups_ends_by_its_time_between_groups() {
+    let create = "CREATE TABLE t (k int, c int, v int, PRIMARY KEY (k, c))";
+    let mut server = Server::with(&[create, "CREATE INDEX ON t (v)"]);
+    for k in 0..20 {
+        for c in 0..20 {
+            let v = c % 10;
+            server.run(&format!("INSERT INTO t (k, c, v) VALUES ({k}, {c}, {v})"));
+        }
+    }
+    let filter = "WHERE c IN (3, 13) AND v > 0";
+    let selects = [
+        "k, sum(c) FROM t GROUP BY k".to_owned(),
+        "k, sum(c) FROM t GROUP BY k LIMIT 7".to_owned(),
+        "k, c, sum(v) FROM t GROUP BY k, c PER PARTITION LIMIT 3".to_owned(),
+        "k, sum(c) FROM t WHERE k IN (1, 2, 3, 4) GROUP BY k".to_owned(),
+        "c, sum(v) FROM t WHERE k = 1 GROUP BY k, c ORDER BY c DESC".to_owned(),
+        "k, sum(c) FROM t WHERE v = 3 GROUP BY k".to_owned(),
+        format!("k, sum(c) FROM t {filter} GROUP BY k ALLOW FILTERING"),
+        format!("k, c, sum(v) FROM t {filter} GROUP BY k, c ALLOW FILTERING"),
+        "k, sum(c) FROM t WHERE v > 8 GROUP BY k ALLOW FILTERING".to_owned(),
+        "k, sum(c) FROM t WHERE v > 100 GROUP BY k ALLOW FILTERING".to_owned(),
+    ];
+    let selects = selects.map(|select| format!("SELECT {select}"));
+    let expected = selects.each_ref().map(|select| {
+        let page = server.page(select, &[], None, None);
+        page.unwrap().rows
+    });
+    server.end_pages_at_each_look();
+    for (select, expected) in selects.iter().zip(expected) {
+        for page_size_rows in [1, 3, 100] {
+            let (rows, pages) = server.read_in_pages(select, page_size_rows);
+            assert_eq!(rows, expected, "{select} by {page_size_rows}");
+            assert!(pages > 1, "{select} by {page_size_rows}");
+        }
+    }
+    // The last group that LIMIT permits ends with the page, and no page follows.
+    let select = format!("SELECT k, sum(c) FROM t {filter} GROUP BY k LIMIT 1 ALLOW FILTERING");
+    let expected = server.page(&select, &[], None, None).unwrap().rows;
+    assert_eq!(expected.len(), 1);
+    assert_eq!(server.read_in_pages(&select, 100), (expected, 1));
+}
+
 #[test]
 fn static_columns_alone_are_a_group_without_a_time() {
     let mut server = table("timestamp", "ASC");

@@ -138,14 +138,14 @@ fn a_page_ends_among_deleted_keys_and_the_next_one_goes_on_behind_them() {
         assert_eq!(rows, expected, "{read}");
         assert!((4..20).contains(&pages), "{read}: {pages} pages");
     }
-    // A paging state has no partial aggregates.
-    for (read, row) in [
-        ("SELECT count(*) FROM t", &["2"][..]),
-        ("SELECT k, count(*) FROM t GROUP BY k", &["1", "2"]),
+    // A paging state has no partial aggregates. A page of groups may end after the group.
+    for (read, row, pages_max) in [
+        ("SELECT count(*) FROM t", &["2"][..], 1),
+        ("SELECT k, count(*) FROM t GROUP BY k", &["1", "2"], 2),
     ] {
         let (rows, pages) = server.read_in_pages(read, 100);
         assert_eq!(rows, [row], "{read}");
-        assert_eq!(pages, 1, "{read}");
+        assert!(pages <= pages_max, "{read}: {pages} pages");
     }
 }
 
