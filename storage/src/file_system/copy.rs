@@ -113,7 +113,9 @@ impl<'a> OrZeros<'a> {
         while from < buf.len() {
             let at = offset + from as u64;
             // Sectors and pages begin at multiples of their length.
-            let to = buf.len().min(from + (PIECE_BYTES - at % PIECE_BYTES) as usize);
+            let to = buf
+                .len()
+                .min(from + (PIECE_BYTES - at % PIECE_BYTES) as usize);
             let piece = &mut buf[from..to];
             match read(piece, at) {
                 Err(error) if is_fault_of_file(&error) => {

@@ -603,9 +603,9 @@ fn add_removed(
     }
 }
 
-/// Returns whether the backup lists `error`, with which the check of an SSTable ended, as damage of
-/// the SSTable. If the database could not open the SSTable (`is_unreadable`), the backup lists the
-/// error of that opening in place of a failed read.
+/// Returns whether the backup lists `error`, the failure of the check of an SSTable, as damage of the
+/// SSTable. If the database could not open the SSTable (`is_unreadable`), the backup lists the error
+/// of that opening in place of a failed read.
 fn is_listed(error: &Error, is_unreadable: bool) -> bool {
     error.kind() == ErrorKind::Corruption || error.is_of_file() && !is_unreadable
 }

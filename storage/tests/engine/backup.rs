@@ -298,7 +298,10 @@ fn the_log_of_an_open_database_has_no_torn_tail() {
         // A segment that was cut between two records.
         mem.cut(&log, 32).unwrap();
         let findings = db.verify_all(|_| ()).unwrap().findings;
-        assert!(findings.iter().any(|found| found.path == log), "case {case}");
+        assert!(
+            findings.iter().any(|found| found.path == log),
+            "case {case}"
+        );
     }
 }
 

@@ -87,7 +87,9 @@ impl Walk<'_> {
             let key = match found.next()? {
                 EntryStep::Entry((key, _)) => key,
                 EntryStep::Passed(passed) => {
-                    let at = passed.as_ref().and_then(|key| key.get(entries.prefix.len()..));
+                    let at = passed
+                        .as_ref()
+                        .and_then(|key| key.get(entries.prefix.len()..));
                     if self.is_over(at)?
                         && let Some(passed) = passed
                     {
@@ -139,7 +141,9 @@ impl Walk<'_> {
             let first = match found.next()? {
                 EntryStep::Entry((first, _)) => first,
                 EntryStep::Passed(passed) => {
-                    let at = passed.as_ref().and_then(|key| key.get(entries.prefix.len()..));
+                    let at = passed
+                        .as_ref()
+                        .and_then(|key| key.get(entries.prefix.len()..));
                     if self.is_over(at)?
                         && let Some(passed) = passed
                     {

@@ -292,10 +292,10 @@ impl FilesInput {
     }
 
     /// Returns the error of reading a part of a file. If the file has changed since it was cut into
-    /// parts, the error says so. If the file is malformed, this is the error of the first problem
-    /// in the whole file, which is read again from its start. Reading the part alone does not show
-    /// this problem: its line numbers count from its own start, and a quote that is open at its end
-    /// may have been opened, or be closed, anywhere in the file.
+    /// parts, the error names this cause. If the file is malformed, it is the error of the first
+    /// problem in the whole file, which is read again from its start. Reading the part alone does
+    /// not show this problem: its line numbers count from its own start, and a quote that is open at
+    /// its end may have been opened, or be closed, anywhere in the file.
     fn failed(&self, file: &DataFile, part: &Range<u64>, error: RecordError) -> TaskError {
         // If the file was changed meanwhile, its new content may look malformed.
         if let Err(changed) = file.check() {

@@ -277,7 +277,8 @@ impl FilesOutput {
         let Some(whole) = parts.next() else {
             return Err(failed(io::Error::other("no partition was written")));
         };
-        // Not in append mode, in which the system call that copies between files fails.
+        // The position is set by a seek, because in append mode the system call that copies between
+        // files fails.
         let to = OpenOptions::new().write(true).open(&whole.file);
         let mut to = to.map_err(failed)?;
         to.seek(SeekFrom::End(0)).map_err(failed)?;

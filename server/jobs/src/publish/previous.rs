@@ -125,7 +125,11 @@ impl TaskKeys {
                     "{url}: a row has another key than when it was written"
                 )));
             }
-            if self.upper.as_ref().is_some_and(|upper| key[..] >= upper[..]) {
+            if self
+                .upper
+                .as_ref()
+                .is_some_and(|upper| key[..] >= upper[..])
+            {
                 return Ok(None);
             }
             if key[..] >= self.lower[..] {
@@ -296,7 +300,9 @@ mod tests {
             }
         }
         // The first file of each publication, which lies below the range, and one more stay.
-        plan.rewrites.files = (0..20).filter(|place| ![0, 5, 10].contains(place)).collect();
+        plan.rewrites.files = (0..20)
+            .filter(|place| ![0, 5, 10].contains(place))
+            .collect();
 
         let (lower, upper) = (Bytes::from_static(b"0050"), Bytes::from_static(b"0350"));
         let mut rows = RewrittenRows::new(&target, lower, Some(upper));

@@ -449,7 +449,9 @@ async fn view_of(served: &Served, id: String, look: Look) -> Result<JobView, Pro
         return Ok(JobView::remembered(record));
     }
     // The history has the end of a job that has ended since its record was read.
-    let view = served.work(WorkKind::JobReads, move |node| node.existing_view_of(record));
+    let view = served.work(WorkKind::JobReads, move |node| {
+        node.existing_view_of(record)
+    });
     view.await
 }
 

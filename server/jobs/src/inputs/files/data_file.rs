@@ -118,8 +118,8 @@ impl DataFile {
     }
 
     /// Returns `error`, which a task met at the record that begins at byte `offset`. If it is about
-    /// an invalid row, the result names the line of the record instead of its key, or says that the
-    /// file has changed.
+    /// an invalid row, the result names the line of the record instead of its key. If the file has
+    /// changed, the result names that change as the cause.
     pub(super) fn placed(&self, offset: u64, error: TaskError) -> TaskError {
         let Some(row) = InvalidRow::of(&error) else {
             return error;
