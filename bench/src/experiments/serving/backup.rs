@@ -3,7 +3,8 @@
 //!
 //! The load is that of all parts about the tail, at half of what a closed loop reaches. Both copies
 //! run beside it, and after the first round both read files that are in the page cache. A backup also
-//! checks each block.
+//! checks each block. In other windows the load runs beside [threads of the idle class](super::idlers)
+//! that only count.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -21,6 +22,7 @@ use tempfile::TempDir;
 use super::args::ServingArgs;
 use super::bar::verdict;
 use super::command;
+use super::idlers::{IdleWork, Idlers};
 use super::server::loaded;
 use super::setting::Setting;
 use super::steady::{SteadyLoad, beside_repeats};
@@ -33,6 +35,11 @@ use crate::ycsb::KEY_BYTES;
 
 /// The largest acceptable ratio of the p99 of reads beside a backup to that of the load alone.
 const P99_MAX: f64 = 1.1;
+/// The index, among the compared conditions, of the load beside backups. Before it comes the load
+/// alone, twice.
+const BACKUPS: usize = ALONE.len();
+/// The index of the load beside threads that only increment a counter.
+const COUNTING: usize = BACKUPS + 1;
 /// The smallest acceptable ratio of the rate of a backup to that of `cp` and `sync`.
 const RATE_MIN: f64 = 0.8;
 
@@ -52,11 +59,13 @@ pub struct Backup {
     pub alone_again: Estimate,
     /// The ratio of the p99 of reads beside backups to that alone.
     pub beside: Estimate,
+    /// The ratio of the p99 of reads beside threads of the idle class that only count to that alone.
+    pub counting: Estimate,
     /// The number of backups that completed during the windows.
     pub backups: u64,
-    /// The number of windows of each condition (alone, alone again, beside backups) that were not
-    /// spoiled (disturbed by other processes or pauses of the machine). If any condition has fewer
-    /// than two of these, spoiled windows are compared too.
+    /// The number of windows of each condition (alone, alone again, beside backups, beside threads
+    /// that count) that were not spoiled (disturbed by other processes or pauses of the machine). If
+    /// any condition has fewer than two of these, spoiled windows are compared too.
     pub windows: Vec<usize>,
     /// The number of operations that were due and never began, over all windows.
     pub unserved: u64,
@@ -111,10 +120,12 @@ impl Backup {
                 self.p99_us
             ),
             format!(
-                "  p99 beside / alone {}, at most {P99_MAX}: {}; alone again {}",
+                "  p99 beside / alone {}, at most {P99_MAX}: {}; alone again {}; beside threads that only \
+                 count {}",
                 self.beside,
                 verdict(self.beside.value <= P99_MAX),
-                self.alone_again
+                self.alone_again,
+                self.counting
             ),
             format!(
                 "  {} backups completed; windows that count {:?}; {} operations were due and never began",
@@ -159,10 +170,13 @@ pub fn measure(setting: &Setting<'_>) -> Result<Backup> {
     let jobs = server.jobs_client()?;
     let load = SteadyLoad::find(args, &mut client)?;
     let mut backups = 0;
-    // Conditions 0 and 1 are the load alone, 2 is beside backups.
-    let windows = setting.in_turns("backup", ALONE.len() + 1, |turn| {
+    let windows = setting.in_turns("backup", COUNTING + 1, |turn| {
         let mut run = || Window::of_reads(&mut client, &load.plan);
         if ALONE.contains(&turn) {
+            return run();
+        }
+        if turn == COUNTING {
+            let _idlers = Idlers::start(IdleWork::Count)?;
             return run();
         }
         let (window, completed) = beside_repeats(run, || {
@@ -220,7 +234,8 @@ pub fn measure(setting: &Setting<'_>) -> Result<Backup> {
         rate_ops_per_s: load.rate_ops_per_s,
         p99_us,
         alone_again: windows.p99(1, &[0]),
-        beside: windows.p99(2, &ALONE),
+        beside: windows.p99(BACKUPS, &ALONE),
+        counting: windows.p99(COUNTING, &ALONE),
         backups,
         windows: windows.whole(),
         unserved: windows.all().map(|window| window.unserved).sum(),
@@ -307,8 +322,9 @@ mod tests {
             p99_us: 1.0,
             alone_again: estimate(1.0),
             beside: estimate(p99),
+            counting: estimate(1.0),
             backups: 1,
-            windows: vec![2; 3],
+            windows: vec![2; 4],
             unserved: 0,
             backup_mb_per_s: vec![mb_per_s],
             cp_mb_per_s: vec![100.0],

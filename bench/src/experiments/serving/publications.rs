@@ -1,7 +1,9 @@
 //! Publications beside reads: the tail of the reads with them and without.
 //!
 //! The load is that of all parts about the tail, at half of what a closed loop reaches. Each
-//! publication writes all rows of the table into a new folder.
+//! publication writes all rows of the table into a new folder. In other windows the load runs beside
+//! [threads of the idle class](super::idlers) that only count: a job that uses all the CPU that the
+//! load leaves cannot be better than these.
 
 use std::fs;
 use std::path::Path;
@@ -18,6 +20,7 @@ use ebb_server::jobs::{Jobs, ReadJobs};
 use serde::Serialize;
 
 use super::bar::verdict;
+use super::idlers::{IdleWork, Idlers};
 use super::server::loaded;
 use super::setting::Setting;
 use super::steady::{SteadyLoad, beside_repeats};
@@ -28,6 +31,11 @@ use crate::ycsb::cql::{KEYSPACE, TABLE};
 /// The largest acceptable upper end of the confidence interval of the ratio of the p99 of reads beside
 /// publications to that of the load alone.
 const P99_MAX: f64 = 1.2;
+/// The index, among the compared conditions, of the load beside publications. Before it comes the
+/// load alone, twice.
+const PUBLICATIONS: usize = ALONE.len();
+/// The index of the load beside threads that only increment a counter.
+const COUNTING: usize = PUBLICATIONS + 1;
 /// The name of the published snapshot.
 const SNAPSHOT: &str = "published";
 /// The longest time for which one request waits for the end of a publication.
@@ -47,11 +55,13 @@ pub struct Publications {
     pub alone_again: Estimate,
     /// The ratio of the p99 of reads beside publications to that alone.
     pub beside: Estimate,
+    /// The ratio of the p99 of reads beside threads of the idle class that only count to that alone.
+    pub counting: Estimate,
     /// The number of publications that completed during the windows.
     pub completed: u64,
-    /// The number of windows of each condition (alone, alone again, beside publications) that were not
-    /// spoiled (disturbed by other processes or pauses of the machine). If any condition has fewer
-    /// than two of these, spoiled windows are compared too.
+    /// The number of windows of each condition (alone, alone again, beside publications, beside
+    /// threads that count) that were not spoiled (disturbed by other processes or pauses of the
+    /// machine). If any condition has fewer than two of these, spoiled windows are compared too.
     pub windows: Vec<usize>,
     /// The number of operations that were due and never began, over all windows.
     pub unserved: u64,
@@ -66,10 +76,12 @@ impl Publications {
                 self.rows, self.rate_ops_per_s, self.peak_ops_per_s, self.p99_us
             ),
             format!(
-                "  p99 beside / alone {}, upper end at most {P99_MAX}: {}; alone again {}",
+                "  p99 beside / alone {}, upper end at most {P99_MAX}: {}; alone again {}; beside threads \
+                 that only count {}",
                 self.beside,
                 verdict(self.beside.high <= P99_MAX),
-                self.alone_again
+                self.alone_again,
+                self.counting
             ),
             format!(
                 "  {} publications completed; windows that count {:?}; {} operations were due and \
@@ -101,10 +113,13 @@ pub fn measure(setting: &Setting<'_>) -> Result<Publications> {
     let load = SteadyLoad::find(args, &mut client)?;
     let lake = setting.folder.join("lake");
     let mut completed = 0;
-    // Conditions 0 and 1 are the load alone, 2 is beside publications.
-    let windows = setting.in_turns("publications", ALONE.len() + 1, |turn| {
+    let windows = setting.in_turns("publications", COUNTING + 1, |turn| {
         let mut run = || Window::of_reads(&mut client, &load.plan);
         if ALONE.contains(&turn) {
+            return run();
+        }
+        if turn == COUNTING {
+            let _idlers = Idlers::start(IdleWork::Count)?;
             return run();
         }
         let (window, publications) = beside_repeats(run, || {
@@ -123,7 +138,8 @@ pub fn measure(setting: &Setting<'_>) -> Result<Publications> {
         rate_ops_per_s: load.rate_ops_per_s,
         p99_us,
         alone_again: windows.p99(1, &[0]),
-        beside: windows.p99(2, &ALONE),
+        beside: windows.p99(PUBLICATIONS, &ALONE),
+        counting: windows.p99(COUNTING, &ALONE),
         completed,
         windows: windows.whole(),
         unserved: windows.all().map(|window| window.unserved).sum(),
