@@ -227,6 +227,11 @@ impl<'c> Execution<'c> {
             ttl_s: plan.using.ttl_s(schema, bound)?,
         };
         let targets = plan.keys.targets(schema, bound)?;
+        // As in Cassandra, a statement with an empty IN on clustering columns writes nothing, not
+        // even static columns.
+        if matches!(&targets.rows, Rows::Named(rows) if rows.is_empty()) {
+            return Ok(());
+        }
         if let Some(size) = &mut self.batch_size {
             let kept_bytes = size.add(&plan.table, &targets.partitions);
             self.collect(kept_bytes)?;

@@ -28,12 +28,18 @@ pub(super) fn table_of(write: &Write) -> &QualifiedName {
 /// The keys and the changes of a write.
 type KeysAndAction = (Arc<Keys>, Arc<Action>);
 
-/// The keys and changes of the INSERT JSON statements in a request, by the address of the table and
-/// whether the statement has a condition. Keys and changes name all columns of the table, and do
-/// not depend on the JSON text, so thousands of such statements in a batch share them. Each entry
-/// keeps its table alive, so that no other table can get the same address.
+/// The properties that INSERT JSON statements must have in common to share their keys and changes:
+/// the address of the table, whether the statement has a condition, and the number of markers in
+/// the text. The number matters because the changes refer to the value of each column by an index,
+/// and these indexes follow those of the markers.
+type JsonPlanKey = (*const CqlTable, bool, usize);
+
+/// The keys and changes of the INSERT JSON statements in a request. Keys and changes name all
+/// columns of the table, and do not depend on the JSON text, so thousands of such statements in a
+/// batch share them. Each entry keeps its table alive, so that no other table can get the same
+/// address.
 #[derive(Debug, Default)]
-pub struct JsonPlans(HashMap<(*const CqlTable, bool), (Arc<CqlTable>, KeysAndAction)>);
+pub struct JsonPlans(HashMap<JsonPlanKey, (Arc<CqlTable>, KeysAndAction)>);
 
 /// The state that the analyses of all texts in one request share. It has the plans of INSERT JSON,
 /// and the number of bytes that the plans of writes take beyond an amount proportional to the
@@ -66,8 +72,7 @@ impl RequestAnalysis {
 /// column, part of a column, argument, timestamp, TTL or JSON text that its value is for.
 ///
 /// `json_plans` has the keys and changes of the request's earlier INSERT JSON statements. If this
-/// statement is an INSERT JSON, it shares the ones for the same table, with or without a condition
-/// as in this statement, or adds its own.
+/// statement is an INSERT JSON, it shares those with the same [`JsonPlanKey`], or adds its own.
 pub(super) fn prepare(
     write: &Write,
     table: &Arc<CqlTable>,
@@ -94,7 +99,7 @@ pub(super) fn prepare(
             (Statement::Delete, using, None)
         }
     };
-    let place = (Arc::as_ptr(table), conditions.is_some());
+    let place = (Arc::as_ptr(table), conditions.is_some(), markers.count());
     let earlier = (json.as_ref()).and_then(|_| json_plans.0.get(&place));
     let (keys, action) = match earlier {
         Some((_, shared)) => shared.clone(),

@@ -211,7 +211,8 @@ fn live(schema: &TableSchema, row: &RowView<'_>, kind: ColumnKind) -> Vec<String
     schema.columns_of(kind).iter().filter_map(one).collect()
 }
 
-fn bound(values: &[Value<'_>]) -> ValuesBuf {
+/// Returns the values by position, as a request has them.
+pub(super) fn bound(values: &[Value<'_>]) -> ValuesBuf {
     let mut bound = ValuesBuf::new();
     for value in values {
         bound.push(*value);

@@ -1,8 +1,12 @@
 //! INSERT JSON.
 
-use ebb_cql::protocol::Value;
+use std::sync::Arc;
 
-use super::harness::session;
+use ebb_cql::protocol::{BatchKind, Value, ValuesBuf};
+
+use super::harness::{bound, session};
+use crate::executor::harness::Server;
+use crate::write::RequestAnalysis;
 
 const T: &str = "CREATE TABLE t (k int, c text, s int STATIC, v int, m map<int, text>, \"V\" blob, \
                  PRIMARY KEY (k, c))";
@@ -56,6 +60,39 @@ fn a_json_text_can_be_bound_and_used_in_a_batch() {
     let mut shown = session.show("t");
     shown.sort();
     assert_eq!(shown, rows);
+}
+
+/// Regression: the INSERT JSON statements of a batch shared one plan even if their texts had
+/// different numbers of markers, and with them different indexes of the values from JSON. So a
+/// statement wrote the text that was bound to its marker, or the value of another column, as the
+/// key. After a change of the schema, a prepared statement kept the wrong plan.
+#[test]
+fn the_json_inserts_of_a_batch_may_have_different_numbers_of_markers() {
+    let mut server = Server::with(&["CREATE TABLE t (k text, c text, v int, PRIMARY KEY (k, c))"]);
+    let texts = [
+        r#"INSERT INTO t JSON '{"k": "p", "c": "a", "v": 1}'"#,
+        "INSERT INTO t JSON ?",
+        "INSERT INTO t JSON ? USING TTL ?",
+    ];
+    let second = Value::Bytes(br#"{"k": "p", "c": "b", "v": 2}"#);
+    let third = Value::Bytes(br#"{"k": "p", "c": "c", "v": 3}"#);
+    let ttl = Value::Bytes(&[0, 0, 0, 9]);
+    let values = [bound(&[]), bound(&[second]), bound(&[third, ttl])];
+    let mut analysis = RequestAnalysis::default();
+    let unprepared = texts.map(|text| server.prepare_in(text, &mut analysis).unwrap());
+    let prepared = texts.map(|text| server.prepare(text).unwrap());
+    for (is_altered, statements) in [(false, unprepared), (true, prepared)] {
+        if is_altered {
+            // The batch analyses the prepared statements again.
+            server.run("ALTER TABLE t ADD w int");
+        }
+        let values = values.iter().map(ValuesBuf::as_values);
+        let statements: Vec<_> = statements.into_iter().map(Arc::new).zip(values).collect();
+        server.batch(BatchKind::Unlogged, &statements).unwrap();
+        let rows = server.rows("SELECT k, c, v, ttl(v) FROM t");
+        assert_eq!(rows, "p a 1 null | p b 2 null | p c 3 9");
+        server.run("DELETE FROM t WHERE k = 'p'");
+    }
 }
 
 #[test]

@@ -172,6 +172,16 @@ fn in_writes_every_combination_once() {
     assert_eq!(session.show("t"), ["k 2, c 3, w 1"]);
 }
 
+/// Regression: an UPDATE whose IN names no row wrote its static columns. Cassandra writes nothing.
+#[test]
+fn an_empty_in_on_clustering_columns_writes_nothing() {
+    let session = session(&[T]);
+    session.write("UPDATE t SET s = 'x', w = 1 WHERE k = 1 AND c IN ()");
+    let update = "UPDATE t SET s = 'x', w = 1 WHERE k = 1 AND c IN ?";
+    session.bind(update, &[Value::Bytes(&[0, 0, 0, 0])]);
+    assert!(session.show("t").is_empty());
+}
+
 #[test]
 fn slices_follow_values_in_any_clustering_order() {
     let session = session(&[
