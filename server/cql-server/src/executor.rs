@@ -330,7 +330,12 @@ impl Service for Executor {
         analysis: &mut RequestAnalysis,
     ) -> Result<Prepared> {
         let (parsed, tokens) = syntax::parse_counted(text).map_err(|error| of_parse(&error))?;
-        let hash = hash(keyspace, text);
+        // Clients that use different keyspaces share a prepared SELECT from a qualified table. So its
+        // paging states must not depend on the keyspace in use.
+        let hash = match &parsed.statement {
+            Statement::Select(select) if select.from.keyspace.is_some() => hash(None, text),
+            _ => hash(keyspace, text),
+        };
         // The defaults are those of a statement about the schema, which is analysed at each execution
         // and has no markers. The match below sets what differs.
         let mut prepared = Prepared {

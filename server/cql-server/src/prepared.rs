@@ -26,7 +26,8 @@ pub struct Prepared {
     pub(super) needs: Option<Box<[Need]>>,
     /// The keyspace in which unqualified names in the statement are resolved.
     pub(super) keyspace: Option<String>,
-    /// A hash of the text and the keyspace, which paging states contain.
+    /// A hash of the text and, unless the statement is a SELECT from a qualified table, of the
+    /// keyspace in use. Paging states contain it.
     pub(super) hash: u64,
     pub(super) text: Box<str>,
     /// The number of tokens in the text, for an estimate of the memory that the statement takes.

@@ -85,6 +85,22 @@ fn described_statements_create_the_same_schema() {
     assert_eq!(again.state().schema(), session.state().schema());
 }
 
+/// Regression: the parser refused the name of a keyspace before that of a type, because no type may
+/// have this name without quotes.
+#[test]
+fn types_of_a_keyspace_with_a_reserved_type_name_are_created_again() {
+    let mut session = Session::new();
+    session.run("CREATE KEYSPACE interval WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}");
+    session.run("CREATE TYPE interval.\"enum\" (a int)");
+    session.run("ALTER TYPE interval.\"enum\" ADD b int");
+    session.run("CREATE TABLE interval.t (k int PRIMARY KEY, v frozen<interval.\"enum\">)");
+    let mut again = Session::new();
+    for row in described(&session, "DESCRIBE KEYSPACE interval WITH INTERNALS") {
+        again.run(&row[3]);
+    }
+    assert_eq!(again.state().schema(), session.state().schema());
+}
+
 #[test]
 fn names_are_found_in_the_order_of_cqlsh() {
     let mut session = Session::with_table();

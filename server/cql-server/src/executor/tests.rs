@@ -625,6 +625,27 @@ fn a_paging_state_of_another_statement_is_refused() {
     }
 }
 
+/// Regression: the paging state depended on the keyspace in use. All clients share the prepared
+/// statement of a text with a qualified table, so the next page of a client failed once another
+/// client, which used another keyspace, had prepared the text.
+#[test]
+fn a_read_of_a_qualified_table_continues_whatever_keyspace_is_in_use() {
+    let mut server = Server::with(&[
+        "CREATE TABLE t (a int PRIMARY KEY)",
+        "INSERT INTO t (a) VALUES (1)",
+        "INSERT INTO t (a) VALUES (2)",
+    ]);
+    let text = "SELECT a FROM ks.t";
+    let first = server.page(text, &[], Some(1), None).unwrap();
+    for in_use in [None, Some("system")] {
+        server.keyspace = in_use.map(str::to_owned);
+        let state = first.state.as_deref();
+        let next = server.page(text, &[], Some(1), state).unwrap();
+        assert_eq!([first.rows.len(), next.rows.len()], [1, 1]);
+        assert_ne!(next.rows, first.rows);
+    }
+}
+
 /// Returns a server with a table `t`: partitions 1 to 3, each with the clusterings (b, c) in 1..=3
 /// x 1..=2, b descending, and `v = 100 a + 10 b + c`. The static column `s` is 7 in partition 1 and
 /// in partition 4, which has no rows.

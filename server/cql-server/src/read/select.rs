@@ -38,12 +38,12 @@ pub struct Read {
 pub struct Select {
     plan: SelectPlan,
     projection: Projection,
-    /// The hash of the statement's text and keyspace, which paging states contain.
+    /// The hash of the statement, which paging states contain.
     hash: u64,
 }
 
 impl Select {
-    /// Creates a SELECT from its plan. `hash` is a hash of the statement's text and keyspace.
+    /// Creates a SELECT from its plan. `hash` is the hash of the statement for paging states.
     pub fn new(plan: SelectPlan, hash: u64) -> Self {
         Self {
             projection: Projection::new(&plan.schema, plan.slots.columns()),

@@ -113,12 +113,16 @@ impl<S: Statement> Statements<S> {
     }
 
     /// Returns the id and the entry of a statement with this text; `None` if it is not prepared.
-    pub(super) fn find(&self, keyspace: Option<&str>, text: &str) -> Option<(Id, Arc<Entry<S>>)> {
+    /// `in_use` is the keyspace in use.
+    pub(super) fn find(&self, in_use: Option<&str>, text: &str) -> Option<(Id, Arc<Entry<S>>)> {
         // A text with qualified names only has the id without a keyspace.
-        [keyspace, None].into_iter().find_map(|keyspace| {
+        [in_use, None].into_iter().find_map(|keyspace| {
             let id = prepared_id(keyspace, text);
             let entry = self.cache.get(&id)?;
-            (entry.keyspace.as_deref() == keyspace).then_some((id, entry))
+            // A text with unqualified names, such as DROP TABLE t, can also be prepared while no
+            // keyspace is in use. That entry is not for clients that use one.
+            let fits = keyspace == in_use || !entry.statement.needs_keyspace();
+            (fits && entry.keyspace.as_deref() == keyspace).then_some((id, entry))
         })
     }
 

@@ -694,6 +694,22 @@ fn statements_that_a_schema_change_made_outdated_get_unprepared() {
     assert!(!is_prepared(&mut client, &ids[1]));
 }
 
+/// Regression: a QUERY used the statement with its text that another client had prepared without a
+/// keyspace in use. `DROP TABLE t` then failed, and `DESCRIBE TABLES` listed those of all keyspaces.
+#[test]
+fn a_query_uses_no_statement_that_was_prepared_without_its_keyspace() {
+    let (_, server) = login::server(options());
+    let mut root = Client::logged_in(&server, "root");
+    let texts = ["CREATE TYPE pair (a int)", "TRUNCATE t", "DROP TABLE t"];
+    for text in texts {
+        prepared(&mut root, text);
+    }
+    root.run("USE ks");
+    for text in texts {
+        root.run(text);
+    }
+}
+
 /// Regression: a schema change analysed each prepared statement again without a limit, and all
 /// other changes of the schema waited. PREPARE did so, too, on a thread that serves connections.
 #[test]

@@ -20,17 +20,17 @@ impl Parser<'_> {
         if token.kind == TokenKind::Word && self.ahead(1).kind == TokenKind::Less {
             return self.type_with_arguments();
         }
-        if self.ahead(1).kind != TokenKind::Dot
-            && let Some(native) = self.native_type()
-        {
-            return Ok(TypeName::Native(native));
-        }
-        let named = self.here();
-        let source = self.source(named);
-        let reserved = |known: &&str| known.eq_ignore_ascii_case(source);
-        if named.kind == TokenKind::Word && words::RESERVED_TYPES.iter().any(reserved) {
-            let message = format!("Invalid (reserved) user type name {source}");
-            return Err(self.error(message));
+        // Before a dot is the name of a keyspace, which may be that of any type.
+        if self.ahead(1).kind != TokenKind::Dot {
+            if let Some(native) = self.native_type() {
+                return Ok(TypeName::Native(native));
+            }
+            let source = self.source(token);
+            let reserved = |known: &&str| known.eq_ignore_ascii_case(source);
+            if token.kind == TokenKind::Word && words::RESERVED_TYPES.iter().any(reserved) {
+                let message = format!("Invalid (reserved) user type name {source}");
+                return Err(self.error(message));
+            }
         }
         Ok(TypeName::User(self.qualified("type")?))
     }
