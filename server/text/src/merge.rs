@@ -29,6 +29,9 @@ pub(super) enum MergeError<E> {
 /// Passes the rows of all runs to `take`, ascending by key. Of several rows with the same key, only the
 /// one with the greatest origin is passed, unless `duplicates` refuses them. Returns the number of rows
 /// that were not passed because of a later one.
+///
+/// Memory holds the next key of each run, but only two values, because the values of all runs
+/// together might not fit.
 pub(super) fn merge<E>(
     runs: Vec<Run>,
     duplicates: Duplicates,
@@ -41,12 +44,13 @@ pub(super) fn merge<E>(
         .collect();
     let mut heads = BinaryHeap::with_capacity(runs.len());
     for (at, run) in runs.iter_mut().enumerate() {
-        let row = run.next().map_err(MergeError::Io)?;
+        let row = run.next_key().map_err(MergeError::Io)?;
         heads.extend(row.map(|row| Reverse((row, at))));
     }
     let (mut last, mut replaced): (Option<SortedRow>, u64) = (None, 0);
-    while let Some(Reverse((row, at))) = heads.pop() {
-        let next = runs[at].next().map_err(MergeError::Io)?;
+    while let Some(Reverse((mut row, at))) = heads.pop() {
+        row.value = runs[at].read_value().map_err(MergeError::Io)?;
+        let next = runs[at].next_key().map_err(MergeError::Io)?;
         heads.extend(next.map(|row| Reverse((row, at))));
         match last.take() {
             Some(before) if before.key == row.key => {
@@ -74,6 +78,7 @@ pub(super) fn merge<E>(
 mod tests {
     use super::super::sorter::Sorter;
     use super::*;
+    use ebb_storage::simulation::{FaultOp, MemDisk};
     use std::sync::Arc;
 
     fn runs(rows: &[(&str, &str)], bytes_max: usize) -> Vec<Run> {
@@ -132,5 +137,36 @@ mod tests {
                 other => panic!("{other:?}"),
             }
         }
+    }
+
+    /// Regression: memory held the next row of each run with its value, so that a load of long rows
+    /// took as much memory as all rows together.
+    #[test]
+    fn a_value_is_read_only_when_its_row_is_the_next_of_all_runs() {
+        const RUNS: u8 = 20;
+        let disk = MemDisk::new();
+        let mut sorter = Sorter::new(Arc::new(disk.clone()), "/runs".into(), 0);
+        // Longer than the read buffer of a run, so that one more read takes the rest of it.
+        let value = vec![b'v'; READ_BYTES / usize::from(RUNS) + 1000];
+        for key in 0..RUNS {
+            let line = u64::from(key);
+            let origin = Origin { file: 0, line };
+            sorter.push(&[key], &value, origin).unwrap();
+        }
+        let runs = sorter.finish().unwrap();
+        assert_eq!(runs.len(), usize::from(RUNS));
+        // The first read of a run has the key, and the second one has the end of the value.
+        let nth = u64::from(RUNS) + 10;
+        disk.fail_next(FaultOp::Read, nth, io::ErrorKind::Other);
+        let mut taken = 0;
+        let merged = merge(runs, Duplicates::Refuse, |row| {
+            assert!(row.value == value);
+            taken += 1;
+            Ok::<_, ()>(())
+        });
+        assert!(matches!(merged, Err(MergeError::Io(_))), "{merged:?}");
+        // The tenth value cannot be read. The ninth row was not passed yet, because the merge
+        // compares its key with the next one first.
+        assert_eq!(taken, 8);
     }
 }

@@ -110,14 +110,20 @@ impl Sorter {
             self.sort();
         }
         let Some(file) = self.file else {
-            let (bytes, rows) = (self.bytes, self.rows.into_iter());
-            return Ok(vec![Run::Memory { bytes, rows }]);
+            return Ok(vec![Run::Memory {
+                bytes: self.bytes,
+                rows: self.rows.into_iter(),
+                current: None,
+            }]);
         };
         let RunFile { writer, reader } = file;
         writer.into_inner().map_err(|error| error.into_error())?;
         let run = |left| {
             let file = reader.clone();
-            Run::File(BufReader::new(Part { file, left }))
+            Run::File {
+                reader: BufReader::new(Part { file, left }),
+                value_bytes: 0,
+            }
         };
         Ok(self.runs.into_iter().map(run).collect())
     }
@@ -186,7 +192,7 @@ impl Write for AppendWriter {
     }
 }
 
-/// A row of a run.
+/// A row of a run. Its value is empty until the caller of [`Run::next_key`] has set it.
 #[derive(Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct SortedRow {
     pub(super) key: Vec<u8>,
@@ -199,8 +205,14 @@ pub(super) enum Run {
     Memory {
         bytes: Vec<u8>,
         rows: std::vec::IntoIter<Slot>,
+        /// The row that [`Run::next_key`] returned last.
+        current: Option<Slot>,
     },
-    File(BufReader<Part>),
+    File {
+        reader: BufReader<Part>,
+        /// The length of the value of the row that [`Run::next_key`] returned last.
+        value_bytes: usize,
+    },
 }
 
 impl Run {
@@ -209,19 +221,38 @@ impl Run {
     pub(super) fn with_buffer(self, bytes: usize) -> Self {
         match self {
             Self::Memory { .. } => self,
-            Self::File(reader) => Self::File(BufReader::with_capacity(bytes, reader.into_inner())),
+            Self::File {
+                reader,
+                value_bytes,
+            } => Self::File {
+                reader: BufReader::with_capacity(bytes, reader.into_inner()),
+                value_bytes,
+            },
         }
     }
 
-    /// Returns the next row; `None` at the end.
-    pub(super) fn next(&mut self) -> io::Result<Option<SortedRow>> {
+    /// Returns the next row without its value; `None` at the end. Before the next call, the caller
+    /// must read the value by [`Self::read_value`]. The value comes separately because a merge
+    /// holds the next row of each run, and all their values might not fit into memory.
+    pub(super) fn next_key(&mut self) -> io::Result<Option<SortedRow>> {
         match self {
-            Self::Memory { bytes, rows } => Ok(rows.next().map(|row| SortedRow {
-                key: row.key(bytes).to_vec(),
-                origin: row.origin,
-                value: row.value(bytes).to_vec(),
-            })),
-            Self::File(reader) => {
+            Self::Memory {
+                bytes,
+                rows,
+                current,
+            } => {
+                let row = rows.next();
+                *current = row;
+                Ok(row.map(|row| SortedRow {
+                    key: row.key(bytes).to_vec(),
+                    origin: row.origin,
+                    value: Vec::new(),
+                }))
+            }
+            Self::File {
+                reader,
+                value_bytes,
+            } => {
                 if reader.buffer().is_empty() && reader.get_ref().left.is_empty() {
                     return Ok(None);
                 }
@@ -230,18 +261,37 @@ impl Run {
                     reader.read_exact(&mut number)?;
                     Ok::<_, io::Error>(u32::from_le_bytes(number))
                 };
-                let (key_bytes, value_bytes, file) = (u32()?, u32()?, u32()?);
+                let (key_bytes, value_length, file) = (u32()?, u32()?, u32()?);
                 let mut line = [0; 8];
                 reader.read_exact(&mut line)?;
                 let line = u64::from_le_bytes(line);
                 let mut row = SortedRow {
                     key: vec![0; key_bytes as usize],
                     origin: Origin { file, line },
-                    value: vec![0; value_bytes as usize],
+                    value: Vec::new(),
                 };
                 reader.read_exact(&mut row.key)?;
-                reader.read_exact(&mut row.value)?;
+                *value_bytes = value_length as usize;
                 Ok(Some(row))
+            }
+        }
+    }
+
+    /// Returns the value of the row that [`Self::next_key`] returned last. Must be called once for
+    /// each row.
+    pub(super) fn read_value(&mut self) -> io::Result<Vec<u8>> {
+        match self {
+            Self::Memory { bytes, current, .. } => {
+                let value = current.take().map(|row| row.value(bytes).to_vec());
+                Ok(value.unwrap_or_default())
+            }
+            Self::File {
+                reader,
+                value_bytes,
+            } => {
+                let mut value = vec![0; *value_bytes];
+                reader.read_exact(&mut value)?;
+                Ok(value)
             }
         }
     }

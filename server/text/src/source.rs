@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{Mode, OFlags};
 
 use super::error::{CancelledRead, Problem};
 use super::reader::{Content, START_BYTES, gunzip};
@@ -57,7 +58,10 @@ fn opened<'a>(file: &TextFile, watch: &'a ReadWatch<'a>) -> io::Result<Box<dyn R
             Box::new(CancellableReader { from, watch })
         }
         (false, true) => {
-            let from = File::open(&file.path)?;
+            // Without NONBLOCK, opening a named pipe would wait until a writer opens it, and this
+            // wait could not be cancelled.
+            let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+            let from = File::from(rustix::fs::open(&file.path, flags, Mode::empty())?);
             Box::new(CancellableReader { from, watch })
         }
         (false, false) => Box::new(File::open(&file.path)?),
@@ -98,7 +102,11 @@ impl Read for CancellableReader<'_> {
             let mut from = [PollFd::new(&self.from, PollFlags::IN)];
             match poll(&mut from, Some(&timeout)) {
                 Ok(0) | Err(rustix::io::Errno::INTR) => {}
-                Ok(_) => return self.from.read(buffer),
+                Ok(_) => match self.from.read(buffer) {
+                    // Another reader of the pipe has taken the data.
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                    read => return read,
+                },
                 Err(error) => return Err(error.into()),
             }
         }
@@ -107,8 +115,10 @@ impl Read for CancellableReader<'_> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::error::Cause;
     use super::*;
     use std::io::Write;
+    use std::process::Command;
     use std::sync::atomic::AtomicBool;
 
     fn gzip(text: &[u8]) -> Vec<u8> {
@@ -165,6 +175,38 @@ mod tests {
             cancelled.store(true, Ordering::Relaxed);
             let error = waiting.join().unwrap().unwrap_err();
             assert!(error.get_ref().unwrap().is::<CancelledRead>(), "{error}");
+        });
+    }
+
+    /// Regression: before a writer had opened the pipe, a load of a named pipe could neither be
+    /// cancelled nor end because of an error of another file.
+    #[test]
+    fn a_named_pipe_is_read_to_its_end_and_without_a_writer_the_load_can_be_cancelled() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("pipe");
+        let made = Command::new("mkfifo").arg(&path).status();
+        assert!(made.unwrap().success());
+        let file = TextFile {
+            is_stream: true,
+            ..TextFile::new(path.clone(), 0)
+        };
+        let read = |is_cancelled: bool| -> Result<Vec<u8>, Problem> {
+            let bytes = AtomicU64::new(0);
+            let watch = ReadWatch {
+                bytes: &bytes,
+                is_cancelled: &|| is_cancelled,
+            };
+            let mut all = Vec::new();
+            let text = open(&file, &watch)?.read_to_end(&mut all);
+            text.map_err(|error| Problem::io(1, error))?;
+            Ok(all)
+        };
+        let problem = read(true).unwrap_err();
+        assert!(matches!(problem.what, Cause::Cancelled), "{problem:?}");
+        std::thread::scope(|scope| {
+            let writer = scope.spawn(|| std::fs::write(&path, "one\ntwo\n"));
+            assert_eq!(read(false).unwrap(), b"one\ntwo\n");
+            writer.join().unwrap().unwrap();
         });
     }
 }

@@ -278,6 +278,15 @@ impl FilesInput {
         Ok(Some((found.line, fields.iter().map(text).collect())))
     }
 
+    /// Returns the offset of the first record of a file, which is its header; 0 without records.
+    fn header_at(&self, file: &DataFile) -> Result<u64, TaskError> {
+        let whole = 0..file.bytes;
+        let mut records = self.records(file, whole.clone(), PLACE_BYTES)?;
+        let found = records.read();
+        let found = found.map_err(|e| self.failed(file, &whole, e))?;
+        Ok(found.map_or(0, |header| header.offset))
+    }
+
     fn records(
         &self,
         file: &DataFile,
@@ -357,7 +366,13 @@ impl FilesInput {
                     file.bytes
                 } else {
                     let kind = self.kind.of_file(&file.path);
-                    let border = file.border(from, from + room_bytes, kind);
+                    let mut at = from + room_bytes;
+                    if from == 0 && self.kind.has_header() {
+                        // The part that begins at 0 must contain the header, because only the
+                        // reader of that part skips the header. Blank lines may precede it.
+                        at = at.max(self.header_at(file)? + 1);
+                    }
+                    let border = file.border(from, at, kind);
                     border.map_err(|e| file.failed(e))?
                 };
                 parts.push(Part {

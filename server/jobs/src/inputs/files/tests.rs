@@ -219,6 +219,22 @@ fn every_size_of_the_splits_has_the_records_or_the_error_of_the_whole_file() {
     });
 }
 
+/// Regression: if a split ended among blank lines before the header, the header was read as a
+/// record.
+#[test]
+fn a_header_behind_blank_lines_is_no_record_whatever_the_splits() {
+    let place = Place::new();
+    for start in ["\n\n", "\r\n\r", "\u{feff}\n"] {
+        let text = format!("{start}a,b\n1,x\n2,\"y\n\"\n");
+        let input = FilesInput::open(&[place.write("a.csv", &text)], CSV, 1).unwrap();
+        for bytes in 1..text.len() as u64 {
+            let rows = by_parts(&input, bytes).unwrap();
+            let values: Vec<&str> = rows.iter().map(|(_, value)| &value[..]).collect();
+            assert_eq!(values, ["1,x", "2,\"y\n\""], "{start:?} by {bytes}");
+        }
+    }
+}
+
 #[test]
 fn files_with_cr_line_ends_have_their_records() {
     // A regression: such files had no rows, and no error.
