@@ -85,8 +85,8 @@ impl Application for JoinRequest {
     }
 }
 
-/// The largest total size, in bytes, of the left values of one key. A reduce task holds these values in
-/// memory. The job fails if a key has more.
+/// The most memory, in bytes, for the left rows of one key. A reduce task holds all of them at once.
+/// The job fails if a key has more.
 const LEFT_BYTES_MAX: usize = 64 << 20;
 
 /// The choice of left rows that the result of a join contains.
@@ -342,6 +342,37 @@ impl PairReducer {
     }
 }
 
+/// The columns of the left rows of a key, in two allocations. A key may have very many short rows,
+/// and an allocation for each of them would take many times the bytes of its columns.
+#[derive(Default)]
+struct LeftRows {
+    /// The columns of all rows, one row after the other.
+    columns: Vec<u8>,
+    /// For each row, the end of its columns in `columns`.
+    ends: Vec<u32>,
+}
+
+impl LeftRows {
+    fn push(&mut self, columns: &[u8]) -> Result<(), TaskError> {
+        self.columns.extend_from_slice(columns);
+        let end = u32::try_from(self.columns.len()).map_err(TaskError::failed)?;
+        self.ends.push(end);
+        Ok(())
+    }
+
+    /// Returns the bytes of the rows in memory.
+    fn bytes(&self) -> usize {
+        self.columns.len() + size_of_val(&self.ends[..])
+    }
+
+    /// Returns the columns of each row, in the order of the rows.
+    fn columns(&self) -> impl Iterator<Item = &[u8]> {
+        let starts = std::iter::once(&0).chain(&self.ends);
+        let places = starts.zip(&self.ends);
+        places.map(move |(&start, &end)| &self.columns[start as usize..end as usize])
+    }
+}
+
 /// Splits a value that a map emitted into the byte of its side and the columns of its row.
 fn split_side(value: &[u8]) -> Result<(u8, &[u8]), TaskError> {
     let (&side, columns) = value
@@ -363,30 +394,28 @@ impl Reducer for PairReducer {
             _ => return Err(TaskError::failed("a key that no map of a join emits")),
         };
         // The maps of the left side are the first ones, so the left values come first.
-        let mut left: Vec<Vec<u8>> = Vec::new();
-        let (mut left_bytes, mut has_right) = (0, false);
+        let (mut left, mut has_right) = (LeftRows::default(), false);
         while let Some(value) = values.next_value()? {
             let (side, value) = split_side(value)?;
             if side == LEFT {
-                left_bytes += value.len();
-                if left_bytes > self.left_bytes_max {
+                left.push(value)?;
+                if left.bytes() > self.left_bytes_max {
                     return Err(TaskError::failed(format!(
-                        "key {:?} has more than {} bytes of values on the left side; \
+                        "the rows of key {:?} on the left side take more than {} bytes of memory; \
                          swap the sides if the right one has fewer",
                         key.escape_ascii().to_string(),
                         self.left_bytes_max
                     )));
                 }
-                left.push(value.to_vec());
                 continue;
             }
             has_right = true;
-            for left in &left {
+            for left in left.columns() {
                 emit.emit(key, &self.pair(left, value))?;
             }
         }
         if !has_right && self.kind == JoinKind::Left {
-            for left in &left {
+            for left in left.columns() {
                 emit.emit(key, &self.pair(left, &self.right_nothing))?;
             }
         }
@@ -398,8 +427,8 @@ impl Reducer for PairReducer {
 mod tests {
     use super::*;
     use crate::records::ValueFormat;
-    use crate::testing::{input, run};
-    use ebb_scheduler::runtime::{HashPartitioner, Partitioner, VecOutput};
+    use crate::testing::{input, report, run};
+    use ebb_scheduler::runtime::{HashPartitioner, Outcome, Partitioner, VecOutput};
     use ebb_test_support::seed::for_seeds;
     use rand::{RngExt, SeedableRng};
     use std::collections::BTreeSet;
@@ -450,6 +479,37 @@ mod tests {
                 assert_eq!(found, expected);
             }
         });
+    }
+
+    /// Regression: a row without columns besides the key counted as no memory, and each row took tens
+    /// of bytes beyond its columns. Here each of the 100 left rows of the key takes four bytes.
+    #[test]
+    fn a_key_with_too_many_left_rows_fails_the_job_and_is_named_however_short_they_are() {
+        for (left_bytes_max, is_enough) in [(400, true), (399, false)] {
+            let side = |lines: &[&str]| {
+                JoinSide::new(input(lines, 2), &RecordFormat::text(), Some("value")).unwrap()
+            };
+            let (left, right) = (side(&["hub"; 100]), side(&["hub", "x"]));
+            let reducer = PairReducer {
+                kind: JoinKind::Inner,
+                right_nothing: Vec::new(),
+                has_both: false,
+                left_bytes_max,
+            };
+            let nothing: [&str; 0] = [];
+            let output = VecOutput::new();
+            let ended = report(input(&nothing, 1), output.clone(), |_, output| {
+                spec("join", left, right, output, JoinKind::Inner, 1).reducer(Arc::new(reducer), 1)
+            });
+            match ended.outcome {
+                Outcome::Failed { cause } if !is_enough => {
+                    assert!(cause.contains("the rows of key \"hub\""), "{cause}");
+                }
+                outcome => assert!(is_enough && outcome == Outcome::Succeeded, "{outcome:?}"),
+            }
+            let rows = output.rows().map(|rows| rows.len());
+            assert_eq!(rows, is_enough.then_some(100));
+        }
     }
 
     #[test]

@@ -123,6 +123,11 @@ const ITERATIONS_MAX: u32 = 1000;
 /// All links of a node are in memory at once. The job fails if a node has more.
 const LINKS_BYTES_MAX: usize = 64 << 20;
 
+/// The most bytes of a node's links in one record of the shuffle. A record may have a tenth of a
+/// task's memory, and a task may have as little as 16 KiB. The parts add few records, because each
+/// link also has a record with a share.
+const LINKS_PART_BYTES: usize = 1 << 10;
+
 /// The key under which the rank of all nodes without links is summed up. It sorts before all names
 /// of nodes.
 const DANGLING: &[u8] = b"";
@@ -447,13 +452,35 @@ fn push_link(links: &mut Vec<u8>, name: &[u8]) -> Result<(), TaskError> {
     Ok(())
 }
 
-/// The first byte of those values in the shuffle that contain links; values with a share begin with
-/// [`SHARE`].
+/// The first byte of those values in the shuffle that contain a part of a node's links; values with
+/// a share begin with [`SHARE`].
 const LINKS: u8 = 0;
 const SHARE: u8 = 1;
 
 fn tagged(tag: u8, bytes: &[u8]) -> Vec<u8> {
     [&[tag][..], bytes].concat()
+}
+
+/// A value of a node in the shuffle.
+enum Part<'a> {
+    /// At most [`LINKS_PART_BYTES`] of the encoded links of the node. One map emits all of these
+    /// parts, and the shuffle keeps their order, so one after the other they are the links.
+    Links(&'a [u8]),
+    /// The sum of some ranks that links pass to the node.
+    Share(f64),
+}
+
+impl<'a> Part<'a> {
+    fn decode(value: &'a [u8]) -> Result<Self, TaskError> {
+        match value.split_first() {
+            Some((&LINKS, links)) => Ok(Self::Links(links)),
+            Some((&SHARE, share)) => {
+                let share = <[u8; 8]>::try_from(share).map_err(TaskError::failed)?;
+                Ok(Self::Share(f64::from_le_bytes(share)))
+            }
+            _ => Err(cut_short()),
+        }
+    }
 }
 
 /// The mapper of the first job. Emits each link under the node that it goes from, and an empty list
@@ -511,7 +538,11 @@ impl Mapper for StepMapper {
             return Ok(());
         }
         let row = Row::decode(value)?;
-        emit.emit(key, &tagged(LINKS, row.links))?;
+        // A node without links has no part. It keeps its row, because each node that links to it
+        // passes a share to it.
+        for links in row.links.chunks(LINKS_PART_BYTES) {
+            emit.emit(key, &tagged(LINKS, links))?;
+        }
         let rank = self.ranking.rank(&row);
         let count = row.links().count();
         if count == 0 {
@@ -522,31 +553,18 @@ impl Mapper for StepMapper {
     }
 }
 
-/// Returns the sum of the shares in the values of a node, and the encoded links of the node if a
-/// value has them.
-fn add_up(values: &mut Values<'_>) -> Result<(f64, Option<Vec<u8>>), TaskError> {
-    let (mut sum, mut links) = (0.0, None);
-    while let Some(value) = values.next_value()? {
-        match value.split_first() {
-            Some((&LINKS, bytes)) => links = Some(bytes.to_vec()),
-            Some((&SHARE, share)) => {
-                let share = <[u8; 8]>::try_from(share).map_err(TaskError::failed)?;
-                sum += f64::from_le_bytes(share);
-            }
-            _ => return Err(cut_short()),
-        }
-    }
-    Ok((sum, links))
-}
-
 fn combine_shares(
     key: &[u8],
     values: &mut Values<'_>,
     emit: &mut dyn Emit,
 ) -> Result<(), TaskError> {
-    let (sum, links) = add_up(values)?;
-    if let Some(links) = links {
-        emit.emit(key, &tagged(LINKS, &links))?;
+    let mut sum = 0.0_f64;
+    while let Some(value) = values.next_value()? {
+        match Part::decode(value)? {
+            // Unchanged: several parts together may be too long for a record.
+            Part::Links(_) => emit.emit(key, value)?,
+            Part::Share(share) => sum += share,
+        }
     }
     emit.emit(key, &tagged(SHARE, &sum.to_le_bytes()))
 }
@@ -556,8 +574,14 @@ fn reduce_shares(
     values: &mut Values<'_>,
     emit: &mut dyn Emit,
 ) -> Result<(), TaskError> {
-    let (sum, links) = add_up(values)?;
-    emit.emit(key, &Row::encode(sum, &links.unwrap_or_default()))
+    let (mut sum, mut links) = (0.0_f64, Vec::new());
+    while let Some(value) = values.next_value()? {
+        match Part::decode(value)? {
+            Part::Links(part) => links.extend_from_slice(part),
+            Part::Share(share) => sum += share,
+        }
+    }
+    emit.emit(key, &Row::encode(sum, &links))
 }
 
 struct RankMapper {

@@ -96,6 +96,30 @@ fn ranks_are_those_of_the_matrix_with_and_without_dangling_nodes() {
     });
 }
 
+/// Regression: the links of a node were one record of the shuffle, so the job failed if they had
+/// more than a tenth of a task's memory. Here that is a tenth of 64 KiB. The name of a leaf has at
+/// least two bytes, and its length four.
+#[test]
+fn the_links_of_a_node_may_be_longer_than_a_record() {
+    const LEAVES: usize = 2000;
+    const ITERATIONS: u32 = 3;
+    let link_both_ways = |n: usize| [format!("hub n{n}"), format!("n{n} hub")];
+    let lines: Vec<String> = (0..LEAVES).flat_map(link_both_ways).collect();
+    let found = ranks(&lines, &RecordFormat::text(), ITERATIONS);
+    let nodes = LEAVES as f64 + 1.0;
+    let (mut hub, mut leaf) = (1.0 / nodes, 1.0 / nodes);
+    for _ in 0..ITERATIONS {
+        let shares = (leaf * LEAVES as f64, hub / LEAVES as f64);
+        hub = 0.15 / nodes + 0.85 * shares.0;
+        leaf = 0.15 / nodes + 0.85 * shares.1;
+    }
+    assert_eq!(found.len(), LEAVES + 1);
+    for (node, rank) in found {
+        let expected = if node == "hub" { hub } else { leaf };
+        assert!((rank - expected).abs() < 1e-12, "{node}: {rank} {expected}");
+    }
+}
+
 #[test]
 fn a_node_with_too_many_links_fails_the_job_and_is_named() {
     let lines: Vec<String> = (0..2000).map(|n| format!("hub n{n}\nn{n} hub")).collect();
