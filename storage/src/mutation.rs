@@ -29,13 +29,6 @@ macro_rules! mutations {
                     $(Self::$name => stringify!($name),)*
                 }
             }
-
-            /// Returns a description of the fault, in a few words.
-            pub fn breaks(self) -> &'static str {
-                match self {
-                    $(Self::$name => $breaks,)*
-                }
-            }
         }
     };
 }

@@ -21,7 +21,8 @@ use crate::snapshots::{Lifetime, TableSpan};
 
 const PREEMPTIONS_MAX: usize = 3;
 
-fn explore(model: impl Fn() + Send + Sync + 'static) {
+/// Runs `model` in all schedules with at most [`PREEMPTIONS_MAX`] forced switches.
+pub(crate) fn explore(model: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound.get_or_insert(PREEMPTIONS_MAX);
     builder.check(model);

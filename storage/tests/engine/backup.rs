@@ -306,28 +306,28 @@ fn the_log_of_an_open_database_has_no_torn_tail() {
     }
 }
 
+/// Makes a backup, and cancels it after `steps_max` steps. Returns whether it was complete by then.
+fn back_up_for(db: &Db, steps_max: u64) -> bool {
+    let mut steps = 0;
+    let mut step = |_: MaintenanceProgress| {
+        steps += 1;
+        if steps > steps_max {
+            return ControlFlow::Break(());
+        }
+        ControlFlow::Continue(())
+    };
+    let mut backup = db.start_backup(TARGET).unwrap();
+    backup.copy(&mut step).unwrap().is_continue() && backup.finish(&mut step).unwrap().is_some()
+}
+
 #[test]
 fn a_backup_that_is_cancelled_at_any_step_leaves_nothing_behind() {
     let mem = MemDisk::new();
     let db = database(&mem);
     for steps_max in (0..).step_by(3) {
-        let mut steps = 0;
-        let mut step = |_: MaintenanceProgress| {
-            steps += 1;
-            if steps > steps_max {
-                return ControlFlow::Break(());
-            }
-            ControlFlow::Continue(())
-        };
-        let mut backup = db.start_backup(TARGET).unwrap();
-        let info = if backup.copy(&mut step).unwrap().is_continue() {
-            backup.finish(&mut step).unwrap()
-        } else {
-            drop(backup);
-            None
-        };
+        let is_complete = back_up_for(&db, steps_max);
         assert_no_links(&mem);
-        if info.is_some() {
+        if is_complete {
             break;
         }
         let left = mem.list(Path::new(TARGET)).unwrap();
@@ -410,23 +410,9 @@ fn a_second_backup_that_is_cancelled_or_dropped_leaves_the_first() {
     put_all(&keyspace.existing_table("users").unwrap(), 5);
     db.flush().unwrap();
     for steps_max in (0..).step_by(3) {
-        let mut steps = 0;
-        let mut step = |_: MaintenanceProgress| {
-            steps += 1;
-            if steps > steps_max {
-                return ControlFlow::Break(());
-            }
-            ControlFlow::Continue(())
-        };
-        let mut backup = db.start_backup(TARGET).unwrap();
-        let info = if backup.copy(&mut step).unwrap().is_continue() {
-            backup.finish(&mut step).unwrap()
-        } else {
-            drop(backup);
-            None
-        };
+        let is_complete = back_up_for(&db, steps_max);
         assert_no_links(&mem);
-        if info.is_some() {
+        if is_complete {
             break;
         }
         assert!(contents(&mem, TARGET) == first, "{steps_max} steps");

@@ -272,10 +272,8 @@ fn without_a_manifest_tables_have_the_names_in_their_files() {
     }
 }
 
-/// Regression: a repair without a manifest did not report a log segment that was missing between
-/// two others.
-#[test]
-fn without_a_manifest_a_segment_that_is_missing_between_others_is_reported() {
+/// Returns a database whose log has several segments, and the paths of these.
+fn with_segments() -> (MemDisk, Vec<PathBuf>) {
     let mem = MemDisk::new();
     let options = Options {
         wal_segment_bytes: 1 << 10,
@@ -289,6 +287,14 @@ fn without_a_manifest_a_segment_that_is_missing_between_others_is_reported() {
     }
     drop((db, keyspace, table));
     let segments = files(&mem, ".log");
+    (mem, segments)
+}
+
+/// Regression: a repair without a manifest did not report a log segment that was missing between
+/// two others.
+#[test]
+fn without_a_manifest_a_segment_that_is_missing_between_others_is_reported() {
+    let (mem, segments) = with_segments();
     assert!(segments.len() > 3, "{segments:?}");
     for path in paths(&mem) {
         let name = path.to_string_lossy();
@@ -310,19 +316,7 @@ fn without_a_manifest_a_segment_that_is_missing_between_others_is_reported() {
 /// crash cut it off".
 #[test]
 fn only_the_last_segment_may_have_lost_nothing_with_its_header() {
-    let mem = MemDisk::new();
-    let options = Options {
-        wal_segment_bytes: 1 << 10,
-        ..manual(&mem)
-    };
-    let db = Db::open(DIR, options).unwrap();
-    let keyspace = db.keyspace("app").unwrap();
-    let table = keyspace.table("users", TableOptions::default()).unwrap();
-    for i in 0..9_u8 {
-        table.put(&[i], &[i; 500]).unwrap();
-    }
-    drop((db, keyspace, table));
-    let segments = files(&mem, ".log");
+    let (mem, segments) = with_segments();
     assert!(segments.len() > 2, "{segments:?}");
     for (segment, is_last) in [(&segments[1], false), (segments.last().unwrap(), true)] {
         let fork = mem.fork();

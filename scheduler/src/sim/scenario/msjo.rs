@@ -186,6 +186,7 @@ fn same_length(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ebb_test_support::cases::parse_cases;
 
     const TWO: &str = "
         machines = 3
@@ -226,50 +227,19 @@ mod tests {
                 .unwrap_err()
                 .to_string()
         };
-        for (good, bad, expected) in [
-            (
-                "[1.0, 2.0]",
-                "[1.0]",
-                "line 7, jobs[0].delays_s: 1 numbers for 2 tasks",
-            ),
-            (
-                "[1.0, 2.0]",
-                "[1.0, nan]",
-                "line 7, jobs[0].delays_s[1]: must be finite",
-            ),
-            ("[7.0]", "[]", "line 10, jobs[1]: needs at least one task"),
-            (
-                "[7.0]",
-                "[-7.0]",
-                "line 11, jobs[1].maps_s[0]: must be positive and finite, got -7",
-            ),
-            ("[7.0]", "[1e300]", "line 11, jobs[1].maps_s[0]: is 1"),
-            (
-                "[4.0]",
-                "[-4.0]",
-                "line 9, jobs[0].reduce_weights[0]: must be finite and not negative",
-            ),
-            (
-                "machines = 3",
-                "machines = 0",
-                "line 2, machines: must be at least 1",
-            ),
-            (
-                "machines = 3",
-                "machines = 4000000000",
-                "line 2, machines: is 4000000000; at most 10000",
-            ),
-            (
-                "weight = 2.0",
-                "weight = inf",
-                "line 4, jobs[0].weight: must be finite",
-            ),
-            (
-                "weight = 2.0",
-                "wait = 2.0",
-                "line 4, jobs[0].wait: unknown field",
-            ),
-        ] {
+        let cases = "
+            [1.0, 2.0] => [1.0] => line 7, jobs[0].delays_s: 1 numbers for 2 tasks
+            [1.0, 2.0] => [1.0, nan] => line 7, jobs[0].delays_s[1]: must be finite
+            [7.0] => [] => line 10, jobs[1]: needs at least one task
+            [7.0] => [-7.0] => line 11, jobs[1].maps_s[0]: must be positive and finite, got -7
+            [7.0] => [1e300] => line 11, jobs[1].maps_s[0]: is 1
+            [4.0] => [-4.0] => line 9, jobs[0].reduce_weights[0]: must be finite and not negative
+            machines = 3 => machines = 0 => line 2, machines: must be at least 1
+            machines = 3 => machines = 4000000000 => line 2, machines: is 4000000000; at most 10000
+            weight = 2.0 => weight = inf => line 4, jobs[0].weight: must be finite
+            weight = 2.0 => wait = 2.0 => line 4, jobs[0].wait: unknown field
+        ";
+        for [good, bad, expected] in parse_cases(cases) {
             let error = broken(good, bad);
             assert!(error.starts_with(&format!("x.toml, {expected}")), "{error}");
         }

@@ -169,6 +169,7 @@ impl QueueingScenario {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ebb_test_support::cases::parse_cases;
 
     const SMALL: &str = "
         loads = [1.0, 1.5]
@@ -210,67 +211,26 @@ mod tests {
                 .unwrap_err()
                 .to_string()
         };
-        for (good, bad, expected) in [
-            (
-                "until = 3",
-                "until = 9",
-                "line 15, streams[0].until: from 0 until 9",
-            ),
-            (
-                "replicas = 2",
-                "replicas = 9",
-                "line 16, streams[0].replicas: is 9; use 1 to 3",
-            ),
-            (
-                "1.5]",
-                "-1]",
-                "line 2, loads[1]: must be positive and finite, got -1",
-            ),
-            ("1.5]", "1e300]", "line 2, loads[1]: is 1"),
-            ("[1.0, 1.5]", "[]", "line 2, loads: there are none"),
-            (
-                "slots = 1000",
-                "policies = [\"lottery\"]",
-                "line 3, policies[0]: there is no \"lottery\"",
-            ),
-            (
-                "slots = 1000",
-                "policies = [\"pandas\", \"pandas\"]",
-                "line 3, policies[1]: \"pandas\" is named twice",
-            ),
-            ("slots = 1000", "slotz = 1", "line 3, slotz: unknown field"),
-            (
-                "slots = 1000",
-                "slots = 1",
-                "line 3, slots: is 1; at least 2",
-            ),
-            (
-                "slots = 1000",
-                "slots = 9000000000000000000",
-                "line 3, slots: is 9000000000000000000",
-            ),
-            (
-                "slots = 1000",
-                "warmup_slots = 900000000",
-                "line 3, warmup_slots: is 900000000",
-            ),
-            (
-                "nodes = 4",
-                "nodes = 4000000000",
-                "line 6, cluster.nodes: is 4000000000; at most 100000",
-            ),
-            (
-                "remote = 0.2",
-                "remote = 1e-300",
-                "line 10, cluster.remote: is 0",
-            ),
-            ("rack = 0.5", "rack = nan", "line 9, cluster.rack: is NaN"),
-            (
-                "tasks_per_slot = 1.0",
-                "tasks_per_slot = inf",
-                "line 13, streams[0].tasks_per_slot: must be",
-            ),
-        ] {
+        let cases = r#"
+            until = 3 => until = 9 => line 15, streams[0].until: from 0 until 9
+            replicas = 2 => replicas = 9 => line 16, streams[0].replicas: is 9; use 1 to 3
+            1.5] => -1] => line 2, loads[1]: must be positive and finite, got -1
+            1.5] => 1e300] => line 2, loads[1]: is 1
+            [1.0, 1.5] => [] => line 2, loads: there are none
+            slots = 1000 => policies = ["lottery"] => line 3, policies[0]: there is no "lottery"
+            slots = 1000 => policies = ["pandas", "pandas"]
+            => line 3, policies[1]: "pandas" is named twice
+            slots = 1000 => slotz = 1 => line 3, slotz: unknown field
+            slots = 1000 => slots = 1 => line 3, slots: is 1; at least 2
+            slots = 1000 => slots = 9000000000000000000 => line 3, slots: is 9000000000000000000
+            slots = 1000 => warmup_slots = 900000000 => line 3, warmup_slots: is 900000000
+            nodes = 4 => nodes = 4000000000 => line 6, cluster.nodes: is 4000000000; at most 100000
+            remote = 0.2 => remote = 1e-300 => line 10, cluster.remote: is 0
+            rack = 0.5 => rack = nan => line 9, cluster.rack: is NaN
+            tasks_per_slot = 1.0 => tasks_per_slot = inf
+            => line 13, streams[0].tasks_per_slot: must be
+        "#;
+        for [good, bad, expected] in parse_cases(cases) {
             let error = broken(good, bad);
             assert!(error.starts_with(&format!("x.toml, {expected}")), "{error}");
         }

@@ -5,6 +5,7 @@ mod random;
 
 use super::*;
 use crate::sim::{Metrics, simulate};
+use ebb_test_support::cases::parse_cases;
 
 const DAY: &str = r#"
 title = "A day with two jobs"
@@ -82,58 +83,42 @@ fn a_sweep_is_every_combination() {
 /// Each case replaces a valid line by an invalid one, and has the expected error.
 #[test]
 fn errors_name_file_line_and_field() {
-    for (good, bad, expected) in [
-        (
-            "count = 100",
-            "count = 0",
-            "day.toml, line 11, nodes[0].count: must be at least 1",
-        ),
-        (
-            "map_s = 300",
-            "map_s = -3.0",
-            "day.toml, line 18, applications.scan.map_s: must be positive and finite, got -3",
-        ),
-        (
-            "map_s = 300",
-            "map_s = nan",
-            "day.toml, line 18, applications.scan.map_s: must be positive and finite, got NaN",
-        ),
-        (
-            "goal_s = 23400",
-            "goal_s = -1.0",
-            "day.toml, line 24, job[0].goal_s: must be finite and not negative, got -1",
-        ),
-        (
-            "level = 3",
-            "level = 4",
-            "day.toml, line 15, availability.level: there is no level 4; they are 0 to 3",
-        ),
-        (
+    let cases = "
+        count = 100 => count = 0 => day.toml, line 11, nodes[0].count: must be at least 1
+        map_s = 300 => map_s = -3.0
+        => day.toml, line 18, applications.scan.map_s: must be positive and finite, got -3
+        map_s = 300 => map_s = nan
+        => day.toml, line 18, applications.scan.map_s: must be positive and finite, got NaN
+        goal_s = 23400 => goal_s = -1.0
+        => day.toml, line 24, job[0].goal_s: must be finite and not negative, got -1
+        level = 3 => level = 4
+        => day.toml, line 15, availability.level: there is no level 4; they are 0 to 3
+        cycle_s = 60 => cycle_s = 0
+        => day.toml, line 8, run.cycle_s: must be positive and finite, got 0
+    ";
+    let with_lines = [
+        [
             "kind = \"burstiness\"\nlevel = 3",
             "kind = \"constant\"\nfraction = 1.2",
             "day.toml, line 15, availability.fraction: is 1.2: more than all of the nodes, which is 1",
-        ),
-        (
+        ],
+        [
             "level = 3",
             "level = 3\n[forecast_error]\nlog_sd = 0.0\ncorrelation_s = 60",
             "day.toml, line 17, forecast_error.log_sd: must be positive and finite, got 0",
-        ),
-        (
+        ],
+        [
             "level = 3",
             "level = 3\n[forecast_error]\nlog_sd = 0.3\ncorrelation_s = 60\nquantile = 1.0",
             "day.toml, line 19, forecast_error.quantile: between 0.01 and 0.99, got 1",
-        ),
-        (
-            "cycle_s = 60",
-            "cycle_s = 0",
-            "day.toml, line 8, run.cycle_s: must be positive and finite, got 0",
-        ),
-        (
+        ],
+        [
             "application = \"scan\"\nmaps",
             "application = \"scam\"\nmaps",
             "day.toml, line 22, job[0].application: there is no [applications.scam]",
-        ),
-    ] {
+        ],
+    ];
+    for [good, bad, expected] in parse_cases(cases).into_iter().chain(with_lines) {
         let error = parse(&DAY.replacen(good, bad, 1)).unwrap_err();
         assert_eq!(error.to_string(), expected);
         assert!(error.line().is_some() && error.field().is_some());

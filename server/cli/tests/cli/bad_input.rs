@@ -3,6 +3,7 @@
 use std::process::Command;
 
 use ebb_storage::{Db, Options};
+use ebb_test_support::cases::parse_cases;
 
 use crate::place::{Place, output};
 
@@ -41,30 +42,19 @@ fn an_output_that_cannot_be_written_is_refused_before_anything_is_read() {
     // The input is malformed: if it were read first, the error would be another one.
     place.write("a.csv", "a\n\"\n");
     let run = "run wordcount --csv a.csv --output";
-    for (output, why) in [
-        (
-            "no/such/x.tsv",
-            "no such folder: no/such; make it first (mkdir -p no/such)",
-        ),
-        ("a.csv/x.tsv", "a.csv is not a directory"),
-        (
-            "a.csv",
-            "a.csv exists already; remove it or choose another name",
-        ),
-        (".", ". exists and is a folder; write ./FILE"),
+    let cases = "
+        no/such/x.tsv => no such folder: no/such; make it first (mkdir -p no/such)
+        a.csv/x.tsv => a.csv is not a directory
+        a.csv => a.csv exists already; remove it or choose another name
+        . => . exists and is a folder; write ./FILE
         // The advice was once to remove it.
-        ("/dev/null", "/dev/null exists and is no file, but a device"),
-        ("./", "exists"),
+        /dev/null => /dev/null exists and is no file, but a device
+        ./ => exists
         // No user can write here, not even root.
-        (
-            "/proc/x.tsv",
-            "creating a folder for unfinished files in /proc",
-        ),
-        (
-            "/proc/x/",
-            "creating a folder for unfinished files in /proc",
-        ),
-    ] {
+        /proc/x.tsv => creating a folder for unfinished files in /proc
+        /proc/x/ => creating a folder for unfinished files in /proc
+    ";
+    for [output, why] in parse_cases(cases) {
         for dry in ["", "--dry-run"] {
             let said = place.ebb(&format!("{run} {output} {dry}")).fails(1);
             assert!(said.contains(why), "{output}: {said}");
@@ -105,20 +95,15 @@ fn a_file_for_a_command_that_is_malformed_is_exit_code_2() {
     let place = Place::new();
     place.write("a.toml", b"\xff\xfea\0");
     place.write("a.json", "{");
-    for (line, why) in [
-        ("config check a.toml", "ebb: a.toml: it is UTF-16"),
-        ("serve --config a.toml", "ebb: a.toml: it is UTF-16"),
-        ("sim run a.toml", "ebb: a.toml: it is UTF-16"),
-        ("forecast a.toml", "ebb: a.toml: it is UTF-16"),
-        (
-            "jobs submit a.json",
-            "ebb: the job request a.json is no JSON: EOF",
-        ),
-        (
-            "what-if --request a.json",
-            "ebb: the job request a.json is no JSON: EOF",
-        ),
-    ] {
+    let cases = "
+        config check a.toml => ebb: a.toml: it is UTF-16
+        serve --config a.toml => ebb: a.toml: it is UTF-16
+        sim run a.toml => ebb: a.toml: it is UTF-16
+        forecast a.toml => ebb: a.toml: it is UTF-16
+        jobs submit a.json => ebb: the job request a.json is no JSON: EOF
+        what-if --request a.json => ebb: the job request a.json is no JSON: EOF
+    ";
+    for [line, why] in parse_cases(cases) {
         let said = place.ebb(line).fails(2);
         assert!(said.starts_with(why), "{line}: {said}");
     }

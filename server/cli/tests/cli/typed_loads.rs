@@ -55,6 +55,7 @@ mod with_the_feature {
     use ebb_publish::iceberg::manifest::DataFile;
     use ebb_publish::target::Target;
     use ebb_publish::types::{FieldIds, OnEmpty, TypeOptions, field};
+    use ebb_test_support::cases::parse_cases;
 
     use super::*;
 
@@ -212,20 +213,15 @@ mod with_the_feature {
         let twice = [(Some(1), Some("one")), (Some(1), Some("two"))];
         parquet(&place, "twice.parquet", "v", &twice);
         parquet(&place, "other.parquet", "w", &[(Some(7), Some("seven"))]);
-        for (arguments, told) in [
-            (
-                "app.t null.parquet",
-                "null.parquet: row 2: column k of the primary key has no value",
-            ),
-            (
-                "app.t twice.parquet",
-                "several rows have the primary key (1) of table app.t",
-            ),
-            ("app.t other.parquet", "it has no column w"),
-            ("app.t --columns k,x other.parquet", "no column x"),
-            ("app.t null.parquet other.parquet", "a PATH has no column v"),
-            ("raw.lines twice.parquet", "raw.lines was not made by CQL"),
-        ] {
+        let cases = "
+            app.t null.parquet => null.parquet: row 2: column k of the primary key has no value
+            app.t twice.parquet => several rows have the primary key (1) of table app.t
+            app.t other.parquet => it has no column w
+            app.t --columns k,x other.parquet => no column x
+            app.t null.parquet other.parquet => a PATH has no column v
+            raw.lines twice.parquet => raw.lines was not made by CQL
+        ";
+        for [arguments, told] in parse_cases(cases) {
             let said = place.ebb(&format!("load --table {arguments}")).refused();
             assert!(said.contains(told), "{arguments}: {said}");
             assert!(rows(&place).is_empty(), "{arguments}");

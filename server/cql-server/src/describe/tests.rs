@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use ebb_model::types::elements::pairs;
 use ebb_storage::SnapshotOptions;
+use ebb_test_support::cases::parse_cases;
 
 use super::*;
 use crate::testing::Session;
@@ -192,28 +193,17 @@ fn a_snapshot_that_expires_after_the_year_9999_is_described() {
 #[test]
 fn missing_objects_get_cassandras_errors() {
     let mut session = Session::with_table();
-    for (text, message) in [
-        ("DESC KEYSPACE x", "'x' not found in keyspaces"),
-        ("DESC TABLE x", "Table 'x' not found in keyspace 'app'"),
-        ("DESC TYPE x", "User defined type 'x' not found in 'app'"),
-        (
-            "DESC INDEX x",
-            "Table for existing index 'x' not found in 'app'",
-        ),
-        (
-            "DESC MATERIALIZED VIEW x",
-            "Materialized view 'x' not found in 'app'",
-        ),
-        (
-            "DESC FUNCTION x",
-            "User defined function 'x' not found in 'app'",
-        ),
-        (
-            "DESC AGGREGATE x",
-            "User defined aggregate 'x' not found in 'app'",
-        ),
-        ("DESC x", "'x' not found in keyspace 'app'"),
-    ] {
+    let cases = "
+        DESC KEYSPACE x => 'x' not found in keyspaces
+        DESC TABLE x => Table 'x' not found in keyspace 'app'
+        DESC TYPE x => User defined type 'x' not found in 'app'
+        DESC INDEX x => Table for existing index 'x' not found in 'app'
+        DESC MATERIALIZED VIEW x => Materialized view 'x' not found in 'app'
+        DESC FUNCTION x => User defined function 'x' not found in 'app'
+        DESC AGGREGATE x => User defined aggregate 'x' not found in 'app'
+        DESC x => 'x' not found in keyspace 'app'
+    ";
+    for [text, message] in parse_cases(cases) {
         let error = session.try_describe(text).expect_err(text);
         assert_eq!(error.message, message, "{text}");
         assert_eq!(error.kind.code(), 0x2200);

@@ -16,6 +16,7 @@ use ebb_model::access::Resource;
 use ebb_model::schema::Schema;
 use ebb_storage::simulation::{FaultOp, MemDisk};
 use ebb_storage::{ManualClock, SnapshotOptions};
+use ebb_test_support::cases::parse_cases;
 use ebb_test_support::wait::Observed;
 use memchr::memmem;
 
@@ -169,25 +170,14 @@ fn relations_that_do_not_fit_their_columns_get_cassandras_errors() {
         "CREATE TABLE t (a int, b int, c int, d text, u ut, l list<int>, p tuple<int, int>, \
          PRIMARY KEY (a, b, c))",
     ]);
-    for (relation, message) in [
-        (
-            "u LIKE 'x%'",
-            "Non-frozen UDT column 'u' (ut) cannot be restricted by any relation",
-        ),
-        (
-            "l LIKE 'x%'",
-            "Collection column 'l' (list<int>) cannot be restricted by a 'LIKE' relation",
-        ),
-        (
-            "b LIKE 'x%'",
-            "Invalid STRING constant (x%) for \"b\" of type int",
-        ),
-        (
-            "d LIKE 'x%'",
-            "LIKE restriction is only supported on properly indexed columns. d LIKE 'x%' is not \
-             valid.",
-        ),
-    ] {
+    let cases = r#"
+        u LIKE 'x%' => Non-frozen UDT column 'u' (ut) cannot be restricted by any relation
+        l LIKE 'x%' => Collection column 'l' (list<int>) cannot be restricted by a 'LIKE' relation
+        b LIKE 'x%' => Invalid STRING constant (x%) for "b" of type int
+        d LIKE 'x%'
+        => LIKE restriction is only supported on properly indexed columns. d LIKE 'x%' is not valid.
+    "#;
+    for [relation, message] in parse_cases(cases) {
         let text = format!("SELECT * FROM t WHERE {relation} ALLOW FILTERING");
         assert_eq!(server.refused(&text), message, "{text}");
     }
@@ -246,176 +236,92 @@ fn the_schema_is_read_by_key_by_prefix_and_by_page() {
 fn invalid_statements_get_cassandras_errors() {
     let mut server = conflicts();
     let filtering = super::super::analyse::restrictions::REQUIRES_ALLOW_FILTERING;
-    let cases = [
-        ("SELECT x FROM t", "Undefined column name x in table ks.t"),
-        ("SELECT * FROM t WHERE d = 1", filtering),
-        ("SELECT * FROM t WHERE b = 1", filtering),
-        ("SELECT * FROM t WHERE a > 1", filtering),
-        (
-            "SELECT * FROM t WHERE a = 1 AND c = 1",
-            "PRIMARY KEY column \"c\" cannot be restricted as preceding column \"b\" is not \
-             restricted",
-        ),
-        (
-            "SELECT * FROM t WHERE a = 1 AND b > 1 AND c = 1",
-            "Clustering column \"c\" cannot be restricted (preceding column \"b\" is restricted by \
-             a non-EQ relation)",
-        ),
-        (
-            "SELECT * FROM t WHERE a = 1 AND a = 2",
-            "a cannot be restricted by more than one relation if it includes an Equal",
-        ),
-        (
-            "SELECT * FROM t WHERE d = 1 AND d = 2 ALLOW FILTERING",
-            "d cannot be restricted by more than one relation if it includes an Equal",
-        ),
-        (
-            "SELECT * FROM t WHERE d = 1 AND d IN (1) ALLOW FILTERING",
-            "d cannot be restricted by more than one relation if it includes an Equal",
-        ),
-        (
-            "SELECT * FROM t WHERE d IN (1) AND d IN (1, 2) ALLOW FILTERING",
-            "d cannot be restricted by more than one relation if it includes an Equal",
-        ),
-        (
-            "SELECT * FROM t WHERE d IN (1, 2) AND d = 1 ALLOW FILTERING",
-            "d cannot be restricted by more than one relation if it includes a IN",
-        ),
-        (
-            "SELECT * FROM t WHERE d > 1 AND d > 5 ALLOW FILTERING",
-            "More than one restriction was found for the start bound on d",
-        ),
-        (
-            "SELECT * FROM t WHERE s < 1 AND s > 0 AND s <= 5 ALLOW FILTERING",
-            "More than one restriction was found for the end bound on s",
-        ),
-        (
-            "SELECT * FROM t WHERE d > 1 AND d = 2 ALLOW FILTERING",
-            "Column \"d\" cannot be restricted by both an equality and an inequality relation",
-        ),
-        (
-            "SELECT * FROM t WHERE f = [1] AND f CONTAINS 1 ALLOW FILTERING",
-            "f cannot be restricted by more than one relation if it includes an Equal",
-        ),
-        (
-            "SELECT * FROM t WHERE f CONTAINS 1 AND f = [1] ALLOW FILTERING",
-            "Collection column f can only be restricted by CONTAINS, CONTAINS KEY, or map-entry \
-             equality",
-        ),
-        (
-            "SELECT * FROM t WHERE a > 1 AND a > 2 ALLOW FILTERING",
-            "More than one restriction was found for the start bound on a",
-        ),
-        (
-            "SELECT * FROM t WHERE a = 1 AND (b, c) > (1, 1) AND (b, c) > (2, 2)",
-            "More than one restriction was found for the start bound on b ,c",
-        ),
-        (
-            "SELECT * FROM t WHERE a = 1 AND (b, c) > (1, 1) AND c < 2 ALLOW FILTERING",
-            "Column \"c\" cannot be restricted by two inequalities not starting with the same column",
-        ),
-        (
-            "SELECT * FROM t WHERE a = 1 AND c = 1 AND b > 1",
-            "PRIMARY KEY column \"c\" cannot be restricted (preceding column \"b\" is restricted by \
-             a non-EQ relation)",
-        ),
-        (
-            "SELECT * FROM t WHERE token(a) > 1 AND token(a) = 2",
-            "Columns \"a\" cannot be restricted by both an equality and an inequality relation",
-        ),
-        (
-            "SELECT * FROM t WHERE token(b) = 1",
-            "The token() function must be applied to all partition key components or none of them",
-        ),
-        (
-            "SELECT * FROM t WHERE token(a, a) = 1",
-            "The token() function contains duplicate partition key components",
-        ),
-        (
-            "SELECT * FROM t WHERE token(a) != 1",
-            "Unsupported \"!=\" relation: token(a) != 1",
-        ),
-        (
-            "SELECT * FROM t WHERE m[1] != 2 ALLOW FILTERING",
-            "Unsupported \"!=\" relation: m[1] != 2",
-        ),
-        (
-            "SELECT a, s FROM t WHERE a = 1 AND b = 1",
-            "Cannot restrict clustering columns when selecting only static columns",
-        ),
-        (
-            "SELECT * FROM t ORDER BY x",
-            "Undefined column name x in table ks.t",
-        ),
-        (
-            "SELECT DISTINCT b FROM t PER PARTITION LIMIT 1",
-            "PER PARTITION LIMIT is not allowed with SELECT DISTINCT queries",
-        ),
-        (
-            "SELECT * FROM t WHERE a = 'x'",
-            "Invalid STRING constant (x) for \"a\" of type int",
-        ),
-        (
-            "SELECT * FROM t WHERE a = null",
-            "Invalid null value in condition for column a",
-        ),
-        (
-            "SELECT * FROM t ORDER BY b",
-            "ORDER BY is only supported when the partition key is restricted by an EQ or an IN.",
-        ),
-        (
-            "SELECT * FROM t WHERE a = 1 ORDER BY c, c",
-            "Order by currently only supports the ordering of columns following their declared \
-             order in the PRIMARY KEY",
-        ),
-        (
-            "SELECT DISTINCT a, b FROM t",
-            "SELECT DISTINCT queries must only request partition key columns and/or static columns \
-             (not b)",
-        ),
-        ("SELECT * FROM t LIMIT 0", "LIMIT must be strictly positive"),
-        (
-            "SELECT * FROM t WHERE l = [1] ALLOW FILTERING",
-            "Collection column 'l' (list<int>) cannot be restricted by a '=' relation",
-        ),
-        (
-            "SELECT writetime(a) FROM t",
-            "Cannot use selection function writeTime on PRIMARY KEY part a",
-        ),
-        ("SELECT nothing(a) FROM t", "Unknown function 'nothing'"),
-        (
-            "SELECT max(?) FROM t",
-            "Ambiguous call to function max: use type casts to disambiguate",
-        ),
-        (
-            "SELECT toJson(?) FROM t",
-            "Cannot infer type for term ? in selection clause (try using a cast to force a type)",
-        ),
-        (
-            "SELECT (?) FROM t",
-            "Cannot infer type for term (?) in selection clause (try using a cast to force a type)",
-        ),
+    for relation in ["d = 1", "b = 1", "a > 1"] {
+        let text = format!("SELECT * FROM t WHERE {relation}");
+        assert_eq!(server.refused(&text), filtering, "{text}");
+    }
+    let cases = "
+        SELECT x FROM t => Undefined column name x in table ks.t
+        SELECT * FROM t WHERE a = 1 AND c = 1
+        => PRIMARY KEY column \"c\" cannot be restricted as preceding column \"b\" is not restricted
+        SELECT * FROM t WHERE a = 1 AND b > 1 AND c = 1
+        => Clustering column \"c\" cannot be restricted (preceding column \"b\" is restricted by a \
+           non-EQ relation)
+        SELECT * FROM t WHERE a = 1 AND a = 2
+        => a cannot be restricted by more than one relation if it includes an Equal
+        SELECT * FROM t WHERE d = 1 AND d = 2 ALLOW FILTERING
+        => d cannot be restricted by more than one relation if it includes an Equal
+        SELECT * FROM t WHERE d = 1 AND d IN (1) ALLOW FILTERING
+        => d cannot be restricted by more than one relation if it includes an Equal
+        SELECT * FROM t WHERE d IN (1) AND d IN (1, 2) ALLOW FILTERING
+        => d cannot be restricted by more than one relation if it includes an Equal
+        SELECT * FROM t WHERE d IN (1, 2) AND d = 1 ALLOW FILTERING
+        => d cannot be restricted by more than one relation if it includes a IN
+        SELECT * FROM t WHERE d > 1 AND d > 5 ALLOW FILTERING
+        => More than one restriction was found for the start bound on d
+        SELECT * FROM t WHERE s < 1 AND s > 0 AND s <= 5 ALLOW FILTERING
+        => More than one restriction was found for the end bound on s
+        SELECT * FROM t WHERE d > 1 AND d = 2 ALLOW FILTERING
+        => Column \"d\" cannot be restricted by both an equality and an inequality relation
+        SELECT * FROM t WHERE f = [1] AND f CONTAINS 1 ALLOW FILTERING
+        => f cannot be restricted by more than one relation if it includes an Equal
+        SELECT * FROM t WHERE f CONTAINS 1 AND f = [1] ALLOW FILTERING
+        => Collection column f can only be restricted by CONTAINS, CONTAINS KEY, or map-entry \
+           equality
+        SELECT * FROM t WHERE a > 1 AND a > 2 ALLOW FILTERING
+        => More than one restriction was found for the start bound on a
+        SELECT * FROM t WHERE a = 1 AND (b, c) > (1, 1) AND (b, c) > (2, 2)
+        => More than one restriction was found for the start bound on b ,c
+        SELECT * FROM t WHERE a = 1 AND (b, c) > (1, 1) AND c < 2 ALLOW FILTERING
+        => Column \"c\" cannot be restricted by two inequalities not starting with the same column
+        SELECT * FROM t WHERE a = 1 AND c = 1 AND b > 1
+        => PRIMARY KEY column \"c\" cannot be restricted (preceding column \"b\" is restricted by \
+           a non-EQ relation)
+        SELECT * FROM t WHERE token(a) > 1 AND token(a) = 2
+        => Columns \"a\" cannot be restricted by both an equality and an inequality relation
+        SELECT * FROM t WHERE token(b) = 1
+        => The token() function must be applied to all partition key components or none of them
+        SELECT * FROM t WHERE token(a, a) = 1
+        => The token() function contains duplicate partition key components
+        SELECT * FROM t WHERE token(a) != 1 => Unsupported \"!=\" relation: token(a) != 1
+        SELECT * FROM t WHERE m[1] != 2 ALLOW FILTERING => Unsupported \"!=\" relation: m[1] != 2
+        SELECT a, s FROM t WHERE a = 1 AND b = 1
+        => Cannot restrict clustering columns when selecting only static columns
+        SELECT * FROM t ORDER BY x => Undefined column name x in table ks.t
+        SELECT DISTINCT b FROM t PER PARTITION LIMIT 1
+        => PER PARTITION LIMIT is not allowed with SELECT DISTINCT queries
+        SELECT * FROM t WHERE a = 'x' => Invalid STRING constant (x) for \"a\" of type int
+        SELECT * FROM t WHERE a = null => Invalid null value in condition for column a
+        SELECT * FROM t ORDER BY b
+        => ORDER BY is only supported when the partition key is restricted by an EQ or an IN.
+        SELECT * FROM t WHERE a = 1 ORDER BY c, c
+        => Order by currently only supports the ordering of columns following their declared order \
+           in the PRIMARY KEY
+        SELECT DISTINCT a, b FROM t
+        => SELECT DISTINCT queries must only request partition key columns and/or static columns \
+           (not b)
+        SELECT * FROM t LIMIT 0 => LIMIT must be strictly positive
+        SELECT * FROM t WHERE l = [1] ALLOW FILTERING
+        => Collection column 'l' (list<int>) cannot be restricted by a '=' relation
+        SELECT writetime(a) FROM t => Cannot use selection function writeTime on PRIMARY KEY part a
+        SELECT nothing(a) FROM t => Unknown function 'nothing'
+        SELECT max(?) FROM t => Ambiguous call to function max: use type casts to disambiguate
+        SELECT toJson(?) FROM t
+        => Cannot infer type for term ? in selection clause (try using a cast to force a type)
+        SELECT (?) FROM t
+        => Cannot infer type for term (?) in selection clause (try using a cast to force a type)
         // Regression: the result was a null of the type blob.
-        (
-            "SELECT null FROM t",
-            "Cannot infer type for term NULL in selection clause (try using a cast to force a type)",
-        ),
-        (
-            "SELECT a, (null) FROM t",
-            "Cannot infer type for term (NULL) in selection clause (try using a cast to force a type)",
-        ),
-        (
-            "SELECT CAST(null AS blob) FROM t",
-            "Cannot infer type for term NULL in selection clause (try using a cast to force a type)",
-        ),
-        (
-            "SELECT toJson(a, b) FROM t",
-            "toJson() only accepts one argument (got 2)",
-        ),
-        ("SELECT * FROM u", "table u does not exist"),
-        ("SELECT * FROM nowhere.t", "keyspace nowhere does not exist"),
-    ];
-    for (text, message) in cases {
+        SELECT null FROM t
+        => Cannot infer type for term NULL in selection clause (try using a cast to force a type)
+        SELECT a, (null) FROM t
+        => Cannot infer type for term (NULL) in selection clause (try using a cast to force a type)
+        SELECT CAST(null AS blob) FROM t
+        => Cannot infer type for term NULL in selection clause (try using a cast to force a type)
+        SELECT toJson(a, b) FROM t => toJson() only accepts one argument (got 2)
+        SELECT * FROM u => table u does not exist
+        SELECT * FROM nowhere.t => keyspace nowhere does not exist
+    ";
+    for [text, message] in parse_cases(cases) {
         assert_eq!(server.refused(text), message, "{text}");
     }
 }
@@ -429,75 +335,37 @@ fn refused_selections_definitions_and_renames_have_cassandras_words() {
          PRIMARY KEY ((k, p), c))",
         "CREATE INDEX by_c ON t (c)",
     ]);
-    for (text, message) in [
-        (
-            "SELECT writetime(k) FROM t",
-            "Cannot use selection function writeTime on PRIMARY KEY part k",
-        ),
-        (
-            "SELECT ttl(c) FROM t",
-            "Cannot use selection function ttl on PRIMARY KEY part c",
-        ),
-        (
-            "SELECT writetime(l) FROM t",
-            "Cannot use selection function writeTime on non-frozen collection l",
-        ),
-        (
-            "SELECT ttl(u) FROM t",
-            "Cannot use selection function ttl on non-frozen UDT u",
-        ),
-        (
-            "SELECT v[0] FROM t",
-            "Invalid element selection: v is of type int is not a collection",
-        ),
-        (
-            "SELECT v[0..1] FROM t",
-            "Invalid slice selection: v of type int is not a collection",
-        ),
-        (
-            "SELECT fromJson('1') FROM t",
-            "fromJson() cannot be used in the selection clause of a SELECT statement",
-        ),
-        (
-            "SELECT * FROM t WHERE v = toJson(1) ALLOW FILTERING",
-            "toJson() may only be used within the selection clause of SELECT statements",
-        ),
-        (
-            "INSERT INTO t (k, p, c, v) VALUES (0, 0, 0, toJson(1))",
-            "toJson() may only be used within the selection clause of SELECT statements",
-        ),
-        (
-            "CREATE INDEX ON t (keys(f))",
-            "Cannot create keys() index on frozen column f. Frozen collections are immutable and \
-             must be fully indexed by using the 'full(f)' modifier",
-        ),
-        (
-            "CREATE TABLE x (a ut PRIMARY KEY)",
-            "Invalid non-frozen user-defined type \"ks.ut\" for PRIMARY KEY column 'a'",
-        ),
-        (
-            "CREATE TABLE x (a int PRIMARY KEY, b int, PRIMARY KEY (b))",
-            "Multiple PRIMARY KEY specified for table 'x' (exactly one required)",
-        ),
-        (
-            "CREATE TABLE x (a int, b int, v int, w int, PRIMARY KEY (a, b)) WITH CLUSTERING ORDER \
-             BY (w DESC, b ASC, v ASC)",
-            "Only clustering key columns can be defined in CLUSTERING ORDER directive: [w, v] are \
-             not clustering columns",
-        ),
-        (
-            "ALTER TABLE t RENAME c TO d",
-            "Can't rename column c because it has dependent secondary indexes (by_c)",
-        ),
-        (
-            "ALTER TABLE t RENAME \"Z\" TO d",
-            "Undefined column name \"Z\" in table ks.t",
-        ),
-        (
-            "ALTER TABLE t DROP \"Z\"",
-            "Column Z was not found in table 'ks.t'",
-        ),
-    ] {
+    let cases = "
+        SELECT writetime(k) FROM t => Cannot use selection function writeTime on PRIMARY KEY part k
+        SELECT ttl(c) FROM t => Cannot use selection function ttl on PRIMARY KEY part c
+        SELECT writetime(l) FROM t
+        => Cannot use selection function writeTime on non-frozen collection l
+        SELECT ttl(u) FROM t => Cannot use selection function ttl on non-frozen UDT u
+        SELECT v[0] FROM t => Invalid element selection: v is of type int is not a collection
+        SELECT v[0..1] FROM t => Invalid slice selection: v of type int is not a collection
+        SELECT fromJson('1') FROM t
+        => fromJson() cannot be used in the selection clause of a SELECT statement
+        SELECT * FROM t WHERE v = toJson(1) ALLOW FILTERING
+        => toJson() may only be used within the selection clause of SELECT statements
+        INSERT INTO t (k, p, c, v) VALUES (0, 0, 0, toJson(1))
+        => toJson() may only be used within the selection clause of SELECT statements
+        CREATE INDEX ON t (keys(f))
+        => Cannot create keys() index on frozen column f. Frozen collections are immutable and \
+           must be fully indexed by using the 'full(f)' modifier
+        CREATE TABLE x (a ut PRIMARY KEY)
+        => Invalid non-frozen user-defined type \"ks.ut\" for PRIMARY KEY column 'a'
+        CREATE TABLE x (a int PRIMARY KEY, b int, PRIMARY KEY (b))
+        => Multiple PRIMARY KEY specified for table 'x' (exactly one required)
+        CREATE TABLE x (a int, b int, v int, w int, PRIMARY KEY (a, b)) WITH CLUSTERING ORDER BY \
+           (w DESC, b ASC, v ASC)
+        => Only clustering key columns can be defined in CLUSTERING ORDER directive: [w, v] are \
+           not clustering columns
+        ALTER TABLE t RENAME c TO d
+        => Can't rename column c because it has dependent secondary indexes (by_c)
+        ALTER TABLE t RENAME \"Z\" TO d => Undefined column name \"Z\" in table ks.t
+        ALTER TABLE t DROP \"Z\" => Column Z was not found in table 'ks.t'
+    ";
+    for [text, message] in parse_cases(cases) {
         assert_eq!(server.refused(text), message, "{text}");
     }
 }
@@ -669,85 +537,44 @@ fn squares() -> Server {
 #[test]
 fn rows_are_read_by_key_and_by_slices() {
     let mut server = squares();
-    let cases = [
-        ("v FROM t WHERE a = 1 AND b = 2 AND c = 1", "121"),
-        ("v FROM t WHERE a = 1 AND b = 9 AND c = 1", ""),
-        ("v FROM t WHERE a = 2", "231 | 232 | 221 | 222 | 211 | 212"),
-        (
-            "v FROM t WHERE a = 2 ORDER BY b ASC",
-            "212 | 211 | 222 | 221 | 232 | 231",
-        ),
+    for select in [
+        "v FROM t WHERE a = 1 AND b = 9 AND c = 1",
+        "a FROM t WHERE a = 4 AND b = 1",
+        "v FROM t WHERE a = 1 AND b = 1 AND c IN ()",
+    ] {
+        assert_eq!(server.rows(&format!("SELECT {select}")), "", "{select}");
+    }
+    let cases = "
+        v FROM t WHERE a = 1 AND b = 2 AND c = 1 => 121
+        v FROM t WHERE a = 2 => 231 | 232 | 221 | 222 | 211 | 212
+        v FROM t WHERE a = 2 ORDER BY b ASC => 212 | 211 | 222 | 221 | 232 | 231
         // The last mention of b determines its order, as in Cassandra.
-        (
-            "v FROM t WHERE a = 2 AND b = 2 ORDER BY b DESC, c DESC, b ASC",
-            "222 | 221",
-        ),
-        ("v FROM t WHERE a = 2 AND b >= 2 AND b < 3", "221 | 222"),
-        ("v FROM t WHERE a = 2 AND b = 2 AND c > 1", "222"),
-        (
-            "v FROM t WHERE a = 2 AND b IN (1, 3)",
-            "231 | 232 | 211 | 212",
-        ),
-        (
-            "v FROM t WHERE a = 2 AND b IN (1, 3) AND c IN (2, 1, 2)",
-            "231 | 232 | 211 | 212",
-        ),
-        (
-            "v FROM t WHERE a = 2 AND (b, c) > (2, 1)",
-            "231 | 232 | 222",
-        ),
-        (
-            "v FROM t WHERE a = 2 AND (b, c) IN ((1, 1), (3, 2))",
-            "232 | 211",
-        ),
-        ("v FROM t WHERE a = 2 AND (b, c) = (1, 1)", "211"),
-        ("v FROM t WHERE a = 2 LIMIT 2", "231 | 232"),
-        (
-            "v FROM t WHERE a IN (3, 1) AND b = 1",
-            "111 | 112 | 311 | 312",
-        ),
-        (
-            "v FROM t WHERE a IN (3, 1) AND c = 1 AND b = 1 ORDER BY b DESC",
-            "111 | 311",
-        ),
-        (
-            "v FROM t WHERE a IN (1, 2) PER PARTITION LIMIT 1",
-            "131 | 231",
-        ),
-        ("v FROM t WHERE a = 1 AND v = 122 ALLOW FILTERING", "122"),
-        (
-            "v FROM t WHERE a = 1 AND c = 1 ALLOW FILTERING",
-            "131 | 121 | 111",
-        ),
-        ("s, v FROM t WHERE a = 1 LIMIT 1", "7 131"),
-        ("a, b, s, v FROM t WHERE a = 4", "4 null 7 null"),
-        ("a FROM t WHERE a = 4 AND b = 1", ""),
-        ("count(*) FROM t WHERE a = 1", "6"),
-        (
-            "count(*), min(v), max(v), sum(c), avg(v) FROM t WHERE a = 1",
-            "6 111 132 9 121",
-        ),
-        ("count(*), sum(v), min(v) FROM t WHERE a = 9", "0 0 null"),
-        (
-            "b, count(*), max(v) FROM t WHERE a = 1 GROUP BY b",
-            "3 2 132 | 2 2 122 | 1 2 112",
-        ),
-        (
-            "writetime(v), ttl(v) FROM t WHERE a = 1 AND b = 1 AND c = 1",
-            "1 null",
-        ),
-        (
-            "v AS x, blobAsInt(intAsBlob(v)) FROM t WHERE a = 1 AND b = 1 AND c = 1",
-            "111 111",
-        ),
-        (
-            "CAST(v AS bigint) FROM t WHERE a = 1 AND b = 1 AND c = 1",
-            "111",
-        ),
-        ("DISTINCT a, s FROM t WHERE a IN (1, 2)", "1 7 | 2 null"),
-        ("v FROM t WHERE a = 1 AND b = 1 AND c IN ()", ""),
-    ];
-    for (select, rows) in cases {
+        v FROM t WHERE a = 2 AND b = 2 ORDER BY b DESC, c DESC, b ASC => 222 | 221
+        v FROM t WHERE a = 2 AND b >= 2 AND b < 3 => 221 | 222
+        v FROM t WHERE a = 2 AND b = 2 AND c > 1 => 222
+        v FROM t WHERE a = 2 AND b IN (1, 3) => 231 | 232 | 211 | 212
+        v FROM t WHERE a = 2 AND b IN (1, 3) AND c IN (2, 1, 2) => 231 | 232 | 211 | 212
+        v FROM t WHERE a = 2 AND (b, c) > (2, 1) => 231 | 232 | 222
+        v FROM t WHERE a = 2 AND (b, c) IN ((1, 1), (3, 2)) => 232 | 211
+        v FROM t WHERE a = 2 AND (b, c) = (1, 1) => 211
+        v FROM t WHERE a = 2 LIMIT 2 => 231 | 232
+        v FROM t WHERE a IN (3, 1) AND b = 1 => 111 | 112 | 311 | 312
+        v FROM t WHERE a IN (3, 1) AND c = 1 AND b = 1 ORDER BY b DESC => 111 | 311
+        v FROM t WHERE a IN (1, 2) PER PARTITION LIMIT 1 => 131 | 231
+        v FROM t WHERE a = 1 AND v = 122 ALLOW FILTERING => 122
+        v FROM t WHERE a = 1 AND c = 1 ALLOW FILTERING => 131 | 121 | 111
+        s, v FROM t WHERE a = 1 LIMIT 1 => 7 131
+        a, b, s, v FROM t WHERE a = 4 => 4 null 7 null
+        count(*) FROM t WHERE a = 1 => 6
+        count(*), min(v), max(v), sum(c), avg(v) FROM t WHERE a = 1 => 6 111 132 9 121
+        count(*), sum(v), min(v) FROM t WHERE a = 9 => 0 0 null
+        b, count(*), max(v) FROM t WHERE a = 1 GROUP BY b => 3 2 132 | 2 2 122 | 1 2 112
+        writetime(v), ttl(v) FROM t WHERE a = 1 AND b = 1 AND c = 1 => 1 null
+        v AS x, blobAsInt(intAsBlob(v)) FROM t WHERE a = 1 AND b = 1 AND c = 1 => 111 111
+        CAST(v AS bigint) FROM t WHERE a = 1 AND b = 1 AND c = 1 => 111
+        DISTINCT a, s FROM t WHERE a IN (1, 2) => 1 7 | 2 null
+    ";
+    for [select, rows] in parse_cases(cases) {
         assert_eq!(server.rows(&format!("SELECT {select}")), rows, "{select}");
     }
 }
@@ -1231,68 +1058,37 @@ fn operators_compute_as_in_cassandra() {
     }
     server.run("UPDATE n SET d = (bigint) 7 + -1, c = 17 % 10 WHERE a = 2 - 1");
     assert_eq!(server.rows("SELECT c, d FROM n WHERE a = 3 - 2"), "7 6");
-    let refused = [
-        (
-            "SELECT a + ? FROM n",
-            "Ambiguous '+' operation with args a and ?: use type hint to disambiguate, example \
-             '(int) ?'",
-        ),
-        (
-            "UPDATE n SET c = 2 * (? + 1) WHERE a = 1",
-            "Ambiguous '+' operation with args ? and 1: use type hint to disambiguate, example \
-             '(int) ?'",
-        ),
+    let refused = "
+        SELECT a + ? FROM n
+        => Ambiguous '+' operation with args a and ?: use type hint to disambiguate, example \
+           '(int) ?'
+        UPDATE n SET c = 2 * (? + 1) WHERE a = 1
+        => Ambiguous '+' operation with args ? and 1: use type hint to disambiguate, example \
+           '(int) ?'
         // Regression: only a marker without parentheses got this error.
-        (
-            "SELECT (?) + 1 FROM n",
-            "Ambiguous '+' operation with args (?) and 1: use type hint to disambiguate, example \
-             '(int) ?'",
-        ),
-        (
-            "SELECT null + 1 FROM n",
-            "Ambiguous '+' operation with args NULL and 1: use type hint to disambiguate, example \
-             '(int) ?'",
-        ),
-        (
-            "SELECT -null FROM n",
-            "Ambiguous negation: use type casts to disambiguate",
-        ),
-        (
-            "SELECT i - i FROM n",
-            "the '-' operation is not supported between i and i",
-        ),
-        (
-            "SELECT i + a FROM n",
-            "the '+' operation is not supported between i and a",
-        ),
-        (
-            "SELECT -i FROM n",
-            "the '-' operation is not supported for text",
-        ),
-        (
-            "SELECT c / 0 FROM n",
-            "the operation 'int / int' failed: / by zero",
-        ),
-        (
-            "SELECT g % (a - a) FROM n",
-            "the operation 'varint % tinyint' failed: BigInteger divide by zero",
-        ),
-        (
-            "SELECT k + 1h FROM n",
-            "the operation 'date + duration' failed: The duration must have a day precision. Was: 1h",
-        ),
+        SELECT (?) + 1 FROM n
+        => Ambiguous '+' operation with args (?) and 1: use type hint to disambiguate, example \
+           '(int) ?'
+        SELECT null + 1 FROM n
+        => Ambiguous '+' operation with args NULL and 1: use type hint to disambiguate, example \
+           '(int) ?'
+        SELECT -null FROM n => Ambiguous negation: use type casts to disambiguate
+        SELECT i - i FROM n => the '-' operation is not supported between i and i
+        SELECT i + a FROM n => the '+' operation is not supported between i and a
+        SELECT -i FROM n => the '-' operation is not supported for text
+        SELECT c / 0 FROM n => the operation 'int / int' failed: / by zero
+        SELECT g % (a - a) FROM n
+        => the operation 'varint % tinyint' failed: BigInteger divide by zero
+        SELECT k + 1h FROM n
+        => the operation 'date + duration' failed: The duration must have a day precision. Was: 1h
         // Regression: this number of nanoseconds was ignored.
-        (
-            "SELECT k - 9223372036854775807ns FROM n",
-            "the operation 'date - duration' failed: The duration must have a day precision. Was: \
-             2562047h47m16s854ms775us807ns",
-        ),
-        (
-            "SELECT h * (decimal) 1e20000 FROM n",
-            "the operation 'decimal * decimal' failed: a number has more than 10000 places",
-        ),
-    ];
-    for (text, message) in refused {
+        SELECT k - 9223372036854775807ns FROM n
+        => the operation 'date - duration' failed: The duration must have a day precision. Was: \
+           2562047h47m16s854ms775us807ns
+        SELECT h * (decimal) 1e20000 FROM n
+        => the operation 'decimal * decimal' failed: a number has more than 10000 places
+    ";
+    for [text, message] in parse_cases(refused) {
         assert_eq!(server.refused(text), message, "{text}");
     }
 }

@@ -4,6 +4,7 @@ use crate::testing::{BEGIN_MS, open};
 use ebb_cql::protocol::{BatchKind, Consistency, ErrorKind, QueryParameters, Values};
 use ebb_storage::simulation::MemDisk;
 use ebb_storage::{CompactionOptions, CompactionPicker, ManualClock, Options, Pick, TableShape};
+use ebb_test_support::cases::parse_cases;
 use std::sync::Arc;
 
 const TABLES: [&str; 2] = [
@@ -309,67 +310,37 @@ fn the_sizes_of_values_and_collections_are_limited() {
 
 #[test]
 fn forbidden_features_are_rejected() {
-    for (feature, text, expected) in [
-        (
-            "allow_filtering",
-            "SELECT * FROM a WHERE v = 1 ALLOW FILTERING",
-            "Guardrail allow_filtering violated: Querying with ALLOW FILTERING is not allowed. \
-             ALLOW FILTERING can potentially visit all the data in the table and have \
-             unpredictable performance.",
-        ),
-        (
-            "group_by",
-            "SELECT k, count(*) FROM c GROUP BY k",
-            "Guardrail group_by violated: GROUP BY functionality is not allowed",
-        ),
-        (
-            "user_timestamps",
-            "INSERT INTO a (k) VALUES (1) USING TIMESTAMP 5",
-            "Guardrail user_timestamps violated: User provided timestamps (USING TIMESTAMP) is \
-             not allowed",
-        ),
-        (
-            "user_timestamps",
-            "BEGIN BATCH USING TIMESTAMP 5 INSERT INTO a (k) VALUES (1); APPLY BATCH",
-            "Guardrail user_timestamps violated: User provided timestamps (USING TIMESTAMP) is \
-             not allowed",
-        ),
-        (
-            "read_before_write_list_operations",
-            "UPDATE c SET l = l - [1] WHERE k = 1 AND c = 1",
-            "Guardrail read_before_write_list_operations violated: List operation requiring read \
-             before write is not allowed",
-        ),
-        (
-            "secondary_indexes",
-            "CREATE INDEX ON c (t)",
-            "Guardrail secondary_indexes violated: User creation of secondary indexes is not \
-             allowed",
-        ),
-        (
-            "alter_table",
-            "ALTER TABLE a DROP v",
-            "Guardrail alter_table violated: ALTER TABLE changing columns is not allowed",
-        ),
+    let cases = "
+        allow_filtering => SELECT * FROM a WHERE v = 1 ALLOW FILTERING
+        => Guardrail allow_filtering violated: Querying with ALLOW FILTERING is not allowed. ALLOW \
+           FILTERING can potentially visit all the data in the table and have unpredictable \
+           performance.
+        group_by => SELECT k, count(*) FROM c GROUP BY k
+        => Guardrail group_by violated: GROUP BY functionality is not allowed
+        user_timestamps => INSERT INTO a (k) VALUES (1) USING TIMESTAMP 5
+        => Guardrail user_timestamps violated: User provided timestamps (USING TIMESTAMP) is not \
+           allowed
+        user_timestamps => BEGIN BATCH USING TIMESTAMP 5 INSERT INTO a (k) VALUES (1); APPLY BATCH
+        => Guardrail user_timestamps violated: User provided timestamps (USING TIMESTAMP) is not \
+           allowed
+        read_before_write_list_operations => UPDATE c SET l = l - [1] WHERE k = 1 AND c = 1
+        => Guardrail read_before_write_list_operations violated: List operation requiring read \
+           before write is not allowed
+        secondary_indexes => CREATE INDEX ON c (t)
+        => Guardrail secondary_indexes violated: User creation of secondary indexes is not allowed
+        alter_table => ALTER TABLE a DROP v
+        => Guardrail alter_table violated: ALTER TABLE changing columns is not allowed
         // As in Cassandra, the messages of these two guardrails have the name of the setting.
-        (
-            "drop_truncate_table",
-            "TRUNCATE a",
-            "Guardrail drop_truncate_table_enabled violated: DROP and TRUNCATE TABLE \
-             functionality is not allowed",
-        ),
-        (
-            "drop_truncate_table",
-            "DROP TABLE a",
-            "Guardrail drop_truncate_table_enabled violated: DROP and TRUNCATE TABLE \
-             functionality is not allowed",
-        ),
-        (
-            "drop_keyspace",
-            "DROP KEYSPACE ks",
-            "Guardrail drop_keyspace_enabled violated: DROP KEYSPACE functionality is not allowed",
-        ),
-    ] {
+        drop_truncate_table => TRUNCATE a
+        => Guardrail drop_truncate_table_enabled violated: DROP and TRUNCATE TABLE functionality \
+           is not allowed
+        drop_truncate_table => DROP TABLE a
+        => Guardrail drop_truncate_table_enabled violated: DROP and TRUNCATE TABLE functionality \
+           is not allowed
+        drop_keyspace => DROP KEYSPACE ks
+        => Guardrail drop_keyspace_enabled violated: DROP KEYSPACE functionality is not allowed
+    ";
+    for [feature, text, expected] in parse_cases(cases) {
         check("none", &[(text, "")]);
         check(&format!("{feature}_enabled=false"), &[(text, expected)]);
     }
@@ -695,26 +666,18 @@ fn displayed_guardrails_parse_to_the_same_guardrails() {
     }
     let same: Guardrails = "batch_size_warn_threshold=5120".parse().unwrap();
     assert_eq!(same, Guardrails::default());
-    for (text, expected) in [
-        ("tables=1", "there is no guardrail \"tables\""),
-        ("tables_warn_threshold=x", "expected a number"),
-        ("tables_warn_threshold=1KiB", "expected a number"),
-        ("batch_size_warn_threshold=x", "expected a size"),
-        (
-            "unlogged_batch_across_partitions_fail_threshold=1",
-            "there is no guardrail",
-        ),
-        ("allow_filtering_enabled=no", "expected true or false"),
-        ("x", "is not NAME=VALUE"),
-        (
-            "read_consistency_levels_warned=SOME",
-            "expected consistency levels",
-        ),
-        (
-            "tables_warn_threshold=2,tables_fail_threshold=1",
-            "is above tables_fail_threshold 1",
-        ),
-    ] {
+    let cases = r#"
+        tables=1 => there is no guardrail "tables"
+        tables_warn_threshold=x => expected a number
+        tables_warn_threshold=1KiB => expected a number
+        batch_size_warn_threshold=x => expected a size
+        unlogged_batch_across_partitions_fail_threshold=1 => there is no guardrail
+        allow_filtering_enabled=no => expected true or false
+        x => is not NAME=VALUE
+        read_consistency_levels_warned=SOME => expected consistency levels
+        tables_warn_threshold=2,tables_fail_threshold=1 => is above tables_fail_threshold 1
+    "#;
+    for [text, expected] in parse_cases(cases) {
         let error = text.parse::<Guardrails>().unwrap_err();
         assert!(error.contains(expected), "{error}");
     }

@@ -6,6 +6,7 @@ use ebb_cql::protocol::{Consistency, QueryParameters, Value, ValuesBuf};
 use ebb_model::key::{EntryKey, PARTITIONS_START, PartitionKey, ROW, SCHEMA_KEY};
 use ebb_model::types::elements;
 use ebb_model::types::number::digits_bytes;
+use ebb_test_support::cases::parse_cases;
 
 use super::{check_available, remove_stale};
 use crate::call::Outcome;
@@ -757,59 +758,28 @@ fn statements_about_indexes_behave_as_in_cassandra() {
     server.run("CREATE INDEX t_v_idx_1 ON other (v)");
     server.run("CREATE INDEX IF NOT EXISTS named ON other (m)");
     server.run("CREATE INDEX IF NOT EXISTS ON t (v)");
-    for (text, message) in [
-        (
-            "CREATE INDEX ON t (v)",
-            "Index t_v_idx_2 is a duplicate of existing index t_v_idx",
-        ),
-        (
-            "CREATE INDEX named ON other (m)",
-            "Index 'named' already exists",
-        ),
-        (
-            "CREATE INDEX ON t (x)",
-            "Undefined column name x in table ks.t",
-        ),
-        ("CREATE INDEX ON none (x)", "Table 'none' doesn't exist"),
-        (
-            "CREATE INDEX ON t (k)",
-            "Cannot create secondary index on the only partition key column k",
-        ),
-        (
-            "CREATE INDEX ON counts (n)",
-            "Secondary indexes on counter tables aren't supported",
-        ),
-        (
-            "CREATE INDEX ON other (d)",
-            "Secondary indexes are not supported on duration columns",
-        ),
-        (
-            "CREATE INDEX ON other (f)",
-            "Cannot create values() index on frozen column f. Frozen collections are immutable and \
-             must be fully indexed by using the 'full(f)' modifier",
-        ),
-        (
-            "CREATE INDEX ON other (full(m))",
-            "full() indexes can only be created on frozen collections",
-        ),
-        (
-            "CREATE INDEX ON other (keys(v))",
-            "Cannot create keys() index on v. Non-collection columns only support simple indexes",
-        ),
-        (
-            "CREATE INDEX ON t (v, s)",
-            "Only CUSTOM indexes support multiple columns",
-        ),
-        (
-            "CREATE INDEX ON t ()",
-            "Only CUSTOM indexes can be created without specifying a target column",
-        ),
-        ("DROP INDEX none", "Index 'ks.none' doesn't exist'"),
-        (
-            "ALTER TABLE t DROP v",
-            "Cannot drop column v because it has dependent secondary indexes (t_v_idx)",
-        ),
-    ] {
+    let cases = "
+        CREATE INDEX ON t (v) => Index t_v_idx_2 is a duplicate of existing index t_v_idx
+        CREATE INDEX named ON other (m) => Index 'named' already exists
+        CREATE INDEX ON t (x) => Undefined column name x in table ks.t
+        CREATE INDEX ON none (x) => Table 'none' doesn't exist
+        CREATE INDEX ON t (k) => Cannot create secondary index on the only partition key column k
+        CREATE INDEX ON counts (n) => Secondary indexes on counter tables aren't supported
+        CREATE INDEX ON other (d) => Secondary indexes are not supported on duration columns
+        CREATE INDEX ON other (f)
+        => Cannot create values() index on frozen column f. Frozen collections are immutable and \
+           must be fully indexed by using the 'full(f)' modifier
+        CREATE INDEX ON other (full(m)) => full() indexes can only be created on frozen collections
+        CREATE INDEX ON other (keys(v))
+        => Cannot create keys() index on v. Non-collection columns only support simple indexes
+        CREATE INDEX ON t (v, s) => Only CUSTOM indexes support multiple columns
+        CREATE INDEX ON t ()
+        => Only CUSTOM indexes can be created without specifying a target column
+        DROP INDEX none => Index 'ks.none' doesn't exist'
+        ALTER TABLE t DROP v
+        => Cannot drop column v because it has dependent secondary indexes (t_v_idx)
+    ";
+    for [text, message] in parse_cases(cases) {
         assert_eq!(server.refused(text), message, "{text}");
     }
     // The targets, which are among the options, are checked by the descriptions below.

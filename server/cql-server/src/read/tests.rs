@@ -5,6 +5,8 @@ mod merges;
 mod nulls;
 mod passed_keys;
 
+use ebb_test_support::cases::parse_cases;
+
 use crate::executor::harness::Server;
 
 /// Removes the quotes and backslashes from JSON.
@@ -51,18 +53,13 @@ fn slices_of_maps_and_sets_have_both_ends() {
         server.refused("SELECT l[1] FROM t"),
         "Element selection is only allowed on sets and maps, but l is a list"
     );
-    for (part, message) in [
-        ("m[null]", "Invalid null value for element selection on m"),
-        (
-            "s[null..'y']",
-            "Invalid null value for slice selection on s",
-        ),
-        ("f[1..null]", "Invalid null value for slice selection on f"),
-        (
-            "m[1..2][null]",
-            "Invalid null value for element selection on m[1..2]",
-        ),
-    ] {
+    let cases = "
+        m[null] => Invalid null value for element selection on m
+        s[null..'y'] => Invalid null value for slice selection on s
+        f[1..null] => Invalid null value for slice selection on f
+        m[1..2][null] => Invalid null value for element selection on m[1..2]
+    ";
+    for [part, message] in parse_cases(cases) {
         // Regression: over no rows there was no error.
         for select in [
             format!("SELECT {part} FROM t"),
@@ -99,30 +96,17 @@ fn equal_rows_stay_in_the_order_of_their_partitions() {
             }
         }
     }
-    let cases = [
-        (
-            "a, b, c FROM t WHERE a IN (1, 2) ORDER BY b DESC",
-            "1 2 2 | 1 2 1 | 2 2 2 | 2 2 1 | 1 1 2 | 1 1 1 | 2 1 2 | 2 1 1",
-        ),
-        (
-            "a, b, c FROM t WHERE a IN (1, 2) ORDER BY b DESC, c DESC PER PARTITION LIMIT 1",
-            "1 2 2 | 2 2 2",
-        ),
-        (
-            "JSON a FROM t WHERE a IN (1, 2) AND b = 1 AND c = 2 ORDER BY c",
-            "{a: 1} | {a: 2}",
-        ),
+    let cases = "
+        a, b, c FROM t WHERE a IN (1, 2) ORDER BY b DESC
+        => 1 2 2 | 1 2 1 | 2 2 2 | 2 2 1 | 1 1 2 | 1 1 1 | 2 1 2 | 2 1 1
+        a, b, c FROM t WHERE a IN (1, 2) ORDER BY b DESC, c DESC PER PARTITION LIMIT 1
+        => 1 2 2 | 2 2 2
+        JSON a FROM t WHERE a IN (1, 2) AND b = 1 AND c = 2 ORDER BY c => {a: 1} | {a: 2}
         // A column with a single value may be left out of ORDER BY.
-        (
-            "b, c FROM t WHERE a = 1 AND b = 2 AND c IN (1, 2) ORDER BY c DESC",
-            "2 2 | 2 1",
-        ),
-        (
-            "b, c FROM t WHERE a = 1 AND b IN (2) ORDER BY c DESC",
-            "2 2 | 2 1",
-        ),
-    ];
-    for (select, rows) in cases {
+        b, c FROM t WHERE a = 1 AND b = 2 AND c IN (1, 2) ORDER BY c DESC => 2 2 | 2 1
+        b, c FROM t WHERE a = 1 AND b IN (2) ORDER BY c DESC => 2 2 | 2 1
+    ";
+    for [select, rows] in parse_cases(cases) {
         let found = server.rows(&format!("SELECT {select}"));
         assert_eq!(bare(&found), rows, "{select}");
     }
@@ -146,35 +130,18 @@ fn columns_with_a_single_value_may_be_left_out_of_group_by_and_order_by() {
             "INSERT INTO t (a, b, c, d, e) VALUES ({a}, {b}, {c}, {d}, {e})"
         ));
     }
-    let cases = [
-        (
-            "a, b, count(*) FROM t WHERE a = 1 AND b IN (1, 2) GROUP BY b",
-            "1 1 8 | 1 2 8",
-        ),
-        (
-            "b, c, count(*) FROM t WHERE a IN (1) AND b IN (2) GROUP BY c",
-            "2 1 4 | 2 2 4",
-        ),
-        (
-            "a, count(*) FROM t WHERE a = 1 GROUP BY b ALLOW FILTERING",
-            "1 8 | 1 8",
-        ),
-        (
-            "c, d, max(e) FROM t WHERE a = 1 AND b = 1 AND d = 2 AND e = 1 GROUP BY c ALLOW \
-             FILTERING",
-            "1 2 1 | 2 2 1",
-        ),
-        (
-            "c, e, count(*) FROM t WHERE a = 1 AND b = 1 AND d = 2 GROUP BY c, e ALLOW FILTERING",
-            "1 1 1 | 1 2 1 | 2 1 1 | 2 2 1",
-        ),
-        (
-            "c, d, e FROM t WHERE a = 1 AND b = 1 AND d = 2 ORDER BY c DESC, e DESC ALLOW \
-             FILTERING",
-            "2 2 2 | 2 2 1 | 1 2 2 | 1 2 1",
-        ),
-    ];
-    for (select, rows) in cases {
+    let cases = "
+        a, b, count(*) FROM t WHERE a = 1 AND b IN (1, 2) GROUP BY b => 1 1 8 | 1 2 8
+        b, c, count(*) FROM t WHERE a IN (1) AND b IN (2) GROUP BY c => 2 1 4 | 2 2 4
+        a, count(*) FROM t WHERE a = 1 GROUP BY b ALLOW FILTERING => 1 8 | 1 8
+        c, d, max(e) FROM t WHERE a = 1 AND b = 1 AND d = 2 AND e = 1 GROUP BY c ALLOW FILTERING
+        => 1 2 1 | 2 2 1
+        c, e, count(*) FROM t WHERE a = 1 AND b = 1 AND d = 2 GROUP BY c, e ALLOW FILTERING
+        => 1 1 1 | 1 2 1 | 2 1 1 | 2 2 1
+        c, d, e FROM t WHERE a = 1 AND b = 1 AND d = 2 ORDER BY c DESC, e DESC ALLOW FILTERING
+        => 2 2 2 | 2 2 1 | 1 2 2 | 1 2 1
+    ";
+    for [select, rows] in parse_cases(cases) {
         let found = server.rows(&format!("SELECT {select}"));
         assert_eq!(found, rows, "{select}");
     }
@@ -210,40 +177,23 @@ fn groups_of_several_partitions_come_in_the_order_of_their_first_rows() {
             "INSERT INTO t (a, b, c, v) VALUES ({a}, {b}, {c}, {v})"
         ));
     }
-    let cases = [
-        (
-            "a, b, count(*), sum(v) FROM t WHERE a IN (1, 2) GROUP BY a, b ORDER BY b ASC",
-            "1 1 2 21 | 2 2 2 41 | 1 3 1 12 | 2 4 1 22",
-        ),
-        (
-            "a, b, max(v) FROM t WHERE a IN (1, 2) GROUP BY a, b ORDER BY b DESC",
-            "2 4 22 | 1 3 12 | 2 2 21 | 1 1 11",
-        ),
+    let cases = "
+        a, b, count(*), sum(v) FROM t WHERE a IN (1, 2) GROUP BY a, b ORDER BY b ASC
+        => 1 1 2 21 | 2 2 2 41 | 1 3 1 12 | 2 4 1 22
+        a, b, max(v) FROM t WHERE a IN (1, 2) GROUP BY a, b ORDER BY b DESC
+        => 2 4 22 | 1 3 12 | 2 2 21 | 1 1 11
         // LIMIT counts groups after they are sorted, PER PARTITION LIMIT before.
-        (
-            "a, b FROM t WHERE a IN (1, 2) GROUP BY a, b ORDER BY b ASC LIMIT 3",
-            "1 1 | 2 2 | 1 3",
-        ),
-        (
-            "a, b FROM t WHERE a IN (1, 2) GROUP BY a, b ORDER BY b DESC PER PARTITION LIMIT 1",
-            "2 4 | 1 3",
-        ),
+        a, b FROM t WHERE a IN (1, 2) GROUP BY a, b ORDER BY b ASC LIMIT 3 => 1 1 | 2 2 | 1 3
+        a, b FROM t WHERE a IN (1, 2) GROUP BY a, b ORDER BY b DESC PER PARTITION LIMIT 1
+        => 2 4 | 1 3
         // Groups of whole partitions, sorted by the first row that is read.
-        (
-            "a, sum(v) FROM t WHERE a IN (1, 2) GROUP BY a ORDER BY b ASC",
-            "1 33 | 2 63",
-        ),
-        (
-            "a, sum(v) FROM t WHERE a IN (1, 2) GROUP BY a ORDER BY b DESC",
-            "2 63 | 1 33",
-        ),
-        (
-            "JSON a, count(*) FROM t WHERE a IN (1, 2) GROUP BY a ORDER BY b DESC",
-            "{a: 2, count: 3} | {a: 1, count: 3}",
-        ),
-        ("count(*) FROM t WHERE a IN (1, 2) ORDER BY b DESC", "6"),
-    ];
-    for (select, rows) in cases {
+        a, sum(v) FROM t WHERE a IN (1, 2) GROUP BY a ORDER BY b ASC => 1 33 | 2 63
+        a, sum(v) FROM t WHERE a IN (1, 2) GROUP BY a ORDER BY b DESC => 2 63 | 1 33
+        JSON a, count(*) FROM t WHERE a IN (1, 2) GROUP BY a ORDER BY b DESC
+        => {a: 2, count: 3} | {a: 1, count: 3}
+        count(*) FROM t WHERE a IN (1, 2) ORDER BY b DESC => 6
+    ";
+    for [select, rows] in parse_cases(cases) {
         let found = server.rows(&format!("SELECT {select}"));
         assert_eq!(bare(&found), rows, "{select}");
     }
@@ -321,21 +271,14 @@ fn from_json_decodes_what_to_json_encodes() {
     }
     server.run("UPDATE t SET s = fromJson('[3, 3, 1]'), x = system.fromJson('null') WHERE k = 1");
     assert_eq!(server.rows("SELECT toJson(s), x FROM t"), "[1, 3] null");
-    for (column, json, message) in [
-        ("x", "1", "Expected a UTF-8 string, but got a Integer: 1"),
-        ("s", "[null]", "Invalid null element in set"),
-        ("m", "[1]", "Expected a map, but got a ArrayList: [1]"),
-        (
-            "f",
-            r#"{"z": 1}"#,
-            "Unknown field 'z' in value of user defined type u",
-        ),
-        (
-            "n",
-            "\"1x\"",
-            "Value '1x' is not a valid representation of a varint value",
-        ),
-    ] {
+    let cases = r#"
+        x => 1 => Expected a UTF-8 string, but got a Integer: 1
+        s => [null] => Invalid null element in set
+        m => [1] => Expected a map, but got a ArrayList: [1]
+        f => {"z": 1} => Unknown field 'z' in value of user defined type u
+        n => "1x" => Value '1x' is not a valid representation of a varint value
+    "#;
+    for [column, json, message] in parse_cases(cases) {
         let text = format!("INSERT INTO t (k, {column}) VALUES (1, fromJson('{json}'))");
         assert_eq!(server.refused(&text), message, "{text}");
     }
@@ -352,25 +295,16 @@ fn invalid_relations_get_cassandras_errors() {
         "CREATE TABLE s (a text, b text, PRIMARY KEY (a, b))",
         "INSERT INTO s (a, b) VALUES ('x', 'y')",
     ]);
-    for (text, message) in [
-        (
-            "SELECT * FROM t WHERE a = 1 AND (v) != (0)",
-            "Unsupported \"!=\" relation: (v) != (0)",
-        ),
-        (
-            "SELECT * FROM t WHERE v > {i: 1, d: 3s} ALLOW FILTERING",
-            "Slice restrictions are not supported on UDTs containing durations",
-        ),
-        (
-            "SELECT * FROM t WHERE b > 20 AND c CONTAINS 2",
-            "Clustering column \"c\" cannot be restricted (preceding column \"b\" is restricted by \
-             a non-EQ relation)",
-        ),
-        (
-            "SELECT * FROM t WHERE m[null] = 2 ALLOW FILTERING",
-            "Unsupported null map key for column m",
-        ),
-    ] {
+    let cases = "
+        SELECT * FROM t WHERE a = 1 AND (v) != (0) => Unsupported \"!=\" relation: (v) != (0)
+        SELECT * FROM t WHERE v > {i: 1, d: 3s} ALLOW FILTERING
+        => Slice restrictions are not supported on UDTs containing durations
+        SELECT * FROM t WHERE b > 20 AND c CONTAINS 2
+        => Clustering column \"c\" cannot be restricted (preceding column \"b\" is restricted by a \
+           non-EQ relation)
+        SELECT * FROM t WHERE m[null] = 2 ALLOW FILTERING => Unsupported null map key for column m
+    ";
+    for [text, message] in parse_cases(cases) {
         assert_eq!(server.refused(text), message, "{text}");
     }
     // A read by a key that no row can have is no error.

@@ -6,6 +6,7 @@ mod reopening;
 use ebb_cql::protocol::{SchemaChange, SchemaChangeKind, SchemaTarget};
 use ebb_storage::simulation::MemDisk;
 use ebb_tables::names::is_reserved;
+use ebb_test_support::cases::parse_cases;
 
 use crate::testing::Session;
 
@@ -313,101 +314,47 @@ fn invalid_tables_and_types_get_cassandras_errors() {
     let mut session = Session::with_table();
     session.run("CREATE TYPE p (x int)");
     session.run("CREATE TABLE uses (k frozen<p> PRIMARY KEY, v p)");
-    for (text, message) in [
-        (
-            "CREATE TABLE a.t (k int PRIMARY KEY)",
-            "Keyspace 'a' doesn't exist",
-        ),
-        (
-            "CREATE TABLE u (k int)",
-            "No PRIMARY KEY specifed for table 'u' (exactly one required)",
-        ),
-        (
-            "CREATE TABLE u (k int PRIMARY KEY, v foo)",
-            "Unknown type app.foo",
-        ),
-        (
-            "CREATE TABLE u (k int PRIMARY KEY, v other.foo)",
-            "Statement on keyspace app cannot refer to a user type in keyspace other; user types can only be used in the keyspace they are defined in",
-        ),
-        (
-            "CREATE TABLE u (k int PRIMARY KEY, v frozen<int>)",
-            "frozen<> is only allowed on collections, tuples, and user-defined types (got int)",
-        ),
-        (
-            "CREATE TABLE u (k int PRIMARY KEY, v list<list<int>>)",
-            "Non-frozen collections are not allowed inside collections: list<list<int>>",
-        ),
-        (
-            "CREATE TABLE u (k list<int> PRIMARY KEY)",
-            "Invalid non-frozen collection type list<int> for PRIMARY KEY column 'k'",
-        ),
-        (
-            "CREATE TABLE u (k int, c int, PRIMARY KEY (k, c)) WITH CLUSTERING ORDER BY (c DESC, c ASC)",
-            "Duplicate column 'c' in CLUSTERING ORDER BY clause for table 'u'",
-        ),
-        ("ALTER TABLE u ADD a int", "Table 'app.u' doesn't exist"),
-        (
-            "ALTER TABLE t ADD v int",
-            "Column with name 'v' already exists",
-        ),
-        ("ALTER TABLE t DROP k", "Cannot drop PRIMARY KEY column k"),
-        (
-            "ALTER TABLE t DROP x",
-            "Column x was not found in table 'app.t'",
-        ),
-        (
-            "ALTER TABLE uses DROP v",
-            "Cannot drop non-frozen column v of user type p",
-        ),
-        (
-            "ALTER TABLE t ALTER v TYPE text",
-            "Altering column types is no longer supported",
-        ),
-        (
-            "ALTER TABLE t RENAME v TO w",
-            "Cannot rename non PRIMARY KEY column v",
-        ),
-        ("DROP TABLE u", "Table 'app.u' doesn't exist"),
-        ("TRUNCATE u", "table u does not exist"),
-        ("TRUNCATE other.u", "keyspace other does not exist"),
-        ("TRUNCATE system.local", "Cannot truncate virtual tables"),
-        (
-            "CREATE TYPE p (x int)",
-            "A user type with name 'p' already exists",
-        ),
-        (
-            "CREATE TYPE q (x int, x int)",
-            "Duplicate field name 'x' in type 'q'",
-        ),
-        (
-            "CREATE TYPE q (x counter)",
-            "A user type cannot contain counters",
-        ),
-        ("ALTER TYPE q ADD a int", "Type app.q doesn't exist"),
-        (
-            "ALTER TYPE p ADD x int",
-            "Cannot add field x to type app.p: a field with name x already exists",
-        ),
-        (
-            "ALTER TYPE p ALTER x TYPE text",
-            "Altering field types is no longer supported",
-        ),
-        ("DROP TYPE q", "Type 'app.q' doesn't exist"),
-        (
-            "DROP TYPE p",
-            "Cannot drop user type 'app.p' as it is still used by tables uses",
-        ),
-        (
-            "CREATE CUSTOM INDEX ON t (v) USING 'StorageAttachedIndex'",
-            "CUSTOM indexes are not supported (StorageAttachedIndex); an index without CUSTOM and \
-             USING serves = and CONTAINS",
-        ),
-        (
-            "CREATE TABLE system.t (k int PRIMARY KEY)",
-            "System keyspace 'system' is not user-modifiable",
-        ),
-    ] {
+    let cases = "
+        CREATE TABLE a.t (k int PRIMARY KEY) => Keyspace 'a' doesn't exist
+        CREATE TABLE u (k int) => No PRIMARY KEY specifed for table 'u' (exactly one required)
+        CREATE TABLE u (k int PRIMARY KEY, v foo) => Unknown type app.foo
+        CREATE TABLE u (k int PRIMARY KEY, v other.foo)
+        => Statement on keyspace app cannot refer to a user type in keyspace other; user types can \
+           only be used in the keyspace they are defined in
+        CREATE TABLE u (k int PRIMARY KEY, v frozen<int>)
+        => frozen<> is only allowed on collections, tuples, and user-defined types (got int)
+        CREATE TABLE u (k int PRIMARY KEY, v list<list<int>>)
+        => Non-frozen collections are not allowed inside collections: list<list<int>>
+        CREATE TABLE u (k list<int> PRIMARY KEY)
+        => Invalid non-frozen collection type list<int> for PRIMARY KEY column 'k'
+        CREATE TABLE u (k int, c int, PRIMARY KEY (k, c)) WITH CLUSTERING ORDER BY (c DESC, c ASC)
+        => Duplicate column 'c' in CLUSTERING ORDER BY clause for table 'u'
+        ALTER TABLE u ADD a int => Table 'app.u' doesn't exist
+        ALTER TABLE t ADD v int => Column with name 'v' already exists
+        ALTER TABLE t DROP k => Cannot drop PRIMARY KEY column k
+        ALTER TABLE t DROP x => Column x was not found in table 'app.t'
+        ALTER TABLE uses DROP v => Cannot drop non-frozen column v of user type p
+        ALTER TABLE t ALTER v TYPE text => Altering column types is no longer supported
+        ALTER TABLE t RENAME v TO w => Cannot rename non PRIMARY KEY column v
+        DROP TABLE u => Table 'app.u' doesn't exist
+        TRUNCATE u => table u does not exist
+        TRUNCATE other.u => keyspace other does not exist
+        TRUNCATE system.local => Cannot truncate virtual tables
+        CREATE TYPE p (x int) => A user type with name 'p' already exists
+        CREATE TYPE q (x int, x int) => Duplicate field name 'x' in type 'q'
+        CREATE TYPE q (x counter) => A user type cannot contain counters
+        ALTER TYPE q ADD a int => Type app.q doesn't exist
+        ALTER TYPE p ADD x int
+        => Cannot add field x to type app.p: a field with name x already exists
+        ALTER TYPE p ALTER x TYPE text => Altering field types is no longer supported
+        DROP TYPE q => Type 'app.q' doesn't exist
+        DROP TYPE p => Cannot drop user type 'app.p' as it is still used by tables uses
+        CREATE CUSTOM INDEX ON t (v) USING 'StorageAttachedIndex'
+        => CUSTOM indexes are not supported (StorageAttachedIndex); an index without CUSTOM and \
+           USING serves = and CONTAINS
+        CREATE TABLE system.t (k int PRIMARY KEY) => System keyspace 'system' is not user-modifiable
+    ";
+    for [text, message] in parse_cases(cases) {
         assert_eq!(
             session.refused(text),
             (INVALID, message.to_string()),

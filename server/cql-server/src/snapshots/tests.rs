@@ -5,6 +5,7 @@ use std::thread;
 
 use ebb_cql::syntax::ast::Statement;
 use ebb_cql::syntax::parse;
+use ebb_test_support::cases::parse_cases;
 
 use super::*;
 use crate::targets::{Target, readable, writable};
@@ -185,31 +186,17 @@ fn snapshots_are_created_listed_and_dropped() {
     let seen_columns = session.rows("system_views", "snapshots");
     assert_eq!(seen_columns.len(), 2);
 
-    for (text, message) in [
-        (
-            "CREATE SNAPSHOT s ON KEYSPACE other",
-            "keyspace other does not exist",
-        ),
-        (
-            "CREATE SNAPSHOT s ON KEYSPACE system",
-            "keyspace system cannot have snapshots",
-        ),
+    let cases = "
+        CREATE SNAPSHOT s ON KEYSPACE other => keyspace other does not exist
+        CREATE SNAPSHOT s ON KEYSPACE system => keyspace system cannot have snapshots
         // `system` exists in CQL, with virtual tables. `ebb_system`, with ebb's own records, does
         // not.
-        (
-            "CREATE SNAPSHOT s ON KEYSPACE ebb_system",
-            "keyspace ebb_system does not exist",
-        ),
-        ("CREATE SNAPSHOT s ON TABLE app.x", "table x does not exist"),
-        (
-            "DROP SNAPSHOT x ON KEYSPACE app",
-            "Snapshot 'x' of keyspace 'app' doesn't exist",
-        ),
-        (
-            "DROP SNAPSHOT whole ON TABLE app.t",
-            "Snapshot 'whole' of keyspace 'app' doesn't exist",
-        ),
-    ] {
+        CREATE SNAPSHOT s ON KEYSPACE ebb_system => keyspace ebb_system does not exist
+        CREATE SNAPSHOT s ON TABLE app.x => table x does not exist
+        DROP SNAPSHOT x ON KEYSPACE app => Snapshot 'x' of keyspace 'app' doesn't exist
+        DROP SNAPSHOT whole ON TABLE app.t => Snapshot 'whole' of keyspace 'app' doesn't exist
+    ";
+    for [text, message] in parse_cases(cases) {
         assert_eq!(
             session.refused(text),
             (INVALID, message.to_string()),

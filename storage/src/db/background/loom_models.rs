@@ -5,12 +5,7 @@ use std::sync::Arc;
 use loom::thread;
 
 use super::*;
-
-fn explore(model: impl Fn() + Send + Sync + 'static) {
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound.get_or_insert(3);
-    builder.check(model);
-}
+use crate::loom_models::explore;
 
 /// A count of flushes that another thread waits for.
 #[derive(Default)]

@@ -8,12 +8,7 @@ use loom::thread;
 use super::*;
 use crate::db::write_stall::{Admission, Backlog, WriteStall};
 use crate::error::Result;
-
-fn explore(model: impl Fn() + Send + Sync + 'static) {
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound.get_or_insert(3);
-    builder.check(model);
-}
+use crate::loom_models::explore;
 
 const BUDGET_BYTES: usize = 8;
 

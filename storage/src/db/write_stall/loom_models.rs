@@ -5,13 +5,8 @@ use std::sync::Arc;
 use loom::thread;
 
 use super::*;
+use crate::loom_models::explore;
 use crate::sync::{AtomicU64, Ordering};
-
-fn explore(model: impl Fn() + Send + Sync + 'static) {
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound.get_or_insert(3);
-    builder.check(model);
-}
 
 /// A backlog that stalls writers while it has memtables, and throttles them while it has only runs.
 struct Behind {

@@ -3,6 +3,7 @@
 use loom::thread;
 
 use super::*;
+use crate::loom_models::explore;
 
 /// The size of each allocation, in bytes. The first chunk has room for one and a half of them, so the
 /// second allocation needs a new chunk.
@@ -10,9 +11,7 @@ const PIECE_BYTES: usize = 2 * (FIRST_CHUNK_BYTES - HEAD_BYTES) / 3 / ALIGN_BYTE
 
 /// Makes three threads allocate a piece each, at the same time.
 fn three_pieces(allocate: fn(&Arena) -> NonNull<u8>) {
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound.get_or_insert(3);
-    builder.check(move || {
+    explore(move || {
         let arena = Arc::new(Arena::default());
         let others = [(); 2].map(|()| {
             let arena = arena.clone();

@@ -4,12 +4,7 @@ use loom::thread;
 
 use super::super::node::height_of;
 use super::*;
-
-fn explore(model: impl Fn() + Send + Sync + 'static) {
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound.get_or_insert(3);
-    builder.check(model);
-}
+use crate::loom_models::explore;
 
 /// A function that inserts a version into the list: the real one, or one with a deliberate fault.
 /// The key is also the value.

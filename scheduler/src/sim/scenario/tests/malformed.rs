@@ -158,318 +158,155 @@ fn tasks_that_fit_no_node_are_refused_for_each_resource_kind_and_policy() {
 /// Each case has a valid line, an invalid one in its place, and the start of the error.
 #[test]
 fn each_malformed_file_is_refused_with_its_line_and_field() {
-    for (good, bad, expected) in [
+    let cases = r#"
         // Names that occur twice or are unknown.
-        (
-            "[\"fair\", \"ras\"]",
-            "[\"fair\", \"fair\"]",
-            "line 1, policies[1]: \"fair\" is named twice",
-        ),
-        (
-            "name = \"b\"",
-            "name = \"a\"",
-            "line 33, job[1].name: job[0] is called \"a\" too",
-        ),
-        (
+        ["fair", "ras"] => ["fair", "fair"] => line 1, policies[1]: "fair" is named twice
+        name = "b" => name = "a" => line 33, job[1].name: job[0] is called "a" too
+        name = "b" => name = " " => line 33, job[1].name: " " is no name
+        name = "b" => name = "b\nc" => line 33, job[1].name: "b\nc" is no name
+        after = "a" => after = "c" => line 35, job[1].after: there is no job called "c"
+        after = "a" => after = "b" => line 35, job[1].after: jobs that wait for each other
+        node = 3 => node = 4 => line 39, loss[0].node: there is no node 4; they count from 0 to 3
+        "job[0].maps" => "job[2].maps"
+        => line 50, sweep.job[2].maps: the file has no field job[2].maps
+        [10, 20] => [] => line 50, sweep.job[0].maps: makes 0 combinations; from 1 to 10000
+        // Times that contradict others.
+        measure_from_s = 0 => measure_from_s = 100000
+        => line 6, run.measure_from_s: is 100000; nothing is measured from run.horizon_s on
+        measure_from_s = 0 => measure_from_s = 90000
+        => line 7, run.measure_until_s: is 90000; must lie after measure_from_s, 90000
+        measure_until_s = 90000 => measure_until_s = 100001
+        => line 7, run.measure_until_s: is 100001; must not lie after run.horizon_s, 100000
+        submitted_s = 600 => submitted_s = 100001
+        => line 28, job[0].submitted_s: is 100001, so that the job could start at 100020 s
+        span_s = 50000 => span_s = 100001
+        => line 44, workload.span_s: is 100001, so that jobs arrive after run.horizon_s
+        at_s = 5000 => at_s = 100001
+        => line 40, loss[0].at_s: is 100001; must not lie after run.horizon_s
+        back_s = 9000 => back_s = 5000
+        => line 41, loss[0].back_s: is 5000; must lie after at_s, 5000
+        // Sizes beyond bounds.
+        count = 4 => count = 4000000000 => line 11, nodes[0].count: is 4000000000; at most 100000
+        cpu_hundredths = 200 => cpu_hundredths = 1000001
+        => line 12, nodes[0].cpu_hundredths: is 1000001; at most 1000000
+        maps = 5 => maps = 9999995
+        => line 36, job[1].maps: 10000007 tasks with the jobs above; at most 10000000
+        reduces = 2 => reduces = 4000000000
+        => line 31, job[0].reduces: 4000000010 tasks with the jobs above; at most 10000000
+        jobs = 20 => jobs = 100001 => line 45, workload.jobs: is 100001; at most 100000
+        jobs = 20 => jobs = 100000
+        => line 42, workload: makes about 100002 jobs with the listed jobs; at most 100000
+        jobs = 20 => load = 900000 => line 45, workload.load: makes about
+        maps_mean = 4 => maps_mean = 600000 => line 46, workload.maps_mean: makes about 1200001
+        cycle_s = 60 => cycle_s = 0.001
+        => line 4, run.cycle_s: makes 100000000 control cycles until run.horizon_s; at most 10000000
+        horizon_s = 100000 => horizon_s = 1e18
+        => line 5, run.horizon_s: is 1000000000000000000; at most 1000000000
+        replicas = 2 => replicas = 4000000000 => line 2, replicas: is 4000000000; at most 10000
+        // Values that are not numbers, or are out of range.
+        cycle_s = 60 => cycle_s = inf => line 4, run.cycle_s: must be positive and finite, got inf
+        cycle_s = 60 => cycle_s = -60 => line 4, run.cycle_s: must be positive and finite, got -60
+        shares_every_s = 600 => shares_every_s = nan
+        => line 8, run.shares_every_s: must be finite and not negative, got NaN
+        cpu_hundredths = 200 => cpu_hundredths = 0
+        => line 12, nodes[0].cpu_hundredths: must be at least 1
+        map = { cpu_hundredths = 100, => map = { cpu_hundredths = 0,
+        => line 23, applications.scan.map.cpu_hundredths: must be at least 1
+        mean = 0.5 => mean = -0.1
+        => line 16, availability.mean: must be finite and not negative, got -0.1
+        amplitude = 0.3 => amplitude = 0.6
+        => line 17, availability.amplitude: mean + amplitude is 1.1: more than all
+        peak_at_s = 64800 => peak_at_s = nan => line 18, availability.peak_at_s: must be finite
+        map_s = 60 => map_s = 1e300 => line 20, applications.scan.map_s: is 1
+        map_s = 60 => map_s = 1e-300 => line 20, applications.scan.map_s: must be at least 0.000001
+        reduce_s = 30 => reduce_s = 0
+        => line 21, applications.scan.reduce_s: must be positive and finite, got 0
+        task_log_sd = 0.5 => task_log_sd = 50
+        => line 22, applications.scan.task_log_sd: is 50; at most 5
+        goal_s = 9000 => goal_s = 1e300 => line 29, job[0].goal_s: is 1
+        weight = 2 => weight = 0 => line 37, job[1].weight: must be positive and finite, got 0
+        weight = 2 => weight = 1e9 => line 37, job[1].weight: is 1000000000; at most 1000000
+        maps_log_sd = 0.5 => maps_log_sd = 5.5 => line 47, workload.maps_log_sd: is 5.5; at most 5
+        goal_factor = [1.5, 8.0] => goal_factor = [8.0, 1.5]
+        => line 48, workload.goal_factor: must be two positive numbers, the smaller one first
+        goal_factor = [1.5, 8.0] => burst_jobs_mean = 1e300
+        => line 48, workload.burst_jobs_mean: is 1
+        goal_factor = [1.5, 8.0] => maps_pareto = 1.0
+        => line 48, workload.maps_pareto: a tail index must be above 1, got 1
+        goal_factor = [1.5, 8.0] => other_map_s = [[0.5, 60], [0.6, 60]]
+        => line 48, workload.other_map_s: the parts of the jobs are 1.1 together; at most 1
+        goal_factor = [1.5, 8.0] => other_map_s = [[0.5, 60], [0.5, nan]]
+        => line 48, workload.other_map_s[1]: must be positive and finite, got NaN
+    "#;
+    let with_lines = [
+        [
             "name = \"b\"",
             "name = \"job-3\"\napplication = \"scan\"\nmaps = 1\n[[job]]\nmaps = 1\napplication = \"scan\"\n[[job]]\nname = \"b\"",
             "line 33, job[1].name: job[2] is called \"job-3\" too",
-        ),
-        (
-            "name = \"b\"",
-            "name = \" \"",
-            "line 33, job[1].name: \" \" is no name",
-        ),
-        (
-            "name = \"b\"",
-            "name = \"b\\nc\"",
-            "line 33, job[1].name: \"b\\nc\" is no name",
-        ),
-        (
+        ],
+        [
             "[applications.scan]",
             "[applications.scan]\nmap_s = 1\n[applications.scan]",
             "line 21",
-        ),
-        (
-            "after = \"a\"",
-            "after = \"c\"",
-            "line 35, job[1].after: there is no job called \"c\"",
-        ),
-        (
-            "after = \"a\"",
-            "after = \"b\"",
-            "line 35, job[1].after: jobs that wait for each other",
-        ),
-        (
+        ],
+        [
             "[workload]\napplication = \"scan\"",
             "[workload]\napplication = \"scam\"",
             "line 43, workload.application: there is no [applications.scam]",
-        ),
-        (
-            "node = 3",
-            "node = 4",
-            "line 39, loss[0].node: there is no node 4; they count from 0 to 3",
-        ),
-        (
+        ],
+        [
             "[sweep]",
             "[sweep]\nseed = [1, 2]",
             "line 50, sweep.seed: seed is the same at all points",
-        ),
-        (
-            "\"job[0].maps\"",
-            "\"job[2].maps\"",
-            "line 50, sweep.job[2].maps: the file has no field job[2].maps",
-        ),
-        (
-            "[10, 20]",
-            "[]",
-            "line 50, sweep.job[0].maps: makes 0 combinations; from 1 to 10000",
-        ),
-        // Times that contradict others.
-        (
-            "measure_from_s = 0",
-            "measure_from_s = 100000",
-            "line 6, run.measure_from_s: is 100000; nothing is measured from run.horizon_s on",
-        ),
-        (
-            "measure_from_s = 0",
-            "measure_from_s = 90000",
-            "line 7, run.measure_until_s: is 90000; must lie after measure_from_s, 90000",
-        ),
-        (
-            "measure_until_s = 90000",
-            "measure_until_s = 100001",
-            "line 7, run.measure_until_s: is 100001; must not lie after run.horizon_s, 100000",
-        ),
-        (
-            "submitted_s = 600",
-            "submitted_s = 100001",
-            "line 28, job[0].submitted_s: is 100001, so that the job could start at 100020 s",
-        ),
-        (
-            "span_s = 50000",
-            "span_s = 100001",
-            "line 44, workload.span_s: is 100001, so that jobs arrive after run.horizon_s",
-        ),
-        (
-            "at_s = 5000",
-            "at_s = 100001",
-            "line 40, loss[0].at_s: is 100001; must not lie after run.horizon_s",
-        ),
-        (
-            "back_s = 9000",
-            "back_s = 5000",
-            "line 41, loss[0].back_s: is 5000; must lie after at_s, 5000",
-        ),
-        // Sizes beyond bounds.
-        (
-            "count = 4\n",
-            "count = 4000000000\n",
-            "line 11, nodes[0].count: is 4000000000; at most 100000",
-        ),
-        (
+        ],
+        [
             "count = 4\n",
             "count = 60000\n[[nodes]]\ncount = 60000\n",
             "line 13, nodes[1].count: 120000 nodes with those above; at most 100000",
-        ),
-        (
-            "cpu_hundredths = 200",
-            "cpu_hundredths = 1000001",
-            "line 12, nodes[0].cpu_hundredths: is 1000001; at most 1000000",
-        ),
-        (
+        ],
+        [
             "count = 4\ncpu_hundredths = 200",
             "count = 5000\ncpu_hundredths = 1000000",
             "line 12, nodes[0].cpu_hundredths: all nodes together have 5000000000 hundredths",
-        ),
-        (
+        ],
+        [
             "count = 4\n",
             "count = 4\nmap_slots = 10001\n",
             "line 12, nodes[0].map_slots: is 10001; at most 10000",
-        ),
-        (
-            "maps = 5\n",
-            "maps = 9999995\n",
-            "line 36, job[1].maps: 10000007 tasks with the jobs above; at most 10000000",
-        ),
-        (
-            "reduces = 2",
-            "reduces = 4000000000",
-            "line 31, job[0].reduces: 4000000010 tasks with the jobs above; at most 10000000",
-        ),
-        (
+        ],
+        [
             "[[job]]\nname = \"b\"",
             "[applications.wide]\nmap_s = 1\nreplicas = 4\n[[job]]\napplication = \"wide\"\nmaps = 9000000\n[[job]]\nname = \"b\"",
             "line 37, job[1].maps: the splits of the jobs up to this one have 36000010 copies",
-        ),
-        (
-            "jobs = 20",
-            "jobs = 100001",
-            "line 45, workload.jobs: is 100001; at most 100000",
-        ),
-        (
-            "jobs = 20",
-            "jobs = 100000",
-            "line 42, workload: makes about 100002 jobs with the listed jobs; at most 100000",
-        ),
-        (
-            "jobs = 20",
-            "load = 900000",
-            "line 45, workload.load: makes about",
-        ),
-        (
-            "maps_mean = 4",
-            "maps_mean = 600000",
-            "line 46, workload.maps_mean: makes about 1200001",
-        ),
-        (
-            "cycle_s = 60",
-            "cycle_s = 0.001",
-            "line 4, run.cycle_s: makes 100000000 control cycles until run.horizon_s; at most 10000000",
-        ),
-        (
-            "horizon_s = 100000",
-            "horizon_s = 1e18",
-            "line 5, run.horizon_s: is 1000000000000000000; at most 1000000000",
-        ),
-        (
+        ],
+        [
             "cycle_s = 60\nhorizon_s = 100000\nmeasure_from_s = 0\nmeasure_until_s = 90000\nshares_every_s = 600",
             "cycle_s = 0.05\nhorizon_s = 100000\nmeasure_from_s = 0\nmeasure_until_s = 90000\nshares_every_s = 0",
             "line 8, run.shares_every_s: makes 2000000 samples until run.horizon_s; at most 1000000",
-        ),
-        (
-            "replicas = 2\n",
-            "replicas = 4000000000\n",
-            "line 2, replicas: is 4000000000; at most 10000",
-        ),
-        (
+        ],
+        [
             "[10, 20]",
             "[10, 20]\n\"run.cycle_s\" = [60, 61, 62, 63, 64, 65, 66, 67, 68, 69, 70]\n\"job[0].goal_s\" = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]\n\"job[1].maps\" = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]\n\"job[0].weight\" = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]",
             "line 51, sweep.run.cycle_s: makes",
-        ),
-        // Values that are not numbers, or are out of range.
-        (
-            "cycle_s = 60",
-            "cycle_s = inf",
-            "line 4, run.cycle_s: must be positive and finite, got inf",
-        ),
-        (
-            "cycle_s = 60",
-            "cycle_s = -60",
-            "line 4, run.cycle_s: must be positive and finite, got -60",
-        ),
-        (
-            "shares_every_s = 600",
-            "shares_every_s = nan",
-            "line 8, run.shares_every_s: must be finite and not negative, got NaN",
-        ),
-        (
-            "cpu_hundredths = 200",
-            "cpu_hundredths = 0",
-            "line 12, nodes[0].cpu_hundredths: must be at least 1",
-        ),
-        (
-            "map = { cpu_hundredths = 100,",
-            "map = { cpu_hundredths = 0,",
-            "line 23, applications.scan.map.cpu_hundredths: must be at least 1",
-        ),
-        (
-            "mean = 0.5",
-            "mean = -0.1",
-            "line 16, availability.mean: must be finite and not negative, got -0.1",
-        ),
-        (
-            "amplitude = 0.3",
-            "amplitude = 0.6",
-            "line 17, availability.amplitude: mean + amplitude is 1.1: more than all",
-        ),
-        (
-            "peak_at_s = 64800",
-            "peak_at_s = nan",
-            "line 18, availability.peak_at_s: must be finite",
-        ),
-        (
+        ],
+        [
             "peak_at_s = 64800",
             "peak_at_s = 64800\nday_s = 1e-300",
             "line 19, availability.day_s: must be at least 1",
-        ),
-        (
-            "map_s = 60",
-            "map_s = 1e300",
-            "line 20, applications.scan.map_s: is 1",
-        ),
-        (
-            "map_s = 60",
-            "map_s = 1e-300",
-            "line 20, applications.scan.map_s: must be at least 0.000001",
-        ),
-        (
-            "reduce_s = 30",
-            "reduce_s = 0",
-            "line 21, applications.scan.reduce_s: must be positive and finite, got 0",
-        ),
-        (
-            "task_log_sd = 0.5",
-            "task_log_sd = 50",
-            "line 22, applications.scan.task_log_sd: is 50; at most 5",
-        ),
-        (
-            "goal_s = 9000",
-            "goal_s = 1e300",
-            "line 29, job[0].goal_s: is 1",
-        ),
-        (
-            "weight = 2",
-            "weight = 0",
-            "line 37, job[1].weight: must be positive and finite, got 0",
-        ),
-        (
-            "weight = 2",
-            "weight = 1e9",
-            "line 37, job[1].weight: is 1000000000; at most 1000000",
-        ),
-        ("maps = 5\n", "maps = -5\n", "line 36, job[1].maps: "),
-        (
+        ],
+        ["maps = 5\n", "maps = -5\n", "line 36, job[1].maps: "],
+        [
             "maps = 5\n",
             "maps = 5000000000\n",
             "line 36, job[1].maps: ",
-        ),
-        (
-            "maps_log_sd = 0.5",
-            "maps_log_sd = 5.5",
-            "line 47, workload.maps_log_sd: is 5.5; at most 5",
-        ),
-        (
-            "goal_factor = [1.5, 8.0]",
-            "goal_factor = [8.0, 1.5]",
-            "line 48, workload.goal_factor: must be two positive numbers, the smaller one first",
-        ),
-        (
-            "goal_factor = [1.5, 8.0]",
-            "burst_jobs_mean = 1e300",
-            "line 48, workload.burst_jobs_mean: is 1",
-        ),
-        (
-            "goal_factor = [1.5, 8.0]",
-            "maps_pareto = 1.0",
-            "line 48, workload.maps_pareto: a tail index must be above 1, got 1",
-        ),
-        (
-            "goal_factor = [1.5, 8.0]",
-            "other_map_s = [[0.5, 60], [0.6, 60]]",
-            "line 48, workload.other_map_s: the parts of the jobs are 1.1 together; at most 1",
-        ),
-        (
-            "goal_factor = [1.5, 8.0]",
-            "other_map_s = [[0.5, 60], [0.5, nan]]",
-            "line 48, workload.other_map_s[1]: must be positive and finite, got NaN",
-        ),
-        (
+        ],
+        [
             "[[loss]]",
             "[applications.unused]\nmap_s = -1\n[[loss]]",
             "line 39, applications.unused.map_s: must be positive and finite, got -1",
-        ),
-    ] {
+        ],
+    ];
+    for [good, bad, expected] in parse_cases(cases).into_iter().chain(with_lines) {
         let error = error_of(good, bad);
         assert!(
             error.starts_with(&format!("x.toml, {expected}")),

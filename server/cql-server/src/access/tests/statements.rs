@@ -5,6 +5,7 @@ use std::thread;
 
 use ebb_cql::protocol::QueryParameters;
 use ebb_model::access::{ActingRole, Permission, PermissionSet, Resource};
+use ebb_test_support::cases::parse_cases;
 use ebb_test_support::wait::Observed;
 
 use super::{U, server};
@@ -95,53 +96,34 @@ fn invalid_statements_get_cassandras_errors() {
     server.run("CREATE ROLE a");
     server.run("CREATE ROLE b");
     server.run("GRANT a TO b");
-    for (text, message) in [
-        ("CREATE ROLE a", "a already exists"),
-        ("CREATE ROLE ''", "Role name can't be an empty string"),
-        ("DROP ROLE x", "x doesn't exist"),
-        ("ALTER ROLE x WITH LOGIN = true", "Role x doesn't exist"),
-        ("ALTER ROLE a", "ALTER [ROLE|USER] can't be empty"),
-        ("GRANT x TO a", "x doesn't exist"),
-        ("GRANT a TO b", "b is a member of a"),
-        ("GRANT b TO a", "b is a member of a"),
-        ("REVOKE b FROM a", "a is not a member of b"),
-        ("LIST ROLES OF x", "x doesn't exist"),
-        ("GRANT SELECT ON ks.t TO x", "Role x doesn't exist"),
-        (
-            "GRANT SELECT ON ks.x TO a",
-            "Resource <table ks.x> doesn't exist",
-        ),
-        (
-            "GRANT SELECT ON KEYSPACE x TO a",
-            "Resource <keyspace x> doesn't exist",
-        ),
-        (
-            "REVOKE DROP ON ROLE x FROM a",
-            "Resource <role x> doesn't exist",
-        ),
-        (
-            "GRANT EXECUTE ON ks.t TO a",
-            "Resource type DataResource does not support any of the requested permissions",
-        ),
-        (
-            "GRANT SELECT ON ALL ROLES TO a",
-            "Resource type RoleResource does not support any of the requested permissions",
-        ),
-        ("LIST ALL ON ks.x", "<table ks.x> doesn't exist"),
-        ("LIST ALL OF x", "<role x> doesn't exist"),
-        (
-            "CREATE ROLE x WITH HASHED PASSWORD = 'x'",
-            "Invalid hashed password value. Please use argon2id as a PHC string",
-        ),
-        (
-            "CREATE ROLE x WITH OPTIONS = {'a': 1}",
-            "Unknown option 'a': there is 'snapshots_max'",
-        ),
-        (
-            "CREATE ROLE x WITH ACCESS TO DATACENTERS {'dc1'}",
-            "ACCESS TO DATACENTERS is not supported: there is one",
-        ),
-    ] {
+    let cases = "
+        CREATE ROLE a => a already exists
+        CREATE ROLE '' => Role name can't be an empty string
+        DROP ROLE x => x doesn't exist
+        ALTER ROLE x WITH LOGIN = true => Role x doesn't exist
+        ALTER ROLE a => ALTER [ROLE|USER] can't be empty
+        GRANT x TO a => x doesn't exist
+        GRANT a TO b => b is a member of a
+        GRANT b TO a => b is a member of a
+        REVOKE b FROM a => a is not a member of b
+        LIST ROLES OF x => x doesn't exist
+        GRANT SELECT ON ks.t TO x => Role x doesn't exist
+        GRANT SELECT ON ks.x TO a => Resource <table ks.x> doesn't exist
+        GRANT SELECT ON KEYSPACE x TO a => Resource <keyspace x> doesn't exist
+        REVOKE DROP ON ROLE x FROM a => Resource <role x> doesn't exist
+        GRANT EXECUTE ON ks.t TO a
+        => Resource type DataResource does not support any of the requested permissions
+        GRANT SELECT ON ALL ROLES TO a
+        => Resource type RoleResource does not support any of the requested permissions
+        LIST ALL ON ks.x => <table ks.x> doesn't exist
+        LIST ALL OF x => <role x> doesn't exist
+        CREATE ROLE x WITH HASHED PASSWORD = 'x'
+        => Invalid hashed password value. Please use argon2id as a PHC string
+        CREATE ROLE x WITH OPTIONS = {'a': 1} => Unknown option 'a': there is 'snapshots_max'
+        CREATE ROLE x WITH ACCESS TO DATACENTERS {'dc1'}
+        => ACCESS TO DATACENTERS is not supported: there is one
+    ";
+    for [text, message] in parse_cases(cases) {
         assert_eq!(server.refused(text), message, "{text}");
     }
 }
@@ -234,38 +216,20 @@ fn only_superusers_create_superusers_and_users_cannot_lock_themselves_out() {
     let all = Resource::AllRoles.applicable();
     server.only(U, &[(Resource::AllRoles, all)]);
     server.log_in(U);
-    for (text, message) in [
-        (
-            "CREATE ROLE x WITH SUPERUSER = true",
-            "Only superusers can create a role with superuser status",
-        ),
-        (
-            "ALTER ROLE root WITH SUPERUSER = false",
-            "Only superusers are allowed to alter superuser status",
-        ),
-        (
-            "ALTER ROLE root WITH PASSWORD = 'mine'",
-            "Only superusers are allowed to alter superusers",
-        ),
-        (
-            "ALTER ROLE reader WITH SUPERUSER = true",
-            "You aren't allowed to alter your own superuser status or that of a role granted to \
-             you",
-        ),
-        (
-            "ALTER ROLE u WITH SUPERUSER = true",
-            "You aren't allowed to alter your own superuser status or that of a role granted to \
-             you",
-        ),
-        (
-            "ALTER ROLE u WITH OPTIONS = {}",
-            "You aren't allowed to alter OPTIONS",
-        ),
-        (
-            "DROP ROLE root",
-            "Only superusers can drop a role with superuser status",
-        ),
-    ] {
+    let cases = "
+        CREATE ROLE x WITH SUPERUSER = true
+        => Only superusers can create a role with superuser status
+        ALTER ROLE root WITH SUPERUSER = false
+        => Only superusers are allowed to alter superuser status
+        ALTER ROLE root WITH PASSWORD = 'mine' => Only superusers are allowed to alter superusers
+        ALTER ROLE reader WITH SUPERUSER = true
+        => You aren't allowed to alter your own superuser status or that of a role granted to you
+        ALTER ROLE u WITH SUPERUSER = true
+        => You aren't allowed to alter your own superuser status or that of a role granted to you
+        ALTER ROLE u WITH OPTIONS = {} => You aren't allowed to alter OPTIONS
+        DROP ROLE root => Only superusers can drop a role with superuser status
+    ";
+    for [text, message] in parse_cases(cases) {
         assert_eq!(server.unauthorized(text), message, "{text}");
     }
     server.run("ALTER ROLE u WITH PASSWORD = 'own'");
@@ -384,24 +348,13 @@ fn an_identity_belongs_to_one_role_and_is_dropped_with_it() {
         server.rows(&format!("{table} WHERE identity = 'spiffe://x/3'")),
         "spiffe://x/3 b"
     );
-    for (text, message) in [
-        (
-            "ADD IDENTITY 'spiffe://x/3' TO ROLE a",
-            "spiffe://x/3 already exists",
-        ),
-        (
-            "ADD IDENTITY 'spiffe://x/4' TO ROLE c",
-            "Can not add identity for non-existent role 'c'",
-        ),
-        (
-            "ADD IDENTITY '' TO ROLE a",
-            "Identity can't be an empty string",
-        ),
-        (
-            "DROP IDENTITY 'spiffe://x/4'",
-            "identity 'spiffe://x/4' doesn't exist",
-        ),
-    ] {
+    let cases = "
+        ADD IDENTITY 'spiffe://x/3' TO ROLE a => spiffe://x/3 already exists
+        ADD IDENTITY 'spiffe://x/4' TO ROLE c => Can not add identity for non-existent role 'c'
+        ADD IDENTITY '' TO ROLE a => Identity can't be an empty string
+        DROP IDENTITY 'spiffe://x/4' => identity 'spiffe://x/4' doesn't exist
+    ";
+    for [text, message] in parse_cases(cases) {
         assert_eq!(server.refused(text), message, "{text}");
     }
     server.run("DROP ROLE a");

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use ebb_cql::protocol::Consistency;
 use ebb_model::types::UserType;
+use ebb_test_support::cases::parse_cases;
 
 use super::*;
 use crate::interrupt::tests::{cancelled, charged};
@@ -38,138 +39,43 @@ fn refusal(ty: &CqlType, json: &str) -> String {
 
 #[test]
 fn json_of_another_type_gets_cassandras_error() {
-    for (ty, json, message) in [
-        (
-            "ascii",
-            "12",
-            "Expected an ascii string, but got a Integer: 12",
-        ),
-        (
-            "text",
-            "[1, 2.50]",
-            "Expected a UTF-8 string, but got a ArrayList: [1, 2.5]",
-        ),
-        (
-            "boolean",
-            "0",
-            "Expected a boolean value, but got a Integer: 0",
-        ),
-        (
-            "tinyint",
-            "true",
-            "Expected a byte value, but got a Boolean: true",
-        ),
-        ("tinyint", "1e2", "Unable to make byte from '100.0'"),
-        (
-            "smallint",
-            "{}",
-            "Expected a short value, but got a LinkedHashMap: {}",
-        ),
-        (
-            "int",
-            "1.50",
-            "Expected an int value, but got a Double: 1.5",
-        ),
-        (
-            "int",
-            "2147483648",
-            "Expected an int value, but got a Long: 2147483648",
-        ),
-        ("int", "\"1.5\"", "Unable to make int from '1.5'"),
-        (
-            "bigint",
-            "9223372036854775808",
-            "Expected a bigint value, but got a BigInteger: 9223372036854775808",
-        ),
-        (
-            "float",
-            "false",
-            "Expected a float value, but got a Boolean: false",
-        ),
-        (
-            "double",
-            "[]",
-            "Expected a double value, but got a ArrayList: []",
-        ),
-        (
-            "varint",
-            "1.0",
-            "Value '1.0' is not a valid representation of a varint value",
-        ),
-        (
-            "varint",
-            "\"\"",
-            "Value '' is not a valid representation of a varint value",
-        ),
-        (
-            "decimal",
-            "{\"a\": 1}",
-            "Value '{a=1}' is not a valid representation of a decimal value",
-        ),
-        (
-            "decimal",
-            "\"x\"",
-            "Value 'x' is not a valid representation of a decimal value",
-        ),
-        (
-            "blob",
-            "12",
-            "Value '12' is not a valid blob representation: a Integer is no string",
-        ),
-        (
-            "blob",
-            "\"xyz\"",
-            "Value 'xyz' is not a valid blob representation: String representation of blob is \
-             missing 0x prefix: xyz",
-        ),
-        (
-            "blob",
-            "\"0xz\"",
-            "Value '0xz' is not a valid blob representation: cannot parse 'z' as hex bytes",
-        ),
-        (
-            "timestamp",
-            "1.5",
-            "Expected a long or a datestring representation of a timestamp value, but got a \
-             Double: 1.5",
-        ),
-        (
-            "timestamp",
-            "1",
-            "Expected a long or a datestring representation of a timestamp value, but got a \
-             Integer: 1",
-        ),
-        (
-            "date",
-            "1",
-            "Expected a string representation of a date value, but got a Integer: 1",
-        ),
-        (
-            "time",
-            "1",
-            "Expected a string representation of a time value, but got a Integer: 1",
-        ),
-        (
-            "inet",
-            "1",
-            "Expected a string representation of an inet value, but got a Integer: 1",
-        ),
-        (
-            "duration",
-            "1",
-            "Expected a string representation of a duration, but got a Integer: 1",
-        ),
-        (
-            "uuid",
-            "1",
-            "Expected a string representation of a uuid, but got a Integer: 1",
-        ),
-        (
-            "timeuuid",
-            "1",
-            "Expected a string representation of a timeuuid, but got a Integer: 1",
-        ),
-    ] {
+    let cases = "
+        ascii => 12 => Expected an ascii string, but got a Integer: 12
+        text => [1, 2.50] => Expected a UTF-8 string, but got a ArrayList: [1, 2.5]
+        boolean => 0 => Expected a boolean value, but got a Integer: 0
+        tinyint => true => Expected a byte value, but got a Boolean: true
+        tinyint => 1e2 => Unable to make byte from '100.0'
+        smallint => {} => Expected a short value, but got a LinkedHashMap: {}
+        int => 1.50 => Expected an int value, but got a Double: 1.5
+        int => 2147483648 => Expected an int value, but got a Long: 2147483648
+        int => \"1.5\" => Unable to make int from '1.5'
+        bigint => 9223372036854775808
+        => Expected a bigint value, but got a BigInteger: 9223372036854775808
+        float => false => Expected a float value, but got a Boolean: false
+        double => [] => Expected a double value, but got a ArrayList: []
+        varint => 1.0 => Value '1.0' is not a valid representation of a varint value
+        varint => \"\" => Value '' is not a valid representation of a varint value
+        decimal => {\"a\": 1} => Value '{a=1}' is not a valid representation of a decimal value
+        decimal => \"x\" => Value 'x' is not a valid representation of a decimal value
+        blob => 12 => Value '12' is not a valid blob representation: a Integer is no string
+        blob => \"xyz\"
+        => Value 'xyz' is not a valid blob representation: String representation of blob is \
+           missing 0x prefix: xyz
+        blob => \"0xz\"
+        => Value '0xz' is not a valid blob representation: cannot parse 'z' as hex bytes
+        timestamp => 1.5
+        => Expected a long or a datestring representation of a timestamp value, but got a Double: \
+           1.5
+        timestamp => 1
+        => Expected a long or a datestring representation of a timestamp value, but got a Integer: 1
+        date => 1 => Expected a string representation of a date value, but got a Integer: 1
+        time => 1 => Expected a string representation of a time value, but got a Integer: 1
+        inet => 1 => Expected a string representation of an inet value, but got a Integer: 1
+        duration => 1 => Expected a string representation of a duration, but got a Integer: 1
+        uuid => 1 => Expected a string representation of a uuid, but got a Integer: 1
+        timeuuid => 1 => Expected a string representation of a timeuuid, but got a Integer: 1
+    ";
+    for [ty, json, message] in parse_cases(cases) {
         assert_eq!(refusal(&native(ty), json), message);
     }
 }

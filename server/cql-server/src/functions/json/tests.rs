@@ -1,5 +1,7 @@
 use std::sync::Arc;
 
+use ebb_test_support::cases::parse_cases;
+
 use super::*;
 
 /// Returns a value as JSON.
@@ -17,93 +19,56 @@ fn json_of(ty: &str, constant: &str) -> String {
 
 #[test]
 fn values_have_the_json_of_cassandra() {
-    for (ty, constant, expected, java) in [
-        ("double", "1e10", "1.0E10", "Double.toString"),
-        ("double", "0.00025", "2.5E-4", "Double.toString"),
-        ("double", "-0.0", "-0.0", "Double.toString"),
-        ("double", "NaN", "null", "DoubleType"),
-        ("double", "-Infinity", "null", "DoubleType"),
-        ("float", "12345678", "1.2345678E7", "Float.toString"),
-        ("float", "0.1", "0.1", "Float.toString"),
-        ("float", "Infinity", "null", "FloatType"),
-        ("decimal", "1e10", "1E+10", "BigDecimal.toString"),
-        ("decimal", "-12.5e10", "-1.25E+11", "BigDecimal.toString"),
-        ("decimal", "0.0000001", "1E-7", "BigDecimal.toString"),
-        ("decimal", "1.50", "1.50", "BigDecimal.toString"),
-        (
-            "decimal",
-            "1e1000000000",
-            "1E+1000000000",
-            "BigDecimal.toString",
-        ),
-        (
-            "varint",
-            "-36893488147419103237",
-            "-36893488147419103237",
-            "BigInteger.toString",
-        ),
-        ("tinyint", "-128", "-128", "Byte.toString"),
-        ("bigint", "7", "7", "Long.toString"),
-        ("boolean", "true", "true", "Boolean.toString"),
-        (
-            "inet",
-            "2001:db8::1",
-            "\"2001:db8:0:0:0:0:0:1\"",
-            "getHostAddress",
-        ),
-        ("inet", "::1", "\"0:0:0:0:0:0:0:1\"", "getHostAddress"),
-        ("inet", "127.0.0.1", "\"127.0.0.1\"", "getHostAddress"),
-        ("date", "+10000-01-01", "\"+10000-01-01\"", "ISO_LOCAL_DATE"),
-        ("date", "-0044-03-15", "\"-0044-03-15\"", "ISO_LOCAL_DATE"),
-        ("date", "2024-02-29", "\"2024-02-29\"", "ISO_LOCAL_DATE"),
-        (
-            "time",
-            "01:02:03.5",
-            "\"01:02:03.500000000\"",
-            "TimeSerializer",
-        ),
-        (
-            "timestamp",
-            "2015-05-21T11:03:02Z",
-            "\"2015-05-21 11:03:02.000Z\"",
-            "SimpleDateFormat",
-        ),
-        (
-            "timestamp",
-            "-1",
-            "\"1969-12-31 23:59:59.999Z\"",
-            "SimpleDateFormat",
-        ),
-        (
-            "timestamp",
-            "1582-10-14",
-            "\"1582-10-04 00:00:00.000Z\"",
-            "GregorianCalendar",
-        ),
-        (
-            "duration",
-            "1y3mo2d4h",
-            "\"1y3mo2d4h\"",
-            "Duration.toString",
-        ),
-        ("duration", "-90s", "\"-1m30s\"", "Duration.toString"),
-        ("duration", "0s", "\"\"", "Duration.toString"),
-        ("blob", "00CAFE", "\"0x00cafe\"", "bytesToHex"),
-        ("blob", "", "\"0x\"", "bytesToHex"),
-        ("text", "", "\"\"", "UTF8Type"),
-        (
+    let cases = r#"
+        double => 1e10 => 1.0E10 => Double.toString
+        double => 0.00025 => 2.5E-4 => Double.toString
+        double => -0.0 => -0.0 => Double.toString
+        double => NaN => null => DoubleType
+        double => -Infinity => null => DoubleType
+        float => 12345678 => 1.2345678E7 => Float.toString
+        float => 0.1 => 0.1 => Float.toString
+        float => Infinity => null => FloatType
+        decimal => 1e10 => 1E+10 => BigDecimal.toString
+        decimal => -12.5e10 => -1.25E+11 => BigDecimal.toString
+        decimal => 0.0000001 => 1E-7 => BigDecimal.toString
+        decimal => 1.50 => 1.50 => BigDecimal.toString
+        decimal => 1e1000000000 => 1E+1000000000 => BigDecimal.toString
+        varint => -36893488147419103237 => -36893488147419103237 => BigInteger.toString
+        tinyint => -128 => -128 => Byte.toString
+        bigint => 7 => 7 => Long.toString
+        boolean => true => true => Boolean.toString
+        inet => 2001:db8::1 => "2001:db8:0:0:0:0:0:1" => getHostAddress
+        inet => ::1 => "0:0:0:0:0:0:0:1" => getHostAddress
+        inet => 127.0.0.1 => "127.0.0.1" => getHostAddress
+        date => +10000-01-01 => "+10000-01-01" => ISO_LOCAL_DATE
+        date => -0044-03-15 => "-0044-03-15" => ISO_LOCAL_DATE
+        date => 2024-02-29 => "2024-02-29" => ISO_LOCAL_DATE
+        time => 01:02:03.5 => "01:02:03.500000000" => TimeSerializer
+        timestamp => 2015-05-21T11:03:02Z => "2015-05-21 11:03:02.000Z" => SimpleDateFormat
+        timestamp => -1 => "1969-12-31 23:59:59.999Z" => SimpleDateFormat
+        timestamp => 1582-10-14 => "1582-10-04 00:00:00.000Z" => GregorianCalendar
+        duration => 1y3mo2d4h => "1y3mo2d4h" => Duration.toString
+        duration => -90s => "-1m30s" => Duration.toString
+        duration => 0s => "" => Duration.toString
+        blob => 00CAFE => "0x00cafe" => bytesToHex
+    "#;
+    let others = [
+        ["blob", "", "\"0x\"", "bytesToHex"],
+        ["text", "", "\"\"", "UTF8Type"],
+        [
             "text",
             "a\"\\/\u{7f}é",
             "\"a\\\"\\\\/\u{7f}é\"",
             "quoteAsJsonString",
-        ),
-        (
+        ],
+        [
             "text",
             "\u{0}\u{8}\t\n\u{b}\u{c}\r\u{1f}",
             r#""\u0000\b\t\n\u000B\f\r\u001F""#,
             "quoteAsJsonString",
-        ),
-    ] {
+        ],
+    ];
+    for [ty, constant, expected, java] in parse_cases(cases).into_iter().chain(others) {
         assert_eq!(
             json_of(ty, constant),
             expected,

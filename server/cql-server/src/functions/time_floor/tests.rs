@@ -1,5 +1,6 @@
 //! Floors, most of them those of Cassandra's `DurationTest`.
 
+use ebb_test_support::cases::parse_cases;
 use ebb_test_support::seed::for_seeds;
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
@@ -203,32 +204,23 @@ fn each_type_of_time_has_a_floor() {
         let select = format!("SELECT {call} FROM t WHERE k = 2");
         assert_eq!(server.rows(&select), "null", "{call}");
     }
-    let refused = [
-        (
-            "floor(w, 10us)",
-            "The floor cannot be computed for the 10us duration as precision is below 1 \
-             millisecond",
-        ),
-        (
-            "floor(d, 1h)",
-            "The floor on date values cannot be computed for the 1h duration as precision is below \
-             1 day",
-        ),
-        (
-            "floor(d, 1mo, '2017-01-01')",
-            "The floor function starting time is greater than the provided time",
-        ),
-        (
-            "floor(k, 1h)",
-            "Invalid call to function floor, none of its type signatures match (known type \
-             signatures: system.floor : (timestamp, duration) -> timestamp, system.floor : \
-             (timestamp, duration, timestamp) -> timestamp, system.floor : (timeuuid, duration) -> \
-             timestamp, system.floor : (timeuuid, duration, timestamp) -> timestamp, system.floor \
-             : (date, duration) -> date, system.floor : (date, duration, date) -> date, \
-             system.floor : (time, duration) -> time)",
-        ),
-    ];
-    for (call, message) in refused {
+    let refused = "
+        floor(w, 10us)
+        => The floor cannot be computed for the 10us duration as precision is below 1 millisecond
+        floor(d, 1h)
+        => The floor on date values cannot be computed for the 1h duration as precision is below 1 \
+           day
+        floor(d, 1mo, '2017-01-01')
+        => The floor function starting time is greater than the provided time
+        floor(k, 1h)
+        => Invalid call to function floor, none of its type signatures match (known type \
+           signatures: system.floor : (timestamp, duration) -> timestamp, system.floor : \
+           (timestamp, duration, timestamp) -> timestamp, system.floor : (timeuuid, duration) -> \
+           timestamp, system.floor : (timeuuid, duration, timestamp) -> timestamp, system.floor : \
+           (date, duration) -> date, system.floor : (date, duration, date) -> date, system.floor : \
+           (time, duration) -> time)
+    ";
+    for [call, message] in parse_cases(refused) {
         let select = format!("SELECT {call} FROM t WHERE k = 1");
         assert_eq!(server.refused(&select), message, "{call}");
     }

@@ -138,27 +138,29 @@ fn an_index_has_the_values_that_expired_less_than_a_minute_before_the_build() {
     assert_eq!(found("SELECT k FROM t WHERE v = 7"), 1);
 }
 
-/// A build that a crash interrupts starts anew, and no SELECT reads the unfinished index.
-#[test]
-fn an_unfinished_index_is_rejected_and_built_at_the_next_start() {
-    let disk = MemDisk::new();
-    let clock = ManualClock::at_ms(BEGIN_MS);
-    let mut server = {
-        let catalog = open(&disk, &clock, |options, _| options);
-        Server::over(catalog, clock.clone(), None)
-    };
+/// Creates a server with two rows and an index, in the state after a crash just after CREATE INDEX:
+/// the index is in the schema, and no thread builds it.
+fn with_unfinished_index(disk: &MemDisk, clock: &ManualClock) -> Server {
+    let catalog = open(disk, clock, |options, _| options);
+    let mut server = Server::over(catalog, clock.clone(), None);
     server.run("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}");
     server.run("USE ks");
     server.run(TABLE);
     insert(&mut server, &[(1, 1, "7"), (2, 1, "7")]);
-    // The state after a crash just after the statement: the index is in the schema, and no thread
-    // builds it.
-    let catalog = Arc::clone(server.executor.catalog());
-    let changed = catalog.change(|schema| {
+    let changed = server.executor.catalog().change(|schema| {
         let target = ebb_model::schema::IndexTarget::Simple;
         schema.create_index(("ks", "t"), None, ("v", target), false)
     });
     assert!(changed.unwrap().unwrap());
+    server
+}
+
+/// A build that a crash interrupts starts anew, and no SELECT reads the unfinished index.
+#[test]
+fn an_unfinished_index_is_rejected_and_built_at_the_next_start() {
+    let (disk, clock) = (MemDisk::new(), ManualClock::at_ms(BEGIN_MS));
+    let mut server = with_unfinished_index(&disk, &clock);
+    let catalog = Arc::clone(server.executor.catalog());
     insert(&mut server, &[(3, 1, "7")]);
     assert_eq!(entries(&server, "t"), 1);
     let by = "SELECT k FROM t WHERE v = 7";
@@ -208,22 +210,9 @@ fn a_build_puts_no_rows_into_the_block_cache() {
 /// Unless the catalog announces the table, its index is not built before the next start.
 #[test]
 fn an_unfinished_index_is_built_once_the_record_of_its_table_is_readable() {
-    let disk = MemDisk::new();
-    let clock = ManualClock::at_ms(BEGIN_MS);
-    let mut server = {
-        let catalog = open(&disk, &clock, |options, _| options);
-        Server::over(catalog, clock.clone(), None)
-    };
-    server.run("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}");
-    server.run("USE ks");
-    server.run(TABLE);
-    insert(&mut server, &[(1, 1, "7"), (2, 1, "7")]);
+    let (disk, clock) = (MemDisk::new(), ManualClock::at_ms(BEGIN_MS));
+    let server = with_unfinished_index(&disk, &clock);
     let catalog = Arc::clone(server.executor.catalog());
-    let changed = catalog.change(|schema| {
-        let target = ebb_model::schema::IndexTarget::Simple;
-        schema.create_index(("ks", "t"), None, ("v", target), false)
-    });
-    assert!(changed.unwrap().unwrap());
     let rows = catalog.state().table("ks", "t").unwrap().rows().clone();
     let record = rows.get(SCHEMA_KEY).unwrap().unwrap();
     rows.put(SCHEMA_KEY, b"{}").unwrap();

@@ -1,5 +1,7 @@
 //! GROUP BY with functions of times, on the rows of Cassandra's `SelectGroupByTest`.
 
+use ebb_test_support::cases::parse_cases;
+
 use crate::executor::harness::Server;
 
 /// The partition, the time on 2016-09-27 and the value of each row.
@@ -221,27 +223,20 @@ fn columns_beside_an_aggregate_are_those_of_the_first_row_of_a_group() {
         "INSERT INTO t (k, c) VALUES (2, 1)",
         "INSERT INTO t (k, c, v) VALUES (2, 2, 8)",
     ]);
-    for (select, rows) in [
-        (
-            "k, sum(v) * s, sum(v) * k FROM t GROUP BY k",
-            "1 110 11 | 2 160 16",
-        ),
+    let cases = "
+        k, sum(v) * s, sum(v) * k FROM t GROUP BY k => 1 110 11 | 2 160 16
         // The first row of the second group has no value, and later ones do not replace it.
-        ("max(v) - v FROM t GROUP BY k", "1 | null"),
-        ("max(c) + writetime(v) FROM t GROUP BY k", "5 | null"),
-        ("count(*) + m['a'] FROM t GROUP BY k", "9 | null"),
-        ("(min(v) + c) * (s + max(v)) FROM t WHERE k = 1", "96"),
-        ("DISTINCT k, count(k) + s FROM t GROUP BY k", "1 11 | 2 21"),
+        max(v) - v FROM t GROUP BY k => 1 | null
+        max(c) + writetime(v) FROM t GROUP BY k => 5 | null
+        count(*) + m['a'] FROM t GROUP BY k => 9 | null
+        (min(v) + c) * (s + max(v)) FROM t WHERE k = 1 => 96
+        DISTINCT k, count(k) + s FROM t GROUP BY k => 1 11 | 2 21
         // Without rows all columns are null, but constants and the results of functions are not.
-        (
-            "k, 'x', (int) 7, count(*), sum(v) * 2, sum(v) * s, toJson(v) FROM t WHERE k = 9",
-            "null x 7 0 0 null null",
-        ),
-        (
-            "blobAsInt(intAsBlob(7)), count(*) FROM t WHERE k IN ()",
-            "7 0",
-        ),
-    ] {
+        k, 'x', (int) 7, count(*), sum(v) * 2, sum(v) * s, toJson(v) FROM t WHERE k = 9
+        => null x 7 0 0 null null
+        blobAsInt(intAsBlob(7)), count(*) FROM t WHERE k IN () => 7 0
+    ";
+    for [select, rows] in parse_cases(cases) {
         assert_rows(&mut server, &format!("SELECT {select}"), rows);
     }
     let sorted = "SELECT sum(v) * s FROM t WHERE k IN (1, 2) GROUP BY k, c ORDER BY c DESC";
@@ -407,65 +402,40 @@ fn times_of_day_are_grouped_within_the_columns_before_them() {
 #[test]
 fn functions_in_group_by_are_monotonic_functions_of_a_clustering_column() {
     let mut server = table("timestamp", "ASC");
-    let start_not_constant = "Only monotonic functions are supported in the GROUP BY clause. Got: \
-                              system.floor : (timestamp, duration(constant), timestamp) -> \
-                              timestamp";
-    let only = "Only column names and monotonic scalar functions are supported in the GROUP BY \
-                clause.";
-    let cases = [
-        ("pk, floor(time, 2h, time)", start_not_constant),
-        (
-            "pk, floor(time, 2h, currentTimestamp())",
-            start_not_constant,
-        ),
-        (
-            "pk, CAST(time AS date)",
-            "Only monotonic functions are supported in the GROUP BY clause. Got: \
-             system.castAsDate : (timestamp) -> date",
-        ),
-        (
-            "pk, floor(time + 1d, 2h)",
-            "Only monotonic functions are supported in the GROUP BY clause. Got: system._add : \
-             (timestamp, duration(constant)) -> timestamp",
-        ),
-        (
-            "floor(time, 2h)",
-            "Group by currently only support groups of columns following their declared order in \
-             the PRIMARY KEY",
-        ),
-        (
-            "pk, max(time)",
-            "Aggregate functions are not supported within the GROUP BY clause, got: system.max",
-        ),
-        ("pk, floor(max(time), 2h)", only),
-        ("pk, writetime(v)", only),
-        (
-            "pk, floor(currentTimestamp(), 2h)",
-            "GROUP BY functions must have one clustering column name as parameter",
-        ),
-        (
-            "pk, floor(time, 2h, blobAsTimestamp(intAsBlob(v)))",
-            "GROUP BY functions accept only one clustering column as parameter, got: time,v",
-        ),
-        (
-            "intAsBlob(pk)",
-            "Group by functions are only supported on clustering columns, got pk",
-        ),
-        (
-            "pk, v",
-            "Group by is currently only supported on the columns of the PRIMARY KEY, got v",
-        ),
-        ("pk, x", "Undefined column name x in table ks.t"),
-        (
-            "pk, floor(time, -5m)",
-            "Negative durations are not supported by the floor function",
-        ),
-        (
-            "pk, floor(time, 5m, '2016-10-27')",
-            "The floor function starting time is greater than the provided time",
-        ),
-    ];
-    for (by, message) in cases {
+    let cases = "
+        pk, floor(time, 2h, time)
+        => Only monotonic functions are supported in the GROUP BY clause. Got: system.floor : \
+           (timestamp, duration(constant), timestamp) -> timestamp
+        pk, floor(time, 2h, currentTimestamp())
+        => Only monotonic functions are supported in the GROUP BY clause. Got: system.floor : \
+           (timestamp, duration(constant), timestamp) -> timestamp
+        pk, CAST(time AS date)
+        => Only monotonic functions are supported in the GROUP BY clause. Got: system.castAsDate : \
+           (timestamp) -> date
+        pk, floor(time + 1d, 2h)
+        => Only monotonic functions are supported in the GROUP BY clause. Got: system._add : \
+           (timestamp, duration(constant)) -> timestamp
+        floor(time, 2h)
+        => Group by currently only support groups of columns following their declared order in the \
+           PRIMARY KEY
+        pk, max(time)
+        => Aggregate functions are not supported within the GROUP BY clause, got: system.max
+        pk, floor(max(time), 2h)
+        => Only column names and monotonic scalar functions are supported in the GROUP BY clause.
+        pk, writetime(v)
+        => Only column names and monotonic scalar functions are supported in the GROUP BY clause.
+        pk, floor(currentTimestamp(), 2h)
+        => GROUP BY functions must have one clustering column name as parameter
+        pk, floor(time, 2h, blobAsTimestamp(intAsBlob(v)))
+        => GROUP BY functions accept only one clustering column as parameter, got: time,v
+        intAsBlob(pk) => Group by functions are only supported on clustering columns, got pk
+        pk, v => Group by is currently only supported on the columns of the PRIMARY KEY, got v
+        pk, x => Undefined column name x in table ks.t
+        pk, floor(time, -5m) => Negative durations are not supported by the floor function
+        pk, floor(time, 5m, '2016-10-27')
+        => The floor function starting time is greater than the provided time
+    ";
+    for [by, message] in parse_cases(cases) {
         // The selected floor would be an error, too, at the first row. But GROUP BY is analysed earlier, and
         // the group of a row is computed before its outputs.
         let select = format!("SELECT pk, floor(time, 10us), min(v) FROM t GROUP BY {by}");

@@ -1,6 +1,7 @@
 //! Collections and user-defined types that are not frozen.
 
 use ebb_cql::protocol::Value;
+use ebb_test_support::cases::parse_cases;
 
 use super::harness::session;
 use crate::testing::Session;
@@ -72,32 +73,15 @@ fn a_list_is_changed_by_index_and_by_value() {
     is(&session, "l [9, 3]");
     session.write("DELETE l[0] FROM t WHERE k = 1");
     is(&session, "l [3]");
-    for (text, message) in [
-        (
-            "UPDATE t SET l[1] = 9 WHERE k = 1",
-            "List index 1 out of bound, list has size 1",
-        ),
-        (
-            "UPDATE t SET l[-1] = 9 WHERE k = 1",
-            "List index -1 out of bound, list has size 1",
-        ),
-        (
-            "DELETE l[4] FROM t WHERE k = 1",
-            "List index 4 out of bound, list has size 1",
-        ),
-        (
-            "UPDATE t SET l[0] = 9 WHERE k = 2",
-            "Attempted to set an element on a list which is null",
-        ),
-        (
-            "DELETE l[0] FROM t WHERE k = 2",
-            "Attempted to delete an element from a list which is null",
-        ),
-        (
-            "UPDATE t SET l[null] = 9 WHERE k = 1",
-            "Invalid null value for list index",
-        ),
-    ] {
+    let cases = "
+        UPDATE t SET l[1] = 9 WHERE k = 1 => List index 1 out of bound, list has size 1
+        UPDATE t SET l[-1] = 9 WHERE k = 1 => List index -1 out of bound, list has size 1
+        DELETE l[4] FROM t WHERE k = 1 => List index 4 out of bound, list has size 1
+        UPDATE t SET l[0] = 9 WHERE k = 2 => Attempted to set an element on a list which is null
+        DELETE l[0] FROM t WHERE k = 2 => Attempted to delete an element from a list which is null
+        UPDATE t SET l[null] = 9 WHERE k = 1 => Invalid null value for list index
+    ";
+    for [text, message] in parse_cases(cases) {
         assert_eq!(session.refusal(text), message, "{text}");
     }
     // An unset value leaves the element as it is, but the element must exist.

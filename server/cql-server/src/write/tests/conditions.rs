@@ -1,6 +1,7 @@
 //! Conditions on collections and parts of them, bound values, and errors.
 
 use ebb_model::types::elements;
+use ebb_test_support::cases::parse_cases;
 
 use crate::executor::harness::Server;
 
@@ -231,138 +232,72 @@ fn invalid_conditions_get_cassandras_errors() {
     let mut server = server();
     server.run("CREATE TABLE o (k int PRIMARY KEY, v int)");
     server.run("CREATE TABLE n (k int PRIMARY KEY, c counter)");
-    let one = "UPDATE t SET v = 1 WHERE k = 1 AND c = 1";
-    let cases = [
-        (
-            format!("{one} IF x = 1"),
-            "Undefined column name x in table ks.t",
-        ),
-        (
-            format!("{one} IF k = 1"),
-            "PRIMARY KEY column 'k' cannot have IF conditions",
-        ),
-        (
-            format!("{one} IF c = 1"),
-            "PRIMARY KEY column 'c' cannot have IF conditions",
-        ),
-        (
-            format!("{one} IF v[1] = 1"),
-            "Invalid element access syntax for non-collection column v",
-        ),
-        (
-            format!("{one} IF e[1] = 1"),
-            "Invalid element access syntax for set column e",
-        ),
-        (format!("{one} IF u.x = 1"), "Unknown field x for column u"),
-        (
-            format!("{one} IF v CONTAINS 1"),
-            "Cannot use CONTAINS on non-collection column v",
-        ),
-        (
-            format!("{one} IF l CONTAINS KEY 1"),
-            "Cannot use CONTAINS KEY on non-map column l",
-        ),
-        (
-            format!("{one} IF d < 1s"),
-            "Slice conditions ( < ) are not supported on durations",
-        ),
-        (
-            format!("{one} IF v = 'a'"),
-            "Invalid STRING constant (a) for \"v\" of type int",
-        ),
-        (
-            "UPDATE t USING TIMESTAMP 5 SET v = 1 WHERE k = 1 AND c = 1 IF v = 1".into(),
-            "Cannot provide custom timestamp for conditional updates",
-        ),
-        (
-            "INSERT INTO t (k, c) VALUES (1, 1) IF NOT EXISTS USING TIMESTAMP 5".into(),
-            "Cannot provide custom timestamp for conditional updates",
-        ),
-        (
-            "DELETE FROM t USING TIMESTAMP 5 WHERE k = 1 AND c = 1 IF EXISTS".into(),
-            "Cannot provide custom timestamp for conditional updates",
-        ),
-        (
-            "UPDATE t SET v = 1 WHERE k IN (1, 2) AND c = 1 IF v = 1".into(),
-            "IN on the partition key is not supported with conditional updates",
-        ),
-        (
-            "UPDATE t SET v = 1 WHERE k = 1 AND c IN (1, 2) IF v = 1".into(),
-            "IN on the clustering key columns is not supported with conditional updates",
-        ),
-        (
-            "DELETE FROM t WHERE k = 1 AND c IN (1, 2) IF EXISTS".into(),
-            "IN on the clustering key columns is not supported with conditional deletions",
-        ),
-        (
-            "DELETE FROM t WHERE k = 1 AND c > 1 IF EXISTS".into(),
-            "DELETE statements must restrict all PRIMARY KEY columns with equality relations in \
-             order to delete non static columns",
-        ),
-        (
-            "DELETE s, v FROM t WHERE k = 1 IF s = 1".into(),
-            "DELETE statements must restrict all PRIMARY KEY columns with equality relations in \
-             order to delete non static columns",
-        ),
-        (
-            "DELETE s FROM t WHERE k = 1 IF v = 1".into(),
-            "DELETE statements must restrict all PRIMARY KEY columns with equality relations in \
-             order to use IF condition on non static columns",
-        ),
-        (
-            "UPDATE t SET s = 1 WHERE k = 1 IF v = 1".into(),
-            "Some clustering keys are missing: c",
-        ),
-        (
-            "UPDATE t SET s = 1 WHERE k = 1 AND c = 1 IF s = 1".into(),
-            "Invalid restrictions on clustering columns since the UPDATE statement modifies only \
-             static columns",
-        ),
-        (
-            "BEGIN BATCH USING TIMESTAMP 5 INSERT INTO o (k) VALUES (1) IF NOT EXISTS; APPLY BATCH"
-                .into(),
-            "Cannot provide custom timestamp for conditional BATCH",
-        ),
-        (
-            "BEGIN BATCH INSERT INTO o (k) VALUES (1) IF NOT EXISTS; \
-             INSERT INTO t (k, c) VALUES (1, 1); APPLY BATCH"
-                .into(),
-            "Batch with conditions cannot span multiple tables",
-        ),
-        (
-            "BEGIN BATCH INSERT INTO o (k) VALUES (1) IF NOT EXISTS; \
-             INSERT INTO o (k) VALUES (2); APPLY BATCH"
-                .into(),
-            "Batch with conditions cannot span multiple partitions",
-        ),
-        (
-            "BEGIN BATCH INSERT INTO o (k) VALUES (1) IF NOT EXISTS; \
-             UPDATE o SET v = 1 WHERE k = 1 IF EXISTS; APPLY BATCH"
-                .into(),
-            "Cannot mix IF EXISTS and IF NOT EXISTS conditions for the same row",
-        ),
-        (
-            "BEGIN BATCH INSERT INTO o (k) VALUES (1) IF NOT EXISTS; \
-             UPDATE o SET v = 1 WHERE k = 1 IF v = 1; APPLY BATCH"
-                .into(),
-            "Cannot mix IF conditions and IF NOT EXISTS for the same row",
-        ),
-        (
-            "BEGIN BATCH UPDATE o SET v = 1 WHERE k = 1 IF v = 1; \
-             INSERT INTO o (k) VALUES (1) IF NOT EXISTS; APPLY BATCH"
-                .into(),
-            "Cannot mix IF conditions and IF NOT EXISTS for the same row",
-        ),
-        (
-            "UPDATE n SET c = c + 1 WHERE k = 1 IF EXISTS".into(),
-            "Conditional updates are not supported on counter tables",
-        ),
-        (
-            "UPDATE n SET c = c + 1 WHERE k = 1 IF c = 1".into(),
-            "Conditions on counters are not supported",
-        ),
-    ];
-    for (text, message) in cases {
-        assert_eq!(server.refused(&text), message, "{text}");
+    let cases = "
+        UPDATE t SET v = 1 WHERE k = 1 AND c = 1 IF x = 1 => Undefined column name x in table ks.t
+        UPDATE t SET v = 1 WHERE k = 1 AND c = 1 IF k = 1
+        => PRIMARY KEY column 'k' cannot have IF conditions
+        UPDATE t SET v = 1 WHERE k = 1 AND c = 1 IF c = 1
+        => PRIMARY KEY column 'c' cannot have IF conditions
+        UPDATE t SET v = 1 WHERE k = 1 AND c = 1 IF v[1] = 1
+        => Invalid element access syntax for non-collection column v
+        UPDATE t SET v = 1 WHERE k = 1 AND c = 1 IF e[1] = 1
+        => Invalid element access syntax for set column e
+        UPDATE t SET v = 1 WHERE k = 1 AND c = 1 IF u.x = 1 => Unknown field x for column u
+        UPDATE t SET v = 1 WHERE k = 1 AND c = 1 IF v CONTAINS 1
+        => Cannot use CONTAINS on non-collection column v
+        UPDATE t SET v = 1 WHERE k = 1 AND c = 1 IF l CONTAINS KEY 1
+        => Cannot use CONTAINS KEY on non-map column l
+        UPDATE t SET v = 1 WHERE k = 1 AND c = 1 IF d < 1s
+        => Slice conditions ( < ) are not supported on durations
+        UPDATE t SET v = 1 WHERE k = 1 AND c = 1 IF v = 'a'
+        => Invalid STRING constant (a) for \"v\" of type int
+        UPDATE t USING TIMESTAMP 5 SET v = 1 WHERE k = 1 AND c = 1 IF v = 1
+        => Cannot provide custom timestamp for conditional updates
+        INSERT INTO t (k, c) VALUES (1, 1) IF NOT EXISTS USING TIMESTAMP 5
+        => Cannot provide custom timestamp for conditional updates
+        DELETE FROM t USING TIMESTAMP 5 WHERE k = 1 AND c = 1 IF EXISTS
+        => Cannot provide custom timestamp for conditional updates
+        UPDATE t SET v = 1 WHERE k IN (1, 2) AND c = 1 IF v = 1
+        => IN on the partition key is not supported with conditional updates
+        UPDATE t SET v = 1 WHERE k = 1 AND c IN (1, 2) IF v = 1
+        => IN on the clustering key columns is not supported with conditional updates
+        DELETE FROM t WHERE k = 1 AND c IN (1, 2) IF EXISTS
+        => IN on the clustering key columns is not supported with conditional deletions
+        DELETE FROM t WHERE k = 1 AND c > 1 IF EXISTS
+        => DELETE statements must restrict all PRIMARY KEY columns with equality relations in \
+           order to delete non static columns
+        DELETE s, v FROM t WHERE k = 1 IF s = 1
+        => DELETE statements must restrict all PRIMARY KEY columns with equality relations in \
+           order to delete non static columns
+        DELETE s FROM t WHERE k = 1 IF v = 1
+        => DELETE statements must restrict all PRIMARY KEY columns with equality relations in \
+           order to use IF condition on non static columns
+        UPDATE t SET s = 1 WHERE k = 1 IF v = 1 => Some clustering keys are missing: c
+        UPDATE t SET s = 1 WHERE k = 1 AND c = 1 IF s = 1
+        => Invalid restrictions on clustering columns since the UPDATE statement modifies only \
+           static columns
+        BEGIN BATCH USING TIMESTAMP 5 INSERT INTO o (k) VALUES (1) IF NOT EXISTS; APPLY BATCH
+        => Cannot provide custom timestamp for conditional BATCH
+        BEGIN BATCH INSERT INTO o (k) VALUES (1) IF NOT EXISTS; INSERT INTO t (k, c) VALUES (1, \
+           1); APPLY BATCH
+        => Batch with conditions cannot span multiple tables
+        BEGIN BATCH INSERT INTO o (k) VALUES (1) IF NOT EXISTS; INSERT INTO o (k) VALUES (2); \
+           APPLY BATCH
+        => Batch with conditions cannot span multiple partitions
+        BEGIN BATCH INSERT INTO o (k) VALUES (1) IF NOT EXISTS; UPDATE o SET v = 1 WHERE k = 1 IF \
+           EXISTS; APPLY BATCH
+        => Cannot mix IF EXISTS and IF NOT EXISTS conditions for the same row
+        BEGIN BATCH INSERT INTO o (k) VALUES (1) IF NOT EXISTS; UPDATE o SET v = 1 WHERE k = 1 IF \
+           v = 1; APPLY BATCH
+        => Cannot mix IF conditions and IF NOT EXISTS for the same row
+        BEGIN BATCH UPDATE o SET v = 1 WHERE k = 1 IF v = 1; INSERT INTO o (k) VALUES (1) IF NOT \
+           EXISTS; APPLY BATCH
+        => Cannot mix IF conditions and IF NOT EXISTS for the same row
+        UPDATE n SET c = c + 1 WHERE k = 1 IF EXISTS
+        => Conditional updates are not supported on counter tables
+        UPDATE n SET c = c + 1 WHERE k = 1 IF c = 1 => Conditions on counters are not supported
+    ";
+    for [text, message] in parse_cases(cases) {
+        assert_eq!(server.refused(text), message, "{text}");
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use ebb_cql::protocol::{BatchKind, Columns, Value, ValuesBuf};
+use ebb_test_support::cases::parse_cases;
 
 use super::harness::session;
 use crate::analyse::markers::Bound;
@@ -176,76 +177,41 @@ fn invalid_uses_of_counters_get_cassandras_errors() {
         "CREATE TABLE n (k int PRIMARY KEY, c counter)",
         "CREATE TABLE v (k int PRIMARY KEY, v int)",
     ]);
-    for (text, message) in [
-        (
-            "INSERT INTO n (k, c) VALUES (1, 1)",
-            "INSERT statements are not allowed on counter tables, use UPDATE instead",
-        ),
-        (
-            "INSERT INTO n JSON '{}' IF NOT EXISTS",
-            "INSERT statements are not allowed on counter tables, use UPDATE instead",
-        ),
-        (
-            "UPDATE n SET c = 1 WHERE k = 1",
-            "Cannot set the value of counter column c (counters can only be \
-             incremented/decremented, not set)",
-        ),
-        (
-            "UPDATE n USING TIMESTAMP 5 SET c = c + 1 WHERE k = 1",
-            "Cannot provide custom timestamp for counter updates",
-        ),
-        (
-            "UPDATE n USING TTL 5 SET c = c + 1 WHERE k = 1",
-            "Cannot provide custom TTL for counter updates",
-        ),
-        (
-            "DELETE FROM n USING TIMESTAMP 5 WHERE k = 1",
-            "Cannot provide custom timestamp for counter updates",
-        ),
-        (
-            "UPDATE n SET c = 1 + c WHERE k = 1",
-            "Invalid operation (c = 1 + c) for non list column c",
-        ),
-        (
-            "UPDATE n SET c = c + null WHERE k = 1",
-            "Invalid null value for counter increment/decrement",
-        ),
-        (
-            "UPDATE n SET c = c - -9223372036854775808 WHERE k = 1",
-            "The negation of -9223372036854775808 overflows supported counter precision (signed 8 \
-             bytes integer)",
-        ),
-        (
-            "UPDATE n SET c = c + 'a' WHERE k = 1",
-            "Invalid STRING constant (a) for \"c\" of type counter",
-        ),
-        (
-            "UPDATE v SET v = v + 1 WHERE k = 1",
-            "Invalid operation (v = v + 1) for non counter column v",
-        ),
-        (
-            "BEGIN COUNTER BATCH USING TIMESTAMP 5 UPDATE n SET c = c + 1 WHERE k = 1; APPLY BATCH",
-            "Cannot provide custom timestamp for counter BATCH",
-        ),
-        (
-            "BEGIN UNLOGGED BATCH USING TIMESTAMP 5 UPDATE n SET c = c + 1 WHERE k = 1; \
-             APPLY BATCH",
-            "Cannot provide custom timestamp for a BATCH containing counters",
-        ),
-        (
-            "BEGIN COUNTER BATCH INSERT INTO v (k) VALUES (1); APPLY BATCH",
-            "Cannot include non-counter statement in a counter batch",
-        ),
-        (
-            "BEGIN UNLOGGED BATCH INSERT INTO v (k) VALUES (1); UPDATE n SET c = c + 1 WHERE k = 1; \
-             APPLY BATCH",
-            "Counter and non-counter mutations cannot exist in the same batch",
-        ),
-        (
-            "BEGIN BATCH UPDATE n SET c = c + 1 WHERE k = 1; APPLY BATCH",
-            "Cannot include a counter statement in a logged batch",
-        ),
-    ] {
+    let cases = "
+        INSERT INTO n (k, c) VALUES (1, 1)
+        => INSERT statements are not allowed on counter tables, use UPDATE instead
+        INSERT INTO n JSON '{}' IF NOT EXISTS
+        => INSERT statements are not allowed on counter tables, use UPDATE instead
+        UPDATE n SET c = 1 WHERE k = 1
+        => Cannot set the value of counter column c (counters can only be incremented/decremented, \
+           not set)
+        UPDATE n USING TIMESTAMP 5 SET c = c + 1 WHERE k = 1
+        => Cannot provide custom timestamp for counter updates
+        UPDATE n USING TTL 5 SET c = c + 1 WHERE k = 1
+        => Cannot provide custom TTL for counter updates
+        DELETE FROM n USING TIMESTAMP 5 WHERE k = 1
+        => Cannot provide custom timestamp for counter updates
+        UPDATE n SET c = 1 + c WHERE k = 1 => Invalid operation (c = 1 + c) for non list column c
+        UPDATE n SET c = c + null WHERE k = 1 => Invalid null value for counter increment/decrement
+        UPDATE n SET c = c - -9223372036854775808 WHERE k = 1
+        => The negation of -9223372036854775808 overflows supported counter precision (signed 8 \
+           bytes integer)
+        UPDATE n SET c = c + 'a' WHERE k = 1
+        => Invalid STRING constant (a) for \"c\" of type counter
+        UPDATE v SET v = v + 1 WHERE k = 1 => Invalid operation (v = v + 1) for non counter column v
+        BEGIN COUNTER BATCH USING TIMESTAMP 5 UPDATE n SET c = c + 1 WHERE k = 1; APPLY BATCH
+        => Cannot provide custom timestamp for counter BATCH
+        BEGIN UNLOGGED BATCH USING TIMESTAMP 5 UPDATE n SET c = c + 1 WHERE k = 1; APPLY BATCH
+        => Cannot provide custom timestamp for a BATCH containing counters
+        BEGIN COUNTER BATCH INSERT INTO v (k) VALUES (1); APPLY BATCH
+        => Cannot include non-counter statement in a counter batch
+        BEGIN UNLOGGED BATCH INSERT INTO v (k) VALUES (1); UPDATE n SET c = c + 1 WHERE k = 1; \
+           APPLY BATCH
+        => Counter and non-counter mutations cannot exist in the same batch
+        BEGIN BATCH UPDATE n SET c = c + 1 WHERE k = 1; APPLY BATCH
+        => Cannot include a counter statement in a logged batch
+    ";
+    for [text, message] in parse_cases(cases) {
         assert_eq!(session.refusal(text), message, "{text}");
     }
     assert_eq!(

@@ -1,6 +1,7 @@
 //! Nulls and unset values within bound values.
 
 use ebb_cql::protocol::Value;
+use ebb_test_support::cases::parse_cases;
 
 use super::harness::session;
 use crate::executor::harness::Server;
@@ -81,24 +82,13 @@ fn a_null_in_the_list_of_in_is_valid_for_if_and_invalid_for_keys() {
     assert_eq!(applied("v", &empty), "true");
     assert_eq!(applied("w", &empty), "false");
     assert_eq!(applied("x", &empty), "false");
-    for (text, message) in [
-        (
-            "SELECT w FROM t WHERE k IN ?",
-            "Invalid null value in condition for column k",
-        ),
-        (
-            "SELECT w FROM t WHERE k = 1 AND c IN ?",
-            "Invalid null value in condition for column c",
-        ),
-        (
-            "DELETE FROM t WHERE k = 1 AND c IN ?",
-            "Invalid null value in condition for column c",
-        ),
-        (
-            "SELECT w FROM t WHERE w IN ? ALLOW FILTERING",
-            "Unsupported null value for column w",
-        ),
-    ] {
+    let cases = "
+        SELECT w FROM t WHERE k IN ? => Invalid null value in condition for column k
+        SELECT w FROM t WHERE k = 1 AND c IN ? => Invalid null value in condition for column c
+        DELETE FROM t WHERE k = 1 AND c IN ? => Invalid null value in condition for column c
+        SELECT w FROM t WHERE w IN ? ALLOW FILTERING => Unsupported null value for column w
+    ";
+    for [text, message] in parse_cases(cases) {
         for list in [&null, &empty] {
             let page = server.page(text, &[Some(list)], None, None);
             assert_eq!(page.map(|_| ()).unwrap_err().message, message);
@@ -136,65 +126,30 @@ fn failing_conversions_get_cassandras_errors() {
         "CREATE TABLE t (k int PRIMARY KEY, v int, x text, b blob, d decimal, n varint, a inet, \
          w timestamp, y date, z time)",
     ]);
-    for (column, value, message) in [
-        (
-            "v",
-            "blobAsInt(0x0102)",
-            "In call to function blobasint, value 0x0102 is not a valid binary representation for \
-             type int",
-        ),
-        (
-            "x",
-            "blobAsText(0xff)",
-            "In call to function blobastext, value 0xff is not a valid binary representation for \
-             type text",
-        ),
-        (
-            "v",
-            "counterAsBlob(1)",
-            "Type error: cannot assign result of function system.counterasblob (type blob) to v \
-             (type int)",
-        ),
-        (
-            "b",
-            "CAST(1 AS blob)",
-            "Unknown function system.castAsBlob called",
-        ),
-        (
-            "x",
-            "(int) 1 + (int) 2",
-            "Type error: cannot assign result of operation + (type int) to x (type text)",
-        ),
-        ("v", "2147483648", "Unable to make int from '2147483648'"),
-        ("d", "NaN", "unable to make BigDecimal from 'NaN'"),
-        ("b", "0xabc", "cannot parse 'abc' as hex bytes"),
-        (
-            "a",
-            "'1.2.3.4.5'",
-            "Unable to make inet address from '1.2.3.4.5'",
-        ),
-        ("w", "'x'", "Unable to parse a date/time from 'x'"),
-        (
-            "w",
-            "99999999999999999999",
-            "Unable to make long (for date) from: '99999999999999999999'",
-        ),
-        (
-            "y",
-            "4294967296",
-            "Unable to make unsigned int (for date) from: '4294967296'",
-        ),
-        (
-            "z",
-            "86400000000000",
-            "Unable to make long (for time) from: '86400000000000'",
-        ),
-        (
-            "z",
-            "'25:00:00'",
-            "(TimeType) Unable to coerce '25:00:00' to a formatted time (long)",
-        ),
-    ] {
+    let cases = "
+        v => blobAsInt(0x0102)
+        => In call to function blobasint, value 0x0102 is not a valid binary representation for \
+           type int
+        x => blobAsText(0xff)
+        => In call to function blobastext, value 0xff is not a valid binary representation for \
+           type text
+        v => counterAsBlob(1)
+        => Type error: cannot assign result of function system.counterasblob (type blob) to v \
+           (type int)
+        b => CAST(1 AS blob) => Unknown function system.castAsBlob called
+        x => (int) 1 + (int) 2
+        => Type error: cannot assign result of operation + (type int) to x (type text)
+        v => 2147483648 => Unable to make int from '2147483648'
+        d => NaN => unable to make BigDecimal from 'NaN'
+        b => 0xabc => cannot parse 'abc' as hex bytes
+        a => '1.2.3.4.5' => Unable to make inet address from '1.2.3.4.5'
+        w => 'x' => Unable to parse a date/time from 'x'
+        w => 99999999999999999999 => Unable to make long (for date) from: '99999999999999999999'
+        y => 4294967296 => Unable to make unsigned int (for date) from: '4294967296'
+        z => 86400000000000 => Unable to make long (for time) from: '86400000000000'
+        z => '25:00:00' => (TimeType) Unable to coerce '25:00:00' to a formatted time (long)
+    ";
+    for [column, value, message] in parse_cases(cases) {
         let text = format!("INSERT INTO t (k, {column}) VALUES (1, {value})");
         assert_eq!(session.refusal(&text), message, "{text}");
     }

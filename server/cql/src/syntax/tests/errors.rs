@@ -1,5 +1,7 @@
 //! Error messages, compared word by word.
 
+use ebb_test_support::cases::parse_cases;
+
 use crate::syntax::{NESTING_MAX, OPERATORS_MAX, ParseErrorKind, TOKENS_MAX, parse};
 
 fn error(text: &str) -> String {
@@ -11,74 +13,38 @@ fn error(text: &str) -> String {
 
 #[test]
 fn errors_read_as_those_of_cassandra() {
-    for (text, message) in [
-        ("", "line 1:0 no viable alternative at input '<EOF>'"),
-        (
-            "FOO bar",
-            "line 1:0 no viable alternative at input 'FOO' ([FOO]...)",
-        ),
-        (
-            "SELECT * FORM t",
-            "line 1:9 mismatched input 'FORM' expecting K_FROM (SELECT * [FORM]...)",
-        ),
-        (
-            "SELECT * FROM WHERE a = 1",
-            "line 1:14 no viable alternative at input 'WHERE' (SELECT * FROM [WHERE]...)",
-        ),
-        (
+    let cases = "
+        FOO bar => line 1:0 no viable alternative at input 'FOO' ([FOO]...)
+        SELECT * FORM t => line 1:9 mismatched input 'FORM' expecting K_FROM (SELECT * [FORM]...)
+        SELECT * FROM WHERE a = 1
+        => line 1:14 no viable alternative at input 'WHERE' (SELECT * FROM [WHERE]...)
+        SELECT a FROM t LIMIT 1 WHERE a = 1
+        => line 1:24 missing EOF at 'WHERE' (...a FROM t LIMIT 1 [WHERE]...)
+        INSERT INTO t (a) VALUES (1 => line 1:27 mismatched input '<EOF>' expecting ')'
+        SELECT # FROM t => line 1:7 no viable alternative at character '#'
+        SELECT 'é' ü => line 1:11 no viable alternative at character 'ü'
+        USE 'a => line 1:6 mismatched character '<EOF>' expecting '''
+        USE \"a => line 1:6 mismatched character '<EOF>' expecting '\"'
+        USE /* a => line 1:8 mismatched character '<EOF>' expecting '*'
+        CREATE TABLE t (select int PRIMARY KEY)
+        => line 1:16 no viable alternative at input 'select' (CREATE TABLE t ([select]...)
+        UPDATE t SET a = b + 1 WHERE k = 0
+        => line 1:17 Only expressions of the form X = X + <value> are supported. (UPDATE t SET a = \
+           [b]...)
+        SELECT * FROM ?.t
+        => line 1:14 Bind variables cannot be used for keyspace names (SELECT * FROM [?]...)
+        CREATE TYPE enum (a int)
+        => line 1:12 Invalid (reserved) user type name enum (CREATE TYPE [enum]...)
+        KILL QUERY 'a' => line 1:11 mismatched input ''a'' expecting INTEGER (KILL QUERY ['a'])
+    ";
+    let others = [
+        ["", "line 1:0 no viable alternative at input '<EOF>'"],
+        [
             "SELECT a\nFROM t\n WHERE a =",
             "line 3:10 no viable alternative at input '<EOF>'",
-        ),
-        (
-            "SELECT a FROM t LIMIT 1 WHERE a = 1",
-            "line 1:24 missing EOF at 'WHERE' (...a FROM t LIMIT 1 [WHERE]...)",
-        ),
-        (
-            "INSERT INTO t (a) VALUES (1",
-            "line 1:27 mismatched input '<EOF>' expecting ')'",
-        ),
-        (
-            "SELECT # FROM t",
-            "line 1:7 no viable alternative at character '#'",
-        ),
-        (
-            "SELECT 'é' ü",
-            "line 1:11 no viable alternative at character 'ü'",
-        ),
-        (
-            "USE 'a",
-            "line 1:6 mismatched character '<EOF>' expecting '''",
-        ),
-        (
-            "USE \"a",
-            "line 1:6 mismatched character '<EOF>' expecting '\"'",
-        ),
-        (
-            "USE /* a",
-            "line 1:8 mismatched character '<EOF>' expecting '*'",
-        ),
-        (
-            "CREATE TABLE t (select int PRIMARY KEY)",
-            "line 1:16 no viable alternative at input 'select' (CREATE TABLE t ([select]...)",
-        ),
-        (
-            "UPDATE t SET a = b + 1 WHERE k = 0",
-            "line 1:17 Only expressions of the form X = X + <value> are supported. \
-             (UPDATE t SET a = [b]...)",
-        ),
-        (
-            "SELECT * FROM ?.t",
-            "line 1:14 Bind variables cannot be used for keyspace names (SELECT * FROM [?]...)",
-        ),
-        (
-            "CREATE TYPE enum (a int)",
-            "line 1:12 Invalid (reserved) user type name enum (CREATE TYPE [enum]...)",
-        ),
-        (
-            "KILL QUERY 'a'",
-            "line 1:11 mismatched input ''a'' expecting INTEGER (KILL QUERY ['a'])",
-        ),
-    ] {
+        ],
+    ];
+    for [text, message] in parse_cases(cases).into_iter().chain(others) {
         assert_eq!(error(text), message, "{text}");
     }
 }
@@ -87,73 +53,41 @@ fn errors_read_as_those_of_cassandra() {
 /// Cassandra takes the word for the name of a function, and its error names the token after it.
 #[test]
 fn a_word_that_is_no_value_could_be_the_name_of_a_function() {
-    for (text, message) in [
-        (
-            "INSERT INTO t (a, b) VALUES (15, P)",
-            "line 1:34 no viable alternative at input ')' (...) VALUES (15, [P]...)",
-        ),
-        (
-            "SELECT * FROM t WHERE a = b",
-            "line 1:27 no viable alternative at input '<EOF>' (...FROM t WHERE a = [b])",
-        ),
-        (
-            "UPDATE t SET a = key WHERE k = 0",
-            "line 1:21 no viable alternative at input 'WHERE' (UPDATE t SET a = [key]...)",
-        ),
-        (
-            "INSERT INTO t (a) VALUES (\"P\", 1)",
-            "line 1:29 no viable alternative at input ',' (...(a) VALUES ([\"P\"]...)",
-        ),
-        (
-            "INSERT INTO t (a) VALUES (ks.f)",
-            "line 1:30 no viable alternative at input ')' (...(a) VALUES ([ks]...)",
-        ),
-        (
-            "INSERT INTO t (a) VALUES (ks.1)",
-            "line 1:29 no viable alternative at input '1' (...(a) VALUES ([ks]...)",
-        ),
-        (
-            "INSERT INTO t (a) VALUES (cast)",
-            "line 1:30 no viable alternative at input ')' (...(a) VALUES ([cast]...)",
-        ),
+    let cases = r#"
+        INSERT INTO t (a, b) VALUES (15, P)
+        => line 1:34 no viable alternative at input ')' (...) VALUES (15, [P]...)
+        SELECT * FROM t WHERE a = b
+        => line 1:27 no viable alternative at input '<EOF>' (...FROM t WHERE a = [b])
+        UPDATE t SET a = key WHERE k = 0
+        => line 1:21 no viable alternative at input 'WHERE' (UPDATE t SET a = [key]...)
+        INSERT INTO t (a) VALUES ("P", 1)
+        => line 1:29 no viable alternative at input ',' (...(a) VALUES (["P"]...)
+        INSERT INTO t (a) VALUES (ks.f)
+        => line 1:30 no viable alternative at input ')' (...(a) VALUES ([ks]...)
+        INSERT INTO t (a) VALUES (ks.1)
+        => line 1:29 no viable alternative at input '1' (...(a) VALUES ([ks]...)
+        INSERT INTO t (a) VALUES (cast)
+        => line 1:30 no viable alternative at input ')' (...(a) VALUES ([cast]...)
         // A reserved word begins no call.
-        (
-            "INSERT INTO t (a) VALUES (select)",
-            "line 1:26 no viable alternative at input 'select' (...(a) VALUES ([select]...)",
-        ),
-    ] {
+        INSERT INTO t (a) VALUES (select)
+        => line 1:26 no viable alternative at input 'select' (...(a) VALUES ([select]...)
+    "#;
+    for [text, message] in parse_cases(cases) {
         assert_eq!(error(text), message, "{text}");
     }
 }
 
 #[test]
 fn repetitions_are_refused_by_name() {
-    for (text, message) in [
-        (
-            "UPDATE t SET a = 1, a = 2 WHERE k = 0",
-            "Multiple incompatible setting of column a",
-        ),
-        (
-            "UPDATE t SET a.f = 1, a.f = 2 WHERE k = 0",
-            "Multiple incompatible setting of column a",
-        ),
-        (
-            "UPDATE t SET a += 1, a = 2 WHERE k = 0",
-            "Multiple incompatible setting of column a",
-        ),
-        (
-            "CREATE KEYSPACE k WITH a = 1 AND A = 2",
-            "Multiple definition for property 'a'",
-        ),
-        (
-            "CREATE KEYSPACE k WITH a = {'x': 1, 'x': 2}",
-            "Multiple definition for property x",
-        ),
-        (
-            "INSERT INTO t (a) VALUES (1) USING TTL 1 AND TTL 2",
-            "Multiple definition for TTL",
-        ),
-    ] {
+    let cases = "
+        UPDATE t SET a = 1, a = 2 WHERE k = 0 => Multiple incompatible setting of column a
+        UPDATE t SET a.f = 1, a.f = 2 WHERE k = 0 => Multiple incompatible setting of column a
+        UPDATE t SET a += 1, a = 2 WHERE k = 0 => Multiple incompatible setting of column a
+        CREATE KEYSPACE k WITH a = 1 AND A = 2 => Multiple definition for property 'a'
+        CREATE KEYSPACE k WITH a = {'x': 1, 'x': 2} => Multiple definition for property x
+        INSERT INTO t (a) VALUES (1) USING TTL 1 AND TTL 2 => Multiple definition for TTL
+    ";
+    for [text, message] in parse_cases(cases) {
         assert!(error(text).contains(message), "{text}\n{}", error(text));
     }
     for text in [
@@ -177,55 +111,29 @@ fn markers_in_properties_are_refused_in_cassandras_words() {
 
 #[test]
 fn errors_of_roles_and_permissions_read_as_those_of_cassandra() {
-    for (text, message) in [
+    let cases = "
         // The doubled word is Cassandra's.
-        (
-            "CREATE USER \"Bob\"",
-            "Quoted strings are are not supported for user names and USER is deprecated, \
-             please use ROLE",
-        ),
-        (
-            "CREATE ROLE r WITH LOGIN = true AND LOGIN = false",
-            "Multiple definition for property 'LOGIN'",
-        ),
-        (
-            "CREATE ROLE r WITH PASSWORD = 'a' AND PASSWORD = 'b'",
-            "Multiple definition for property 'PASSWORD'",
-        ),
-        (
-            "CREATE ROLE r WITH PASSWORD = 'a' AND HASHED PASSWORD = 'b'",
-            "Properties 'PASSWORD' and 'HASHED PASSWORD' are mutually exclusive",
-        ),
-        (
-            "CREATE ROLE r WITH SUPERUSER = 1",
-            "mismatched input '1' expecting BOOLEAN",
-        ),
-        (
-            "GRANT ? TO r",
-            "Bind variables cannot be used for role names",
-        ),
-        (
-            "GRANT SELECT ON ALL FUNCTIONS IN KEYSPACE ks TO r",
-            "Permissions on functions and MBeans are not supported",
-        ),
-        (
-            "GRANT EXECUTE ON FUNCTION ks.f(int) TO r",
-            "Permissions on functions and MBeans are not supported",
-        ),
-        (
-            "GRANT SELECT ON t FROM r",
-            "mismatched input 'FROM' expecting K_TO",
-        ),
-        (
-            "ADD IDENTITY x TO ROLE r",
-            "mismatched input 'x' expecting STRING_LITERAL",
-        ),
-        (
-            "ADD IDENTITY 'x' TO r",
-            "mismatched input 'r' expecting K_ROLE",
-        ),
-        ("LIST SELECT, 'x'", "no viable alternative at input ''x''"),
-    ] {
+        CREATE USER \"Bob\"
+        => Quoted strings are are not supported for user names and USER is deprecated, please use \
+           ROLE
+        CREATE ROLE r WITH LOGIN = true AND LOGIN = false
+        => Multiple definition for property 'LOGIN'
+        CREATE ROLE r WITH PASSWORD = 'a' AND PASSWORD = 'b'
+        => Multiple definition for property 'PASSWORD'
+        CREATE ROLE r WITH PASSWORD = 'a' AND HASHED PASSWORD = 'b'
+        => Properties 'PASSWORD' and 'HASHED PASSWORD' are mutually exclusive
+        CREATE ROLE r WITH SUPERUSER = 1 => mismatched input '1' expecting BOOLEAN
+        GRANT ? TO r => Bind variables cannot be used for role names
+        GRANT SELECT ON ALL FUNCTIONS IN KEYSPACE ks TO r
+        => Permissions on functions and MBeans are not supported
+        GRANT EXECUTE ON FUNCTION ks.f(int) TO r
+        => Permissions on functions and MBeans are not supported
+        GRANT SELECT ON t FROM r => mismatched input 'FROM' expecting K_TO
+        ADD IDENTITY x TO ROLE r => mismatched input 'x' expecting STRING_LITERAL
+        ADD IDENTITY 'x' TO r => mismatched input 'r' expecting K_ROLE
+        LIST SELECT, 'x' => no viable alternative at input ''x''
+    ";
+    for [text, message] in parse_cases(cases) {
         assert!(error(text).contains(message), "{text}\n{}", error(text));
     }
 }

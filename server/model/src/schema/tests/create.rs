@@ -1,3 +1,5 @@
+use ebb_test_support::cases::parse_cases;
+
 use super::{definition, replication, schema, table};
 use crate::key::Order;
 use crate::schema::{ColumnKind, KeyspaceSchema, OptionValue, TableDefinition, TableSchema};
@@ -210,40 +212,21 @@ fn an_order_longer_than_the_clustering_is_invalid() {
 
 #[test]
 fn options_are_held_to_their_kind() {
-    for (name, value, message) in [
-        ("nothing", "1", "Unknown property 'nothing'"),
-        (
-            "gc_grace_seconds",
-            "x",
-            "Invalid integer value x for 'gc_grace_seconds'",
-        ),
-        (
-            "gc_grace_seconds",
-            "-1",
-            "gc_grace_seconds must be greater than or equal to 0 (got -1)",
-        ),
-        (
-            "default_time_to_live",
-            "630720001",
-            "default_time_to_live must be less than or equal to 630720000 (got 630720001)",
-        ),
-        (
-            "cdc",
-            "maybe",
-            "Invalid boolean value maybe for 'cdc'. Positive values can be '1', 'true' or 'yes'. \
-             Negative values can be '0', 'false' or 'no'.",
-        ),
-        (
-            "crc_check_chance",
-            "2",
-            "crc_check_chance must be larger than or equal to 0 and smaller than or equal to 1.0 (got 2)",
-        ),
-        (
-            "compaction",
-            "x",
-            "Invalid value for property 'compaction'. It should be a map.",
-        ),
-    ] {
+    let cases = "
+        nothing => 1 => Unknown property 'nothing'
+        gc_grace_seconds => x => Invalid integer value x for 'gc_grace_seconds'
+        gc_grace_seconds => -1 => gc_grace_seconds must be greater than or equal to 0 (got -1)
+        default_time_to_live => 630720001
+        => default_time_to_live must be less than or equal to 630720000 (got 630720001)
+        cdc => maybe
+        => Invalid boolean value maybe for 'cdc'. Positive values can be '1', 'true' or 'yes'. \
+           Negative values can be '0', 'false' or 'no'.
+        crc_check_chance => 2
+        => crc_check_chance must be larger than or equal to 0 and smaller than or equal to 1.0 \
+           (got 2)
+        compaction => x => Invalid value for property 'compaction'. It should be a map.
+    ";
+    for [name, value, message] in parse_cases(cases) {
         let value = OptionValue::Text(value.to_owned());
         let error = table()
             .alter_options([(name.to_owned(), value)])

@@ -1,5 +1,6 @@
 use std::cmp::Ordering::{Equal, Greater, Less};
 
+use ebb_test_support::cases::parse_cases;
 use num_bigint::BigInt;
 use rand::RngExt;
 
@@ -84,26 +85,15 @@ fn uuids_go_by_version_then_time_or_bytes() {
             .collect()
     };
     let ty = parse("uuid");
-    for (less, more) in [
+    let cases = "
         // Version 1 comes before version 4, whatever the bytes.
-        (
-            "ffffffff-0000-1000-8000-000000000000",
-            "00000000-0000-4000-8000-000000000000",
-        ),
+        ffffffff-0000-1000-8000-000000000000 => 00000000-0000-4000-8000-000000000000
         // Two uuids of version 1: the high bits of the time are the third group.
-        (
-            "ffffffff-0000-1000-8000-000000000000",
-            "00000000-0000-1001-8000-000000000000",
-        ),
-        (
-            "00000001-0000-4000-8000-000000000000",
-            "00000002-0000-4000-8000-000000000000",
-        ),
-        (
-            "00000001-0000-4000-0000-000000000000",
-            "00000001-0000-4000-8000-000000000000",
-        ),
-    ] {
+        ffffffff-0000-1000-8000-000000000000 => 00000000-0000-1001-8000-000000000000
+        00000001-0000-4000-8000-000000000000 => 00000002-0000-4000-8000-000000000000
+        00000001-0000-4000-0000-000000000000 => 00000001-0000-4000-8000-000000000000
+    ";
+    for [less, more] in parse_cases(cases) {
         assert_eq!(ty.compare(&uuid(less), &uuid(more)), Less, "{less} {more}");
         assert_eq!(
             ty.compare(&uuid(more), &uuid(less)),

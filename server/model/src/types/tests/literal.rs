@@ -1,3 +1,5 @@
+use ebb_test_support::cases::parse_cases;
+
 use super::{generate, ordered_types, parse, with_rng};
 use crate::types::CqlType;
 use crate::types::elements::{build, build_map, build_tuple};
@@ -70,51 +72,24 @@ fn dates_and_times_reach_the_ends_of_their_types() {
     assert_eq!(bytes("date", "2147483648"), [0x80, 0, 0, 0]);
     assert_eq!(bytes("date", "-5877641-06-23"), [0, 0, 0, 0]);
     assert_eq!(bytes("date", "+5881580-07-11"), [0xff; 4]);
-    for (text, message) in [
-        (
-            "+5881580-07-12",
-            "Input date +5881580-07-12 is greater than max supported date +5881580-07-11T00:00Z",
-        ),
-        (
-            "-5877641-06-22",
-            "Input date -5877641-06-22 is less than min supported date -5877641-06-23T00:00Z",
-        ),
-        (
-            "4294967296",
-            "Unable to make unsigned int (for date) from: '4294967296'",
-        ),
-        ("-1", "Unable to make unsigned int (for date) from: '-1'"),
-        ("", "Unable to coerce '' to a formatted date (long)"),
-        (
-            "1970-1",
-            "Unable to coerce '1970-1' to a formatted date (long)",
-        ),
+    let cases = "
+        +5881580-07-12
+        => Input date +5881580-07-12 is greater than max supported date +5881580-07-11T00:00Z
+        -5877641-06-22
+        => Input date -5877641-06-22 is less than min supported date -5877641-06-23T00:00Z
+        4294967296 => Unable to make unsigned int (for date) from: '4294967296'
+        -1 => Unable to make unsigned int (for date) from: '-1'
+        1970-1 => Unable to coerce '1970-1' to a formatted date (long)
         // Unlike a timestamp, a date must be in the form of ISO 8601.
-        (
-            "1970-1-1",
-            "Unable to coerce '1970-1-1' to a formatted date (long)",
-        ),
-        (
-            "1970-02-30",
-            "Unable to coerce '1970-02-30' to a formatted date (long)",
-        ),
-        (
-            "+1970-01-01",
-            "Unable to coerce '+1970-01-01' to a formatted date (long)",
-        ),
-        (
-            "11970-01-01",
-            "Unable to coerce '11970-01-01' to a formatted date (long)",
-        ),
-        (
-            "-0000-01-01",
-            "Unable to coerce '-0000-01-01' to a formatted date (long)",
-        ),
-        (
-            "+999999999-01-01",
-            "Unable to coerce '+999999999-01-01' to a formatted date (long)",
-        ),
-    ] {
+        1970-1-1 => Unable to coerce '1970-1-1' to a formatted date (long)
+        1970-02-30 => Unable to coerce '1970-02-30' to a formatted date (long)
+        +1970-01-01 => Unable to coerce '+1970-01-01' to a formatted date (long)
+        11970-01-01 => Unable to coerce '11970-01-01' to a formatted date (long)
+        -0000-01-01 => Unable to coerce '-0000-01-01' to a formatted date (long)
+        +999999999-01-01 => Unable to coerce '+999999999-01-01' to a formatted date (long)
+    ";
+    let empty = ["", "Unable to coerce '' to a formatted date (long)"];
+    for [text, message] in parse_cases(cases).into_iter().chain([empty]) {
         let error = parse("date").parse_value(text).unwrap_err();
         assert_eq!(error.to_string(), message);
     }
@@ -212,26 +187,20 @@ fn durations_are_read_in_all_their_forms() {
         assert_eq!(Duration::parse(&duration.to_string()), Ok(duration));
         assert_eq!(Duration::from_bytes(&duration.to_bytes()), Some(duration));
     }
-    for (text, message) in [
-        ("1x", "Unable to convert '1x' to a duration"),
-        (
-            "1h1h",
-            "Invalid duration. The hours are specified multiple times",
-        ),
-        ("1h1d", "Invalid duration. The hours should be after days"),
-        (
-            "178956971y",
-            "Invalid duration. The total number of months must be less or equal to 2147483647",
-        ),
+    let cases = "
+        1x => Unable to convert '1x' to a duration
+        1h1h => Invalid duration. The hours are specified multiple times
+        1h1d => Invalid duration. The hours should be after days
+        178956971y
+        => Invalid duration. The total number of months must be less or equal to 2147483647
         // Cassandra's message has the same number for all limits.
-        (
-            "2562048h",
-            "Invalid duration. The total number of nanoseconds must be less or equal to 2147483647",
-        ),
-        ("P1D1Y", "Unable to convert 'P1D1Y' to a duration"),
-        ("1", "Unable to convert '1' to a duration"),
-        ("", "Unable to convert '' to a duration"),
-    ] {
+        2562048h
+        => Invalid duration. The total number of nanoseconds must be less or equal to 2147483647
+        P1D1Y => Unable to convert 'P1D1Y' to a duration
+        1 => Unable to convert '1' to a duration
+    ";
+    let empty = ["", "Unable to convert '' to a duration"];
+    for [text, message] in parse_cases(cases).into_iter().chain([empty]) {
         assert_eq!(Duration::parse(text).unwrap_err().to_string(), message);
     }
     assert_eq!(of(-14, -1, -1).to_string(), "-1y2mo1d1ns");
@@ -561,36 +530,21 @@ fn json_is_read_as_values_of_any_type() {
 
 #[test]
 fn an_invalid_literal_is_refused_with_its_place() {
-    for (ty, text, problem) in [
-        ("list<int>", "1, 2", "expected '[' at \"1, 2\""),
-        ("list<int>", "[1, 2", "expected ',', and it ends"),
-        ("list<int>", "[1] 2", "expected the end at \"2\""),
-        (
-            "list<int>",
-            "[1, null]",
-            "null is not supported inside collections",
-        ),
-        ("list<int>", "[1, x]", "Unable to make int from 'x'"),
-        ("list<int>", "null", "null is no value"),
-        ("set<text>", "{a}", "expected a text in quotes at \"a}\""),
-        ("set<text>", "{'a}", "expected a text in quotes at \"'a}\""),
-        (
-            "set<text>",
-            "[\"a]",
-            "expected a text in quotes at \"\"a]\"",
-        ),
-        ("map<int, int>", "{1, 2}", "expected ':' at \", 2}\""),
-        (
-            "tuple<int>",
-            "(1, 2)",
-            "expected no more parts of a tuple at \"2)\"",
-        ),
-        (
-            "address",
-            "{city: 'x'}",
-            "user-defined type address has no field city",
-        ),
-    ] {
+    let cases = r#"
+        list<int> => 1, 2 => expected '[' at "1, 2"
+        list<int> => [1, 2 => expected ',', and it ends
+        list<int> => [1] 2 => expected the end at "2"
+        list<int> => [1, null] => null is not supported inside collections
+        list<int> => [1, x] => Unable to make int from 'x'
+        list<int> => null => null is no value
+        set<text> => {a} => expected a text in quotes at "a}"
+        set<text> => {'a} => expected a text in quotes at "'a}"
+        set<text> => ["a] => expected a text in quotes at ""a]"
+        map<int, int> => {1, 2} => expected ':' at ", 2}"
+        tuple<int> => (1, 2) => expected no more parts of a tuple at "2)"
+        address => {city: 'x'} => user-defined type address has no field city
+    "#;
+    for [ty, text, problem] in parse_cases(cases) {
         let error = parse(ty).parse_literal(text).unwrap_err().to_string();
         assert_eq!(error, problem, "{ty}: {text}");
     }

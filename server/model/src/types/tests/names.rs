@@ -1,5 +1,7 @@
 use std::sync::Arc;
 
+use ebb_test_support::cases::parse_cases;
+
 use super::{address, parse};
 use crate::types::identifier::Quoted;
 use crate::types::{CqlType, DEPTH_MAX, DurationOption, QuotedType, UserType};
@@ -46,34 +48,19 @@ fn other_spellings_mean_the_same() {
 
 #[test]
 fn refusals_are_cassandras() {
-    for (text, message) in [
-        (
-            "list<list<int>>",
-            "Non-frozen collections are not allowed inside collections: list<list<int>>",
-        ),
-        (
-            "list<address>",
-            "Non-frozen UDTs are not allowed inside collections: list<address>",
-        ),
-        (
-            "list<counter>",
-            "Counters are not allowed inside collections: list<counter>",
-        ),
-        (
-            "set<duration>",
-            "Durations are not allowed inside sets: set<duration>",
-        ),
-        (
-            "map<duration, int>",
-            "Durations are not allowed as map keys: map<duration, int>",
-        ),
-        (
-            "frozen<int>",
-            "frozen<> is only allowed on collections, tuples, and user-defined types (got int)",
-        ),
-        ("nothing", "Unknown type nothing"),
-        ("\"int\"", "Unknown type int"),
-    ] {
+    let cases = r#"
+        list<list<int>>
+        => Non-frozen collections are not allowed inside collections: list<list<int>>
+        list<address> => Non-frozen UDTs are not allowed inside collections: list<address>
+        list<counter> => Counters are not allowed inside collections: list<counter>
+        set<duration> => Durations are not allowed inside sets: set<duration>
+        map<duration, int> => Durations are not allowed as map keys: map<duration, int>
+        frozen<int>
+        => frozen<> is only allowed on collections, tuples, and user-defined types (got int)
+        nothing => Unknown type nothing
+        "int" => Unknown type int
+    "#;
+    for [text, message] in parse_cases(cases) {
         assert_eq!(refusal(text), message);
     }
     for text in [
