@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::Result;
+use clap::builder::BoolishValueParser;
 use ebb_storage::{Db, Disk, LocalDisk, Maintenance, Options, Table};
 pub(super) use ebb_tables::lookup::{
     keyspace, or_known, snapshot_table, table, unknown_snapshot, unknown_table,
@@ -33,6 +34,7 @@ pub(super) struct Location {
     /// Give new files the mode 0640, and new directories 0750, as `ebb serve --group-readable`.
     #[arg(long, env = "EBB_GROUP_READABLE")]
     #[arg(hide_env_values = true, hide_short_help = true)]
+    #[arg(value_parser = BoolishValueParser::new())]
     pub(super) group_readable: bool,
 }
 

@@ -11,7 +11,7 @@ use ebb_colocate::Objective;
 use ebb_jobs::request::Isolation;
 use ebb_scheduler::policy;
 
-use super::print::JsonArgs;
+use super::print::{JsonArgs, write_stderr};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -136,7 +136,7 @@ pub(super) fn run(args: Args) -> Result<()> {
         objective: args.slo,
         in_processes,
     };
-    let notify = |line: &str| eprintln!("  {line}");
+    let notify = |line: &str| write_stderr(format_args!("  {line}\n"));
     if !is_embedded {
         let served = demo::serve(&options, args.http, &[CLIENT_COMMAND], &notify)?;
         let report = demo::write_page(&served.page, &served.outcome, &options.data)?;

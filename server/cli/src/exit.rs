@@ -12,7 +12,7 @@ use ebb_text::LoadError;
 
 use super::error::CliError;
 use super::open_files;
-use super::print::notice;
+use super::print::{StdoutError, notice};
 
 const FAILED: u8 = 1;
 const USAGE: u8 = 2;
@@ -46,11 +46,12 @@ pub(super) fn report(error: &Error) -> ExitCode {
     ExitCode::from(code(error))
 }
 
-fn is_closed_pipe(error: &Error) -> bool {
+/// Returns whether an error is only that the reader of stdout has closed it.
+pub(super) fn is_closed_pipe(error: &Error) -> bool {
     error.chain().any(|cause| {
         cause
-            .downcast_ref::<io::Error>()
-            .is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+            .downcast_ref::<StdoutError>()
+            .is_some_and(StdoutError::is_closed)
     })
 }
 
@@ -125,8 +126,8 @@ fn code_of_failure(failure: Failure) -> u8 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::print::to_stdout;
     use super::*;
-    use anyhow::Context;
     use ebb_scheduler::runtime::{SpillSpace, SubmitError, TaskError};
     use ebb_server::http::JobsClient;
 
@@ -232,12 +233,16 @@ mod tests {
     }
 
     #[test]
-    fn only_a_closed_pipe_is_passed_over() {
-        let error = |kind| {
-            let result: io::Result<()> = Err(io::Error::from(kind));
-            result.context("cannot write to stdout").unwrap_err()
-        };
-        assert!(is_closed_pipe(&error(io::ErrorKind::BrokenPipe)));
-        assert!(!is_closed_pipe(&error(io::ErrorKind::StorageFull)));
+    fn only_a_closed_stdout_is_passed_over() {
+        let error = |kind: io::ErrorKind| to_stdout(Err(kind.into())).unwrap_err();
+        let closed = error(io::ErrorKind::BrokenPipe);
+        assert!(is_closed_pipe(&closed));
+        assert!(is_closed_pipe(&closed.context("printing")));
+        let full = error(io::ErrorKind::StorageFull);
+        assert!(!is_closed_pipe(&full));
+        assert_eq!(code(&full), DISK_FULL);
+        // Regression: any other pipe or connection that broke counted as success, too.
+        let other = io::Error::from(io::ErrorKind::BrokenPipe);
+        assert!(!is_closed_pipe(&Error::new(other).context("sending")));
     }
 }

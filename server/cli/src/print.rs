@@ -3,7 +3,7 @@
 use std::io::{self, BufWriter, StdoutLock, Write};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Error, Result};
 use clap::builder::{PathBufValueParser, TypedValueParser};
 use ebb_bench::columns::columns;
 use indicatif::HumanCount;
@@ -11,9 +11,28 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::escape::{escaped_line, escaped_lines};
+use super::exit::is_closed_pipe;
 
 /// The greatest length of the lines of lists, in characters.
 pub(super) const LINE_CHARS_MAX: usize = 100;
+
+/// An error in writing to stdout. It has a type of its own because a connection, or a pipe that
+/// `--json-file` names, may break with the same kind of error, and then the command has failed.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot write to stdout")]
+pub(super) struct StdoutError(#[source] io::Error);
+
+impl StdoutError {
+    /// Returns whether the reader of stdout has closed its end, as `head` does.
+    pub(super) fn is_closed(&self) -> bool {
+        self.0.kind() == io::ErrorKind::BrokenPipe
+    }
+}
+
+/// Returns the result of writing to stdout, with an error that names stdout.
+pub(super) fn to_stdout(written: io::Result<()>) -> Result<()> {
+    written.map_err(|error| Error::new(StdoutError(error)))
+}
 
 /// A buffer before stdout. The command must call [`Printer::finish`] before it ends: an error in
 /// writing the rest would be lost otherwise.
@@ -30,7 +49,7 @@ impl Printer {
 
     /// Writes a text of one or more lines, with an escape for each control character but line feeds and tabs.
     pub(super) fn line(&mut self, text: impl std::fmt::Display) -> Result<()> {
-        writeln!(self.out, "{}", escaped_lines(&text.to_string())).context(CANNOT_WRITE)
+        to_stdout(writeln!(self.out, "{}", escaped_lines(&text.to_string())))
     }
 
     /// Writes each item as one line of text. Control characters in an item are escaped, also ends of lines
@@ -42,8 +61,7 @@ impl Printer {
         let mut lines = lines
             .into_iter()
             .map(|line| escaped_line(&line.to_string()));
-        let written = lines.try_for_each(|line| writeln!(self.out, "{line}"));
-        written.context(CANNOT_WRITE)
+        to_stdout(lines.try_for_each(|line| writeln!(self.out, "{line}")))
     }
 
     /// Writes the lines of a [`table`]: `head` has the names of the columns, and `right` those of
@@ -68,25 +86,23 @@ impl Printer {
             }
             self.out.write_all(b"\n")
         };
-        write().context(CANNOT_WRITE)
+        to_stdout(write())
     }
 
     /// Writes bytes without escapes.
     pub(super) fn bytes(&mut self, bytes: &[u8]) -> Result<()> {
-        self.out.write_all(bytes).context(CANNOT_WRITE)
+        to_stdout(self.out.write_all(bytes))
     }
 
     /// Writes a JSON value on a line of its own.
     pub(super) fn json(&mut self, value: &impl Serialize) -> Result<()> {
-        serde_json::to_writer(&mut self.out, value)
-            .map_err(io::Error::from)
-            .and_then(|()| self.out.write_all(b"\n"))
-            .context(CANNOT_WRITE)
+        let written = serde_json::to_writer(&mut self.out, value).map_err(io::Error::from);
+        to_stdout(written.and_then(|()| self.out.write_all(b"\n")))
     }
 
     /// Flushes the buffer.
     pub(super) fn finish(mut self) -> Result<()> {
-        self.out.flush().context(CANNOT_WRITE)
+        to_stdout(self.out.flush())
     }
 }
 
@@ -100,23 +116,39 @@ pub(super) fn say(text: String) -> Result<()> {
 /// Prints a text for people to stderr, such as an error or a warning, with the name of the program before it.
 /// Control characters in the text are escaped, but not line feeds and tabs.
 pub(super) fn notice(text: impl std::fmt::Display) {
-    eprintln!("ebb: {}", escaped_lines(&text.to_string()));
+    write_stderr(format_args!("ebb: {}\n", escaped_lines(&text.to_string())));
 }
 
-/// Calls `change` for each item, and prints the line that the call returns. If a call fails, goes on with the
-/// next item.
+/// Writes a text to stderr as it is. An error, such as that of a full disk behind stderr or of a reader that has
+/// gone, is ignored: it must not change the exit code or end the work, as the panic of `eprintln!` would.
+pub(super) fn write_stderr(text: impl std::fmt::Display) {
+    let _ = write!(io::stderr(), "{text}");
+}
+
+/// Returns success for the error that the reader of stdout has closed its end, as `head` does; otherwise `printed`.
+/// A command whose exit code has more to report, such as damage or a failed job, goes on to that.
+pub(super) fn unless_closed(printed: Result<()>) -> Result<()> {
+    match printed {
+        Err(error) if is_closed_pipe(&error) => Ok(()),
+        printed => printed,
+    }
+}
+
+/// Calls `change` for each item, and prints the line that the call returns. If a call fails, or a line cannot be
+/// printed, goes on with the next item.
 ///
 /// # Errors
-/// The last error, which becomes the exit code; the errors before it are printed to stderr.
+/// The last error of a call, which becomes the exit code; the other errors are printed to stderr. If no call failed,
+/// the error of printing, but none if the reader has closed stdout.
 pub(super) fn print_each<T>(
     items: impl IntoIterator<Item = T>,
     mut change: impl FnMut(T) -> Result<String>,
 ) -> Result<()> {
     let mut printer = Printer::new();
-    let mut last = None;
+    let (mut printed, mut last) = (Ok(()), None);
     for item in items {
         match change(item) {
-            Ok(line) => printer.line(line)?,
+            Ok(line) => printed = printed.and_then(|()| printer.line(line)),
             Err(error) => {
                 if let Some(earlier) = last.replace(error) {
                     notice(format_args!("{earlier:#}"));
@@ -124,23 +156,30 @@ pub(super) fn print_each<T>(
             }
         }
     }
-    printer.finish()?;
-    last.map_or(Ok(()), Err)
+    let printed = unless_closed(printed.and_then(|()| printer.finish()));
+    let Some(last) = last else {
+        return printed;
+    };
+    if let Err(error) = printed {
+        notice(format_args!("{error:#}"));
+    }
+    Err(last)
 }
 
-/// Prints the whole result of a command to stdout: as JSON if `json` is set, otherwise by calling `text`.
+/// Prints the whole result of a command to stdout: as JSON if `json` is set, otherwise by calling `text`. It is no
+/// error if the reader has closed stdout: the result decides the exit code.
 pub(super) fn json_or_text(
     json: bool,
     result: &impl Serialize,
     text: impl FnOnce(&mut Printer) -> Result<()>,
 ) -> Result<()> {
     let mut printer = Printer::new();
-    if json {
-        printer.json(result)?;
+    let printed = if json {
+        printer.json(result)
     } else {
-        text(&mut printer)?;
-    }
-    printer.finish()
+        text(&mut printer)
+    };
+    unless_closed(printed.and_then(|()| printer.finish()))
 }
 
 /// The JSON options of commands that compute for a while.
@@ -197,8 +236,6 @@ pub(super) fn counted(count: u64, thing: &str) -> String {
     let plural = if count == 1 { "" } else { "s" };
     format!("{} {thing}{plural}", HumanCount(count))
 }
-
-const CANNOT_WRITE: &str = "cannot write to stdout";
 
 /// Adds bytes to a JSON object: as the text `name` if they are UTF-8, otherwise as hexadecimal digits in
 /// `name_hex`, so that nothing is lost.

@@ -17,6 +17,7 @@ use ebb_server::node::NodeOptions;
 use crate::database::{self, Location, or_known, unknown_snapshot};
 use crate::error::CliError;
 use crate::names::TableName;
+use crate::print::write_stderr;
 use crate::run::{execute, goal};
 use crate::runner::Runner;
 use crate::unpaced;
@@ -193,7 +194,7 @@ fn tables_of(runner: &Runner, keyspace: &str, snapshot: &str) -> Result<Vec<Stri
 fn print_refused_row(folder: &Path, keyspace: &str, snapshot: &str) {
     let file = folder.join(format!("_ebb/{keyspace}/{snapshot}/{REFUSED}"));
     if let Ok(text) = fs::read_to_string(file) {
-        eprint!("ebb: {text}");
+        write_stderr(format_args!("ebb: {text}"));
     }
 }
 

@@ -15,7 +15,7 @@ use super::attached::Attached;
 use super::database::Location;
 use super::error::CliError;
 use super::names::TableName;
-use super::print::{Printer, counted, insert_bytes};
+use super::print::{Printer, counted, insert_bytes, unless_closed};
 use super::progress::maintenance_bar;
 
 const EXAMPLES: &str = "\
@@ -90,7 +90,7 @@ fn save(location: Location, new_dir: &Path, as_json: bool) -> Result<()> {
     let schema = new
         .open_to_read()
         .and_then(|db| Ok(unreadable_objects(&db)?));
-    print(as_json, &report, &schema)?;
+    unless_closed(print(as_json, &report, &schema))?;
     let unreadable = schema.with_context(|| {
         let new_dir = new_dir.display();
         format!("the files are saved in {new_dir}, but the schema there cannot be read")

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use ebb_server::audit::{AuditLog, Entry, EntryKind};
 use ebb_server::http::JobsClient;
 use ebb_server::tokens::{Scope, Token, TokenFile, TokenRecord, TokenRole};
@@ -13,6 +13,7 @@ use serde_json::json;
 
 use super::database::Location;
 use super::error::CliError;
+use super::exit::is_closed_pipe;
 use super::print::{Printer, say};
 use super::time;
 
@@ -140,7 +141,12 @@ fn create(args: &Create) -> Result<()> {
     };
     audited(&args.location.data, entry, false, || {
         // Printed before the token is valid: if the output fails, the token is lost and must not be valid.
-        say(token.reveal())?;
+        match say(token.reveal()) {
+            Err(error) if is_closed_pipe(&error) => {
+                bail!("no token was created, because the reader of stdout has closed it")
+            }
+            printed => printed?,
+        }
         file.change(|tokens| tokens.add(record))?;
         Ok(true)
     })?;

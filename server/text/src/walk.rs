@@ -6,7 +6,7 @@ use std::fs::File;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use walkdir::{DirEntry, WalkDir};
 
 use super::reader::sniff;
@@ -87,8 +87,15 @@ pub enum SkipReason {
 /// A skipped file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Skipped {
+    #[serde(serialize_with = "shown")]
     pub path: PathBuf,
     pub reason: SkipReason,
+}
+
+/// Serializes a path as text, with replacement characters for bytes that are not UTF-8. Serde's own form of such a
+/// path is an error, which would leave the report of a finished load unprinted.
+fn shown<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(&path.display())
 }
 
 /// The result of a [`walk`].

@@ -6,7 +6,7 @@ use ebb_server::jobs::Jobs;
 use ebb_server::node::{Node, NodeOptions};
 
 use crate::attached::Attached;
-use crate::print::Printer;
+use crate::print::{Printer, unless_closed};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -39,9 +39,12 @@ pub(super) fn run(args: Args) -> Result<()> {
 
 fn discard(jobs: &impl Jobs, ids: &[String]) -> Result<()> {
     let mut printer = Printer::new();
+    // The jobs are discarded also if nobody reads the output.
+    let mut printed = Ok(());
     for id in ids {
         let job = jobs.discard(id)?.record;
-        printer.line(format!("discarded {} {}", job.application, job.id))?;
+        let line = format!("discarded {} {}", job.application, job.id);
+        printed = printed.and_then(|()| printer.line(line));
     }
-    printer.finish()
+    unless_closed(printed.and_then(|()| printer.finish()))
 }

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::error::CliError;
 use crate::escape::escaped_line;
-use crate::print::{Printer, counted};
+use crate::print::{Printer, counted, unless_closed, write_stderr};
 
 /// The report of a job that has ended.
 pub(crate) struct Report<'a> {
@@ -207,12 +207,11 @@ pub(crate) fn print_done(record: &JobRecord, request: &JobRequest, json: bool) -
 
 fn print(text: &[String], to_stderr: bool) -> Result<()> {
     if to_stderr {
-        (text.iter()).for_each(|line| eprintln!("{}", escaped_line(line)));
+        (text.iter()).for_each(|line| write_stderr(escaped_line(line) + "\n"));
         return Ok(());
     }
     let mut printer = Printer::new();
-    printer.lines(text)?;
-    printer.finish()
+    unless_closed(printer.lines(text).and_then(|()| printer.finish()))
 }
 
 /// Formats a goal like the argument that set it.

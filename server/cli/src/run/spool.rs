@@ -9,6 +9,8 @@ use anyhow::{Context, Result};
 use ebb_jobs::request::{JobRequest, OutputPlace};
 use ebb_jobs::{SPILLS, ScratchDir};
 
+use crate::print::{to_stdout, unless_closed};
+
 /// The temporary file for rows that a server computes and this command prints, in a hidden folder of its own.
 /// Dropping the spool removes the folder and the file. If the command is killed, the next job or load that
 /// makes such a folder in the database's directory removes them.
@@ -39,13 +41,15 @@ impl Spool {
         request
     }
 
-    /// Prints the rows, if the job has written any.
+    /// Prints the rows, if the job has written any. A reader that has closed stdout is no error, as for a job of
+    /// this process.
     pub(super) fn print(self) -> Result<()> {
         let mut rows = match File::open(&self.file) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
             opened => opened.context("cannot read the rows for the terminal")?,
         };
         let mut out = io::stdout().lock();
-        (io::copy(&mut rows, &mut out).and_then(|_| out.flush())).context("cannot write to stdout")
+        let printed = io::copy(&mut rows, &mut out).and_then(|_| out.flush());
+        unless_closed(to_stdout(printed))
     }
 }

@@ -9,7 +9,7 @@ use ebb_scheduler::sim::scenario::Scenario;
 use super::print::{print, simulate, write_json};
 use super::replicas_range;
 use crate::error::CliError;
-use crate::print::{Printer, say};
+use crate::print::{Printer, say, unless_closed, write_stderr};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -69,13 +69,13 @@ pub(super) fn run(args: Args) -> Result<()> {
         }
         let result = simulate(&scenario)?;
         let mut printer = Printer::new();
-        print(&mut printer, &result)?;
-        printer.finish()?;
+        let printed = print(&mut printer, &result);
+        unless_reported(&args, printed.and_then(|()| printer.finish()))?;
         if let Some(folder) = &args.report {
             let folder = folder.join(experiment.name);
             let report = sim::write_report(&result, &folder)?;
             write_json(&result, &folder.join("result.json"))?;
-            eprintln!("report: {}", report.display());
+            write_stderr(format_args!("report: {}\n", report.display()));
         }
     }
     Ok(())
@@ -90,15 +90,26 @@ fn evaluate(experiment: &Experiment, analysis: &Analysis, args: &Args) -> Result
         return Err(CliError::Usage(message).into());
     }
     let mut printer = Printer::new();
-    printer.line(&analysis.title)?;
     let head: Vec<&str> = analysis.head.iter().map(String::as_str).collect();
-    printer.table(&head, &head[1..], &analysis.rows)?;
-    printer.finish()?;
+    let printed = (printer.line(&analysis.title))
+        .and_then(|()| printer.table(&head, &head[1..], &analysis.rows))
+        .and_then(|()| printer.finish());
+    unless_reported(args, printed)?;
     if let Some(folder) = &args.report {
         let report = sim::write_analysis(analysis, &folder.join(experiment.name))?;
-        eprintln!("report: {}", report.display());
+        write_stderr(format_args!("report: {}\n", report.display()));
     }
     Ok(())
+}
+
+/// Returns the result of printing. If reports are to be written, they are written also if the reader has closed
+/// stdout. Otherwise nobody needs the experiments that are left, and the command ends.
+fn unless_reported(args: &Args, printed: Result<()>) -> Result<()> {
+    if args.report.is_some() {
+        unless_closed(printed)
+    } else {
+        printed
+    }
 }
 
 fn list() -> Result<()> {

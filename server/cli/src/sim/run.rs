@@ -9,7 +9,7 @@ use ebb_jobs::simulate::read_scenario;
 use super::print::{print, simulate};
 use super::{policy_named, replicas_range};
 use crate::error::CliError;
-use crate::print::JsonArgs;
+use crate::print::{JsonArgs, write_stderr};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -84,7 +84,7 @@ pub(super) fn run(args: Args) -> Result<()> {
     let result = simulate(&scenario).with_context(named)?;
     if let Some(folder) = &args.report {
         let report = sim::write_report(&result, folder)?;
-        eprintln!("report: {}", report.display());
+        write_stderr(format_args!("report: {}\n", report.display()));
     }
     args.json.write_file(&result)?;
     args.json.print(&result, |printer| print(printer, &result))

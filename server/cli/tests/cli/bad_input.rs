@@ -1,11 +1,13 @@
 //! Mistakes of new users: commands refuse them with a clear message, and do not panic.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::process::Command;
 
 use ebb_storage::{Db, Options};
 use ebb_test_support::cases::parse_cases;
 
-use crate::place::{Place, output};
+use crate::place::{Done, Place, output};
 
 #[test]
 fn a_goal_lies_in_the_future() {
@@ -231,4 +233,22 @@ fn a_line_beyond_all_measure_fails_its_job_on_threads_and_in_processes() {
     assert!(said.contains("give tasks more memory"), "{said}");
     place.ebb(&format!("{sort} --memory 64MiB")).ok();
     assert_eq!(place.read("x.tsv").len(), (5 << 20) + 1);
+}
+
+/// Regression: `run` and `config show` panicked, and a load was reported as failed although its rows were there.
+#[test]
+fn a_path_that_is_not_utf_8_is_refused_or_shown() {
+    let place = Place::new();
+    let name = OsStr::from_bytes(b"caf\xe9.txt");
+    std::fs::create_dir(place.path("in")).unwrap();
+    std::fs::write(place.path("in").join(name), b"\0").unwrap();
+    place.write("in/a.txt", "a\n");
+    let report = place.ebb("load --table app.t in --skip-bad --json").json();
+    assert_eq!(report["rows"], 1);
+    assert_eq!(report["skipped"][0]["path"], "in/caf\u{fffd}.txt");
+    for line in ["run wordcount --output x.tsv --text", "config show --data"] {
+        let path = place.path("in").join(name);
+        let said = Done::of(place.command(line).arg(path)).fails(2);
+        assert!(said.contains("UTF-8"), "{said}");
+    }
 }

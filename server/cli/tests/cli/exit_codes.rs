@@ -1,10 +1,11 @@
 //! Messages and exit codes of refused commands.
 
 use std::os::unix::fs::PermissionsExt;
+use std::process::Stdio;
 
 use ebb_storage::{Db, Options};
 
-use crate::place::{Done, Place};
+use crate::place::{Done, Place, Running, closed};
 
 #[test]
 fn commands_that_read_make_no_database_and_neither_does_a_load_of_nothing() {
@@ -141,4 +142,24 @@ fn many_read_a_database_at_once_and_change_nothing() {
     drop(reader);
     place.until_unlocked();
     place.ebb("put app.lines a b").ok();
+}
+
+/// Regression: a job that failed or was late had exit code 0 if the reader of its report had gone, and each message
+/// to a stderr whose reader had gone was a panic, with exit code 101.
+#[test]
+fn an_output_without_a_reader_does_not_change_the_exit_code() {
+    let place = Place::with_corpus();
+    let code = |line: &str, stdout: Stdio, stderr: Stdio| {
+        let mut command = place.command(line);
+        command.stdin(Stdio::null()).stdout(stdout).stderr(stderr);
+        Running::start(&mut command).output().status.code()
+    };
+    let late = "run wordcount --table app.lines --goal 1us --output";
+    let report = format!("{late} late.tsv --json");
+    assert_eq!(code(&report, closed(), Stdio::null()), Some(7));
+    let rows = format!("{late} -");
+    assert_eq!(code(&rows, closed(), closed()), Some(7));
+    let missing = "get app.lines nothing";
+    assert_eq!(code(missing, Stdio::null(), closed()), Some(3));
+    assert_eq!(code("scan app.lines", closed(), closed()), Some(0));
 }

@@ -9,7 +9,7 @@ use std::process::Stdio;
 use ebb_test_support::wait::{HANG, until_some};
 use serde_json::Value;
 
-use crate::place::{Place, Running};
+use crate::place::{Place, Running, closed};
 use crate::serving::{Server, query};
 
 /// Sends a GET request, and returns the status and the body of the response.
@@ -49,6 +49,10 @@ fn a_token_that_cannot_be_printed_is_not_created() {
     create.stdout(full).stderr(Stdio::piped());
     let created = Running::start(&mut create).output();
     assert_eq!(created.status.code(), Some(8), "{created:?}");
+    // Regression: without a reader, the exit code was 0.
+    create.stdout(closed());
+    let created = Running::start(&mut create).output();
+    assert_eq!(created.status.code(), Some(1), "{created:?}");
     assert_eq!(place.ebb("token list").ok(), "no tokens yet\n");
 }
 

@@ -1,5 +1,7 @@
 //! `ebb run --isolate process`.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::Stdio;
 
@@ -60,6 +62,16 @@ fn processes_put_out_what_threads_put_out() {
     let join = "join --csv cities.csv --on name --with trips.jsonl --with-on to --left";
     assert!(alike(&place, join, "j.csv").contains("Cork"));
     alike(&place, "aggregate --csv cities.csv --by land", "a.csv");
+}
+
+/// Regression: with processes, the command panicked.
+#[test]
+fn processes_read_files_of_a_folder_whose_names_are_not_utf_8() {
+    let place = Place::new();
+    place.write("in/a.txt", "c\na\n");
+    let name = OsStr::from_bytes(b"caf\xe9.txt");
+    std::fs::write(place.path("in").join(name), "b\n").unwrap();
+    assert_eq!(alike(&place, "sort --text in", "s.txt"), "a\nb\nc\n");
 }
 
 #[test]

@@ -77,6 +77,10 @@ fn the_setting_gives_the_group_read_access_to_databases_and_backups() {
     let names_any = |line: &str| place.ebb(line).stderr.contains("permissions");
     assert!(!names_any("stats --group-readable"));
     assert!(names_any("stats"));
+    // Regression: 1 was refused.
+    let stats = Done::of(place.command("stats").env("EBB_GROUP_READABLE", "1"));
+    assert!(!stats.stderr.contains("permissions"), "{}", stats.stderr);
+    stats.ok();
 }
 
 #[test]

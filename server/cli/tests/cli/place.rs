@@ -1,5 +1,7 @@
 //! The working directory of a command, and the result of its run.
 
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::mpsc;
@@ -94,6 +96,13 @@ pub fn output(command: &mut Command) -> Output {
     command.stdin(Stdio::null());
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     Running::start(command).output()
+}
+
+/// Returns an output whose reader is gone, as that of `head` is.
+pub fn closed() -> Stdio {
+    let (reader, writer) = UnixStream::pair().unwrap();
+    drop(reader);
+    OwnedFd::from(writer).into()
 }
 
 /// The result of a command: its exit code and its output.

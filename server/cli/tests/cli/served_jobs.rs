@@ -6,7 +6,7 @@ use ebb_test_support::wait::until_some;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::place::{Place, Running};
+use crate::place::{Place, Running, closed};
 use crate::serving::Server;
 
 /// The argument of a job that does not end by itself: more points than any machine draws in the
@@ -103,6 +103,18 @@ fn a_job_runs_in_the_server_and_is_reported_as_without_one() {
     place.ebb(&format!("{job} --output own.tsv")).ok();
     assert_eq!(place.read("own.tsv"), place.read("served.tsv"));
     assert!(!place.path("ebb-data/jobs.sock").exists());
+}
+
+/// Regression: with a server, the report was missing and the exit code was 0.
+#[test]
+fn a_job_whose_rows_have_no_reader_is_reported_as_without_a_server() {
+    let (place, _server) = served();
+    let mut command = place.command("run wordcount --table app.lines --goal 1us --output -");
+    command.stdout(closed()).stderr(Stdio::piped());
+    let done = Running::start(&mut command).output();
+    let said = String::from_utf8(done.stderr).unwrap();
+    assert_eq!(done.status.code(), Some(7), "{said}");
+    assert!(said.contains("output  the terminal"), "{said}");
 }
 
 /// Regression: a job over files ran in the process of its command, not in the server, unless the

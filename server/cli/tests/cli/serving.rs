@@ -416,7 +416,7 @@ fn settings_come_from_flags_before_the_environment_before_a_file() {
     for line in [
         "durability = \"sync\"",
         "connections-max = 6",
-        "memory = \"1.0 GiB\"",
+        "memory = \"1 GiB\"",
         "cluster-name = \"here\"",
         "cql = \"127.0.0.1:9042\"",
     ] {

@@ -48,9 +48,18 @@ use super::request::{Isolation, JobRequest, OutputPlace};
 /// output, because it also opens jobs that are only to be estimated, and these write no output.
 ///
 /// # Errors
-/// When a file does not exist, or the output cannot be made at its path.
+/// When a file does not exist, or the output cannot be made at its path. When a path is not UTF-8: the JSON of the
+/// request, which a server receives and the history stores, cannot contain it.
 pub fn check_files(request: &JobRequest, data: Option<&Path>) -> Result<(), JobError> {
     let paths = request.paths();
+    let named = paths.inputs.iter().flatten().chain(&paths.file);
+    let mut named = named.chain(&paths.output).chain([&request.directory]);
+    if let Some(path) = named.find(|path| path.to_str().is_none()) {
+        let shown = path.display();
+        return Err(JobError::senseless(format_args!(
+            "the path {shown} is not UTF-8: rename it, or name it by a link"
+        )));
+    }
     paths
         .check_read(ebb_text::check_exists)
         .map_err(TaskError::failed)?;

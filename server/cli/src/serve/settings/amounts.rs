@@ -4,7 +4,15 @@
 use bytesize::ByteSize;
 use humantime::Duration;
 use serde::de::Error;
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, Serializer};
+
+/// The units of sizes in files of settings, the largest first.
+const UNITS: [(&str, u64); 4] = [
+    ("TiB", bytesize::TIB),
+    ("GiB", bytesize::GIB),
+    ("MiB", bytesize::MIB),
+    ("KiB", bytesize::KIB),
+];
 
 /// Parses `512MiB`, `2 GB` or bytes.
 pub(super) fn size(text: &str) -> Result<ByteSize, String> {
@@ -31,6 +39,31 @@ pub(super) fn read_size_if_any<'de, D: Deserializer<'de>>(
     read_size(deserializer).map(Some)
 }
 
+/// Writes a size into a file of settings, in the largest unit of which it is a multiple: the same number of bytes
+/// is read again. The text that [`ByteSize`] itself makes is rounded to one decimal place.
+pub(super) fn write_size<S: Serializer>(
+    value: &ByteSize,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    let bytes = value.as_u64();
+    let unit = UNITS
+        .into_iter()
+        .find(|(_, of)| bytes > 0 && bytes % of == 0);
+    let (unit, of) = unit.unwrap_or(("B", 1));
+    serializer.collect_str(&format_args!("{} {unit}", bytes / of))
+}
+
+/// Writes an optional size into a file of settings.
+pub(super) fn write_size_if_any<S: Serializer>(
+    value: &Option<ByteSize>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    match value {
+        Some(value) => write_size(value, serializer),
+        None => serializer.serialize_none(),
+    }
+}
+
 /// Reads a time from a file of settings.
 pub(super) fn read_time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
     time(&String::deserialize(deserializer)?).map_err(D::Error::custom)
@@ -39,6 +72,24 @@ pub(super) fn read_time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Du
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_written_size_is_read_again_exactly() {
+        for (bytes, text) in [
+            (0, "0 B"),
+            (1, "1 B"),
+            (100_001, "100001 B"),
+            (64 << 10, "64 KiB"),
+            (1500 << 20, "1500 MiB"),
+            (3 << 30, "3 GiB"),
+            (2 << 40, "2 TiB"),
+            (u64::MAX, "18446744073709551615 B"),
+        ] {
+            let written = write_size(&ByteSize(bytes), serde_json::value::Serializer);
+            assert_eq!(written.unwrap(), text);
+            assert_eq!(size(text), Ok(ByteSize(bytes)));
+        }
+    }
 
     #[test]
     fn the_error_of_a_size_or_a_time_shows_the_form() {

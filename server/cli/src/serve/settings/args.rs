@@ -10,6 +10,7 @@ use clap::{Arg, ArgMatches, Command, FromArgMatches};
 use ebb_server::http::SettingSource;
 
 use super::fields::{FORMER_MEMORY_VARIABLE, Settings};
+use crate::error::CliError;
 
 /// The origins of the settings that are not defaults, by their names.
 pub(in crate::serve) type SettingSources = BTreeMap<String, SettingSource>;
@@ -91,7 +92,7 @@ impl SettingsArgs {
                 let (settings, names) = Settings::read_with_names(file)?;
                 let of_file = names.into_iter().map(|name| (name, SettingSource::File));
                 sources.extend(of_file);
-                settings.overridden(&self.settings, self.given.keys())
+                settings.overridden(&self.settings, self.given.keys())?
             }
             None => self.settings,
         };
@@ -103,19 +104,27 @@ impl SettingsArgs {
 
 impl Settings {
     /// Returns these settings, but with the values of `by` for the settings in `names`.
-    fn overridden<'n>(self, by: &Self, names: impl IntoIterator<Item = &'n String>) -> Self {
-        let (mut table, mut others) = (self.table(), by.table());
+    ///
+    /// # Errors
+    /// Those of [`table`](Self::table).
+    fn overridden<'n>(
+        self,
+        by: &Self,
+        names: impl IntoIterator<Item = &'n String>,
+    ) -> Result<Self, CliError> {
+        let (mut table, mut others) = (self.table()?, by.table()?);
         for name in names {
             if let Some(value) = others.remove(name) {
                 table.insert(name.clone(), value);
             }
         }
-        table.try_into().expect("both can be read")
+        Ok(table.try_into().expect("both can be read"))
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use bytesize::ByteSize;
     use clap::Args as _;
     use clap::builder::Resettable;
 
@@ -129,6 +138,7 @@ mod tests {
         let flags = command.get_matches_from(["ebb", "--connections-max", "9"]);
         let flags = SettingsArgs::from_arg_matches(&flags).unwrap();
         let settings = file.overridden(&flags.settings, flags.given.keys());
+        let settings = settings.unwrap();
         assert_eq!(settings.connections_max, Some(9));
         assert_eq!(settings.durability, Durability::Os);
         assert_eq!(settings.cql, Settings::default().cql);
@@ -152,6 +162,56 @@ mod tests {
         assert_eq!(source("grace"), Some(SettingSource::File));
         assert_eq!(source("memory"), Some(SettingSource::File));
         assert_eq!(source("cql"), None);
+    }
+
+    /// Regression: with a file, sizes were rounded to one decimal place of their unit.
+    #[test]
+    fn a_size_has_the_same_bytes_with_a_file_as_without() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("ebb.toml");
+        std::fs::write(&file, "memory = \"1500MiB\"\nwal-bytes-max = \"12345678\"").unwrap();
+        let command = SettingsArgs::augment_args(Command::new("ebb"));
+        let command = command.mut_args(|arg| arg.env(Resettable::Reset));
+        let file = file.to_str().unwrap();
+        let words = ["ebb", "--config", file, "--request-bytes-max", "100001"];
+        let flags = SettingsArgs::from_arg_matches(&command.get_matches_from(words));
+        let settings = flags.unwrap().settings().unwrap();
+        assert_eq!(settings.memory, Some(ByteSize::mib(1500)));
+        assert_eq!(settings.wal_bytes_max, ByteSize(12_345_678));
+        assert_eq!(settings.request_bytes_max, ByteSize(100_001));
+    }
+
+    /// Regression: the help has `--insecure YES`, and only `true` and `false` were accepted.
+    #[test]
+    fn a_switch_takes_the_usual_words_for_yes_and_no() {
+        let command = SettingsArgs::augment_args(Command::new("ebb"));
+        let command = command.mut_args(|arg| arg.env(Resettable::Reset));
+        for id in [
+            "group_readable",
+            "tls_client_optional",
+            "tls_optional",
+            "insecure",
+            "stage_latencies",
+        ] {
+            let flag = format!("--{}", id.replace('_', "-"));
+            let read = |words: &[&str]| {
+                let words = std::iter::once(&"ebb").chain(words);
+                let found = command.clone().try_get_matches_from(words).ok()?;
+                found.get_one::<bool>(id).copied()
+            };
+            assert_eq!(read(&[]), Some(false), "{flag}");
+            assert_eq!(read(&[&flag]), Some(true), "{flag}");
+            for (value, expected) in [
+                ("YES", Some(true)),
+                ("1", Some(true)),
+                ("true", Some(true)),
+                ("no", Some(false)),
+                ("0", Some(false)),
+                ("maybe", None),
+            ] {
+                assert_eq!(read(&[&flag, value]), expected, "{flag} {value}");
+            }
+        }
     }
 
     #[test]

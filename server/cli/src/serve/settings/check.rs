@@ -26,9 +26,12 @@ impl Settings {
     /// value (`None`) a setting has its default or no bound, so only values that were given are rejected.
     ///
     /// # Errors
-    /// When a value or several together make no sense. Also when `insecure` is not set, and clients of other
-    /// machines would need no password, or HTTP would carry tokens to other machines in the clear.
+    /// When a value or several together make no sense, or a path is not UTF-8. Also when `insecure` is not set,
+    /// and clients of other machines would need no password, or HTTP would carry tokens to other machines in the
+    /// clear.
     pub(crate) fn check(&self) -> Result<(), CliError> {
+        // Only for its error: later uses of the table cannot report one.
+        self.table()?;
         let refused = |text: String| Err(CliError::Usage(text));
         if self.is_open_to_others() && !self.insecure {
             return refused(format!(

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use bytesize::ByteSize;
-use clap::builder::Resettable;
+use clap::builder::{BoolishValueParser, Resettable};
 use clap::{ArgAction, Args as _, Command, FromArgMatches as _};
 use ebb_colocate::FLOOR_CORES;
 use ebb_cql_server::guardrails::Guardrails;
@@ -17,6 +17,7 @@ use super::amounts;
 use super::authentication::Authentication;
 use super::durability::{Durability, OnFailedWrite};
 use super::slo::Slo;
+use crate::error::CliError;
 use crate::serve::log::LogFormat;
 use crate::serve::log_levels::LogLevels;
 
@@ -73,6 +74,7 @@ pub(crate) struct Settings {
     /// there already keep their modes. Otherwise the modes are 0600 and 0700.
     #[arg(long, value_name = "YES", env = "EBB_GROUP_READABLE")]
     #[arg(num_args = 0..=1, default_missing_value = "true", default_value = "false")]
+    #[arg(value_parser = BoolishValueParser::new())]
     #[arg(action = ArgAction::Set, hide_default_value = true)]
     pub(crate) group_readable: bool,
     /// When a write is acknowledged: sync (after an fsync, which concurrent writes share), os
@@ -108,14 +110,15 @@ pub(crate) struct Settings {
         value_name = "SIZE",
         env = "EBB_MEMORY"
     )]
-    #[serde(default, alias = "memory-bytes", serialize_with = "shown_if_any")]
+    #[serde(default, alias = "memory-bytes")]
+    #[serde(serialize_with = "amounts::write_size_if_any")]
     #[serde(deserialize_with = "amounts::read_size_if_any")]
     pub(crate) memory: Option<ByteSize>,
     /// Bound on the memory of all memtables. Once they use half of it, the largest are flushed; at
     /// the bound, writers wait [default: a quarter of the memory that --memory leaves to the store].
     #[arg(value_parser = amounts::size)]
     #[arg(long, value_name = "BYTES", env = "EBB_MEMTABLES_BYTES")]
-    #[serde(default, serialize_with = "shown_if_any")]
+    #[serde(default, serialize_with = "amounts::write_size_if_any")]
     #[serde(deserialize_with = "amounts::read_size_if_any")]
     pub(crate) memtables_bytes: Option<ByteSize>,
     /// Bound on the length of the write-ahead log. Once the log has three quarters of it, memtables
@@ -123,7 +126,8 @@ pub(crate) struct Settings {
     #[arg(value_parser = amounts::size)]
     #[arg(long, value_name = "BYTES", env = "EBB_WAL_BYTES_MAX")]
     #[arg(default_value = "512 MiB")]
-    #[serde(serialize_with = "shown", deserialize_with = "amounts::read_size")]
+    #[serde(serialize_with = "amounts::write_size")]
+    #[serde(deserialize_with = "amounts::read_size")]
     pub(crate) wal_bytes_max: ByteSize,
     /// Latency objective for point requests: when their latency comes near it, jobs get less CPU time.
     /// p99=2ms is an absolute bound, p99=1.1x a multiple of the latency without jobs; p50 and p99.9 can
@@ -173,7 +177,8 @@ pub(crate) struct Settings {
     #[arg(value_parser = amounts::size)]
     #[arg(long, value_name = "BYTES", env = "EBB_REQUEST_BYTES_MAX")]
     #[arg(default_value = "16 MiB")]
-    #[serde(serialize_with = "shown", deserialize_with = "amounts::read_size")]
+    #[serde(serialize_with = "amounts::write_size")]
+    #[serde(deserialize_with = "amounts::read_size")]
     pub(crate) request_bytes_max: ByteSize,
     /// Queueing time that counts as overload. While most requests queue for longer than this, the
     /// server rejects requests that queued for longer than a twentieth of it with OVERLOADED. 0s
@@ -209,11 +214,13 @@ pub(crate) struct Settings {
     /// Accept clients without a certificate, too. Needs --tls-client-ca.
     #[arg(long, value_name = "YES", env = "EBB_TLS_CLIENT_OPTIONAL")]
     #[arg(num_args = 0..=1, default_missing_value = "true", default_value = "false")]
+    #[arg(value_parser = BoolishValueParser::new())]
     #[arg(action = ArgAction::Set, hide_default_value = true)]
     pub(crate) tls_client_optional: bool,
     /// Accept clients without TLS, too, on the same port.
     #[arg(long, value_name = "YES", env = "EBB_TLS_OPTIONAL")]
     #[arg(num_args = 0..=1, default_missing_value = "true", default_value = "false")]
+    #[arg(value_parser = BoolishValueParser::new())]
     #[arg(action = ArgAction::Set, hide_default_value = true)]
     pub(crate) tls_optional: bool,
     /// Time that a client may take for the TLS handshake and for STARTUP.
@@ -249,6 +256,7 @@ pub(crate) struct Settings {
     /// then read the tokens).
     #[arg(long, value_name = "YES", env = "EBB_INSECURE")]
     #[arg(num_args = 0..=1, default_missing_value = "true", default_value = "false")]
+    #[arg(value_parser = BoolishValueParser::new())]
     #[arg(action = ArgAction::Set, hide_default_value = true)]
     pub(crate) insecure: bool,
     /// Lowest level of the lines in the log: off, error, warn, info, debug or trace. An area (server,
@@ -275,6 +283,7 @@ pub(crate) struct Settings {
     /// ebb_cql_stage_duration_seconds: queued, executed, sent.
     #[arg(long, value_name = "YES", env = "EBB_STAGE_LATENCIES")]
     #[arg(num_args = 0..=1, default_missing_value = "true", default_value = "false")]
+    #[arg(value_parser = BoolishValueParser::new())]
     #[arg(action = ArgAction::Set, hide_default_value = true)]
     pub(crate) stage_latencies: bool,
     /// Tables whose writes by CQL are recorded, without their values, in the file audit-writes.log of
@@ -297,8 +306,13 @@ impl Default for Settings {
 
 impl Settings {
     /// Returns the settings as TOML, without those that have no value.
-    pub(super) fn table(&self) -> toml::Table {
-        toml::Table::try_from(self).expect("settings are plain values")
+    ///
+    /// # Errors
+    /// When a path is not UTF-8: neither a file of settings nor a response over HTTP can contain it.
+    pub(super) fn table(&self) -> Result<toml::Table, CliError> {
+        toml::Table::try_from(self).map_err(|error| {
+            CliError::Usage(format!("the settings cannot be written as TOML: {error}"))
+        })
     }
 }
 
@@ -313,14 +327,4 @@ where
 {
     let text = String::deserialize(deserializer)?;
     text.parse().map_err(serde::de::Error::custom)
-}
-
-fn shown_if_any<T: fmt::Display, S: Serializer>(
-    value: &Option<T>,
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
-    match value {
-        Some(value) => serializer.collect_str(value),
-        None => serializer.serialize_none(),
-    }
 }

@@ -50,7 +50,8 @@ impl Settings {
             return Err(format!("unknown setting {unknown}: {hint}"));
         }
         // The defaults are appended to the text of the file, so that errors have its line numbers.
-        let mut rest = Self::default().table();
+        let rest = Self::default().table();
+        let mut rest = rest.map_err(|error| error.to_string())?;
         rest.retain(|name, _| !table.contains_key(name));
         toml::from_str(&format!("{text}\n{rest}")).map_err(|error| described(&error))
     }
@@ -74,7 +75,8 @@ mod tests {
             slo: "p99=2ms".parse().unwrap(),
             advertise: Some(([10, 0, 0, 1], 9042).into()),
             durability: Durability::Sync,
-            memory: Some(ByteSize::gib(3)),
+            memory: Some(ByteSize::mib(1500)),
+            request_bytes_max: ByteSize(100_001),
             connections_max: Some(7),
             audit_writes: "shop,app.users".parse().unwrap(),
             ..Settings::default()

@@ -20,9 +20,10 @@ impl Settings {
             .collect()
     }
 
-    /// Returns the settings by name, with their values as TOML; `None` for a setting without a value.
+    /// Returns the settings, which passed [`check`](Self::check), by name, with their values as TOML; `None` for
+    /// a setting without a value.
     pub(crate) fn named(&self) -> Vec<(String, Option<toml::Value>)> {
-        let mut table = self.table();
+        let mut table = self.table().expect("the check has made a table");
         let named = Self::names().into_iter().map(|name| {
             let value = table.remove(&name);
             (name, value)

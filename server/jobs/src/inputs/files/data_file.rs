@@ -1,5 +1,6 @@
 //! Files as they were when the job was submitted.
 
+use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::ops::Range;
@@ -13,7 +14,7 @@ use ebb_text::reader::{
     Content, NotText, RecordKind, Records, count_line_ends, gunzip, likely_border, record_border,
     sniff,
 };
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use walkdir::WalkDir;
 
 use crate::records::{InvalidInput, InvalidRow};
@@ -23,6 +24,7 @@ const CHANGED: &str = "it has changed since the job was submitted";
 /// A file, with the size, content type and modification time that it had when it was found.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct DataFile {
+    #[serde(serialize_with = "write_bytes", deserialize_with = "read_bytes")]
     pub(super) path: PathBuf,
     /// The start of the keys of the file's records: the name of the file and a colon.
     pub(super) name: Vec<u8>,
@@ -30,6 +32,17 @@ pub(super) struct DataFile {
     pub(super) bytes: u64,
     pub(super) content: Content,
     modified: SystemTime,
+}
+
+/// Writes a path as bytes. Serde's own form of a path is text, so the description of a job for other
+/// processes could not contain a file of a directory whose name is not UTF-8.
+fn write_bytes<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
+    path.as_os_str().serialize(serializer)
+}
+
+/// Reads a path that [`write_bytes`] has written.
+fn read_bytes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<PathBuf, D::Error> {
+    OsString::deserialize(deserializer).map(PathBuf::from)
 }
 
 impl DataFile {
