@@ -48,7 +48,7 @@ pub(super) fn write_size<S: Serializer>(
     let bytes = value.as_u64();
     let unit = UNITS
         .into_iter()
-        .find(|(_, of)| bytes > 0 && bytes % of == 0);
+        .find(|(_, of)| bytes > 0 && bytes.is_multiple_of(*of));
     let (unit, of) = unit.unwrap_or(("B", 1));
     serializer.collect_str(&format_args!("{} {unit}", bytes / of))
 }
