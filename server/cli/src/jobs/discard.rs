@@ -39,7 +39,7 @@ pub(super) fn run(args: Args) -> Result<()> {
 
 fn discard(jobs: &impl Jobs, ids: &[String]) -> Result<()> {
     let mut printer = Printer::new();
-    // The jobs are discarded also if nobody reads the output.
+    // The remaining jobs are discarded also if the reader of the output has closed it.
     let mut printed = Ok(());
     for id in ids {
         let job = jobs.discard(id)?.record;

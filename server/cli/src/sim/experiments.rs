@@ -103,7 +103,7 @@ fn evaluate(experiment: &Experiment, analysis: &Analysis, args: &Args) -> Result
 }
 
 /// Returns the result of printing. If reports are to be written, they are written also if the reader has closed
-/// stdout. Otherwise nobody needs the experiments that are left, and the command ends.
+/// stdout. Otherwise the output is all that the command makes, so the command ends.
 fn unless_reported(args: &Args, printed: Result<()>) -> Result<()> {
     if args.report.is_some() {
         unless_closed(printed)
