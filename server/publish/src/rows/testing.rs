@@ -37,10 +37,18 @@ pub(super) fn columns() -> Vec<Column> {
 
 /// Returns the computation of keys that sort by `k`, then by `c`.
 pub(super) fn keys() -> RowKeys {
+    keys_noting(|| ())
+}
+
+/// Returns the same computation as [`keys`]. It calls `note` for each key.
+pub(super) fn keys_noting(note: impl Fn() + Send + Sync + 'static) -> RowKeys {
     let columns = columns().into_iter().take(2).collect();
-    RowKeys::new(columns, |cells| match cells {
-        [Some(k), Some(c)] => Ok(key_of(k, c)),
-        _ => Err("a part of its key is null".to_owned()),
+    RowKeys::new(columns, move |cells| {
+        note();
+        match cells {
+            [Some(k), Some(c)] => Ok(key_of(k, c)),
+            _ => Err("a part of its key is null".to_owned()),
+        }
     })
 }
 

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
 use ebb_test_support::seed::for_seeds;
 use rand::{RngExt as _, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use super::testing::{TABLE, columns, index_name, key, keys, live, row, write};
+use super::testing::{TABLE, columns, index_name, key, keys, keys_noting, live, row, write};
 use super::*;
 use crate::commit::{DeleteFile, LiveFile};
 use crate::target::Target;
@@ -133,6 +134,32 @@ fn rows_of_random_keys_are_where_a_model_has_them() {
             }
         },
     );
+}
+
+/// Without the row that the cursors keep, each key took a search in each of the two files: some
+/// eight rows in the first one, whose index has the key of every 256th row.
+#[test]
+fn rows_in_sequence_are_found_without_a_search_for_each() {
+    const ROWS: i32 = 4_000;
+    let (_dir, target) = place();
+    let mut files = Files::default();
+    let all: Vec<i32> = (0..ROWS).collect();
+    files.add(&target, &all);
+    // The newest file, so each key is looked for here first.
+    files.add(&target, &[-1, ROWS]);
+    let computed = Arc::new(AtomicUsize::new(0));
+    let noted = Arc::clone(&computed);
+    let keys = keys_noting(move || {
+        noted.fetch_add(1, Ordering::Relaxed);
+    });
+    let opened = RowFiles::open(&target, files.files.clone(), keys).unwrap();
+    let mut positions = Positions::new(Arc::new(opened));
+    for number in -1..=ROWS {
+        let found = positions.locate(&key(&row(number, ""))).unwrap();
+        assert_eq!(found, files.rows.get(&number).copied(), "{number}");
+    }
+    let computed = computed.load(Ordering::Relaxed);
+    assert!(computed < 2 * all.len(), "{computed}");
 }
 
 #[test]
