@@ -27,7 +27,7 @@ use crate::manifest::{DatabaseId, read_database_id};
 use crate::memtable::Memtable;
 use crate::mutation::{self, Mutation};
 use crate::read::{MergeOperators, Merger};
-use crate::runs::{RunMeta, RunStore};
+use crate::runs::{Run, RunMeta, RunStore};
 use crate::sstable::BlockCache;
 use crate::table_store::{LocalTables, OpenFiles, TableStore};
 use crate::version::{Lookup, TableVersion};
@@ -62,7 +62,8 @@ struct Versioned {
 #[derive(Debug)]
 pub struct PinnedTable {
     description: String,
-    _files: Arc<TableVersion>,
+    // The runs alone: a version of the table would keep its memtables in memory, too.
+    _runs: Vec<Arc<Run>>,
     // The last field: the files are released before the database.
     _db: Arc<DbInner>,
 }
@@ -87,8 +88,8 @@ impl PinnedTable {
         }
         let version = core.version();
         let store = db.runs.tables().locator();
-        let runs = version.all_runs();
-        let runs: Vec<_> = runs.filter(|run| run.is_seen_at(point.seq)).collect();
+        let seen = version.all_runs().filter(|run| run.is_seen_at(point.seq));
+        let runs: Vec<_> = seen.cloned().collect();
         // A pin cannot keep a file that is not open.
         if let Some((_, error)) = runs.iter().flat_map(|run| run.unreadable()).next() {
             return Err(error.clone());
@@ -101,16 +102,12 @@ impl PinnedTable {
             seq: point.seq,
             read_time_ms: point.read_time_ms,
             merge_operator: core.options().merge_operator.clone(),
-            runs: runs.into_iter().map(|run| run.meta().clone()).collect(),
+            runs: runs.iter().map(|run| run.meta().clone()).collect(),
         };
         let description = serde_json::to_string(&description).expect("its keys are strings");
         Ok(Self {
             description,
-            _files: if mutation::is(Mutation::PinWithoutFiles) {
-                Arc::new(TableVersion::new(Memtable::default(), Vec::new()))
-            } else {
-                version
-            },
+            _runs: mutation::replace(runs, Mutation::PinWithoutFiles, Vec::new()),
             _db: db.clone(),
         })
     }
@@ -317,5 +314,39 @@ impl Description {
             run.check().map_err(bad)?;
         }
         Ok(description)
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::*;
+    use crate::api::Keyspace;
+    use crate::options::{Maintenance, Options, TableOptions};
+    use crate::simulation::MemDisk;
+
+    /// Regression: a pin kept the memtable that was open when it was made. Later writes went into
+    /// this memtable, and their memory was not freed after the flush, as long as the pin lived.
+    #[test]
+    fn a_pin_keeps_no_memtable() {
+        let options = Options {
+            disk: Arc::new(MemDisk::new()),
+            maintenance: Maintenance::Manual,
+            low_water_bytes: 0,
+            ..Options::default()
+        };
+        let db = DbInner::open(Path::new("/db"), options).unwrap();
+        db.open_or_create_keyspace("app").unwrap();
+        let keyspace = Keyspace::new(db.clone(), "app");
+        let table = keyspace.table("t", TableOptions::default()).unwrap();
+        table.put(b"k", b"then").unwrap();
+        keyspace.create_snapshot("s").unwrap();
+        let snapshot = keyspace.snapshot("s").unwrap();
+        let pinned = snapshot.table("t").unwrap().pin().unwrap();
+        let memtable = Arc::downgrade(&table.core.version().memtable);
+        table.put(b"k", b"now").unwrap();
+        db.flush_all().unwrap();
+        assert_eq!(db.release_retired(), 0);
+        assert!(memtable.upgrade().is_none());
+        drop(pinned);
     }
 }
