@@ -236,6 +236,9 @@ impl Engine {
         for bookmark in self.snapshots.bookmarks_where(|it| it.keyspace == name) {
             self.remove_bookmark(bookmark.record.id)?;
         }
+        // No crash may keep the drop and lose the deletion of a snapshot: a new keyspace of this
+        // name would have the snapshot. The drop of tables syncs the log, but there may be none.
+        mutation::unless(Mutation::DropWithoutWalSync, || self.wal.sync_all())?;
         self.forget_uncovered_tables()?;
         let mut catalog = self.catalog.write().unwrap();
         let tables = catalog.tables_of(name);

@@ -1,7 +1,9 @@
 //! Tables dropped and made again under their names, and reads of snapshots of the dropped ones. The
 //! loss of power meanwhile is tested in the crate `ebb-tests`.
 
-use crate::common::{DIR, content, files, files_in_use, for_seeds, manual, must_end, rng};
+use crate::common::{
+    DIR, content, files, files_in_use, for_seeds, lose_power, manual, must_end, rng,
+};
 use ebb_storage::simulation::MemDisk;
 use ebb_storage::{Db, Error, Keyspace, Maintenance, Options, Table, TableOptions, WriteBatch};
 use rand::RngExt;
@@ -178,6 +180,23 @@ fn a_dropped_keyspace_leaves_nothing() {
     let db = Db::open(DIR, manual(&mem)).unwrap();
     assert_eq!(db.keyspaces(), Vec::<String>::new());
     assert_eq!(files(&mem, ".sst").len(), 0);
+}
+
+/// Regression: the drop of a keyspace without tables did not sync the log. A loss of power kept the
+/// drop and lost the deletion of the keyspace's snapshot, and a new keyspace of this name had it.
+#[test]
+fn no_snapshot_of_a_dropped_keyspace_comes_back_after_a_loss_of_power() {
+    for seed in 0..16 {
+        let mem = MemDisk::new();
+        let (db, keyspace) = open(&mem);
+        keyspace.create_snapshot("s").unwrap();
+        db.sync().unwrap();
+        db.drop_keyspace("app").unwrap();
+        lose_power(&mem, (db, keyspace), seed);
+        let (_db, keyspace) = open(&mem);
+        let names = keyspace.snapshot_names();
+        assert!(names.is_empty(), "seed {seed}: {names:?}");
+    }
 }
 
 /// Flushes and merges of a table that is dropped meanwhile end without harm. Regression: a writer
