@@ -166,8 +166,9 @@ impl Db {
 
     /// Calls `listener` with each group ([`MergeOperator::group`]) for which a flush or a merge
     /// writes more than `above_bytes` of keys and values. Each merge that rewrites the group
-    /// reports it again, even if the output is not installed in the end. `listener` must neither
-    /// wait nor call the database.
+    /// reports it again, even if the output is not installed in the end. If several parts of a
+    /// merge write a group, the bytes of all of them count, except those from before a restart.
+    /// `listener` must neither wait nor call the database.
     ///
     /// [`MergeOperator::group`]: crate::MergeOperator::group
     pub fn on_large_group(

@@ -9,6 +9,7 @@ use crate::compaction::{OtherParts, Purger, Retain, Watched};
 use crate::db::choose::{Chosen, choose, has_merge, rewriting};
 use crate::db::events::Event;
 use crate::db::kept_runs::KeptRuns;
+use crate::db::large_groups::CutGroup;
 use crate::db::{Engine, TableCore};
 use crate::error::{Error, Result};
 use crate::key::{Boundaries, Cursor, KeyBounds, KeyRange, RangeTombstones, RunId, SeqNo};
@@ -56,7 +57,11 @@ fn merge(engine: &Engine, table: &TableCore, chosen: &Chosen<'_>) -> Result<bool
     let (inputs, began) = (chosen.inputs(), Instant::now());
     // The inputs are fixed; from here on no new view can need the versions that are dropped.
     let boundaries = engine.boundaries(table);
-    let Written { output, rest } = if chosen.drops() {
+    let Written {
+        output,
+        rest,
+        cut_group,
+    } = if chosen.drops() {
         Written::default()
     } else {
         let other_parts = other_parts(engine, table, chosen);
@@ -136,6 +141,12 @@ fn merge(engine: &Engine, table: &TableCore, chosen: &Chosen<'_>) -> Result<bool
     }
     engine.counters.compactions.add(1);
     gone.iter().for_each(|file| file.retire());
+    if let Some(merged) = onto.or(output.as_ref().map(|run| run.id())) {
+        // `note` reads the version after it has locked the groups. An older version may lack the
+        // output of another merge that was installed meanwhile, whose group must not be forgotten.
+        let is_there = |id| table.version().runs.iter().any(|run| run.id() == id);
+        table.cut_groups.note(merged, cut_group, is_there);
+    }
     engine.events.tell(Event::Merged {
         keyspace: &table.keyspace,
         table: &table.name,
@@ -185,6 +196,9 @@ struct Written {
     /// The key at which the next part of a merge in several parts begins; `None` if this part was
     /// the last.
     rest: Option<Bytes>,
+    /// The group (keys with a common prefix) in which this part has ended; `None` if it has ended
+    /// between two groups, or groups are not measured.
+    cut_group: Option<CutGroup>,
 }
 
 /// Returns whether a run that was rewritten alone has become better: it has fewer entries or bytes,
@@ -283,7 +297,8 @@ fn write_merged(
     let form = table.options().sstable.of_run(is_oldest);
     let mut runs = KeptRuns::new(engine, table, &form, retain, &[], [origin])
         .beginning_at(start)
-        .with_purger(purger);
+        .with_purger(purger)
+        .going_on_in(table.cut_groups.of(chosen.onto().map(|run| run.id())));
     // At least 1, because a part must have some output when it ends: see below.
     let part_bytes = engine.options.compaction.part_bytes.max(1);
     let mut rest = None;
@@ -338,6 +353,7 @@ fn write_merged(
     let of_newest = inputs[0].meta().smallest_seq;
     let smallest = mutation::replace(smallest, Mutation::NarrowSpan, of_newest);
     let has_older = |range: &KeyRange| older.iter().any(|run| run.overlaps(range));
+    let cut_group = runs.cut_group(rest.as_ref());
     let mut runs = runs.ending_before(rest.as_ref()).finish(
         Some((smallest, largest)),
         &tombstones,
@@ -347,7 +363,11 @@ fn write_merged(
     named.inspect_err(|_| runs.iter().for_each(|run| run.retire()))?;
     // Without splits there is one run at most.
     let output = runs.pop();
-    Ok(Written { output, rest })
+    Ok(Written {
+        output,
+        rest,
+        cut_group,
+    })
 }
 
 /// Returns the shortest key above `key` and not above `next`: a short key, because the manifest

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::compaction::{Purger, Retain};
-use crate::db::large_groups::GroupSizes;
+use crate::db::large_groups::{CutGroup, GroupSizes};
 use crate::db::{Engine, TableCore};
 use crate::error::Result;
 use crate::key::{KeyRange, Kind, RangeTombstones, SeqNo, Version, stripe};
@@ -113,6 +113,22 @@ impl<'a> KeptRuns<'a> {
     /// `None` nothing is purged.
     pub(super) fn with_purger(self, purger: Option<Purger<'a>>) -> Self {
         Self { purger, ..self }
+    }
+
+    /// Returns these runs, as a part of a merge whose part before has ended in `group`; `None` if
+    /// that part has ended between two groups, or there was none.
+    pub(super) fn going_on_in(mut self, group: Option<CutGroup>) -> Self {
+        if let (Some(groups), Some(group)) = (&mut self.groups, group) {
+            groups.go_on_in(group);
+        }
+        self
+    }
+
+    /// Returns the group of the last key if the next part of the merge, which begins at the key
+    /// `next`, goes on within it. The group is not reported then, because it is not complete.
+    /// Returns `None` if there is no such group or no next part, or if groups are not measured.
+    pub(super) fn cut_group(&mut self, next: Option<&Bytes>) -> Option<CutGroup> {
+        self.groups.as_mut()?.cut_before(next?)
     }
 
     /// Returns whether purging has failed, so that the output must be discarded: see

@@ -1,10 +1,12 @@
 //! Large groups: flushes and merges measure the groups that they write, and report large ones to
 //! listeners.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
 use super::TableCore;
+use crate::key::RunId;
 use crate::read::MergeOperator;
 use crate::sync::Mutex;
 
@@ -84,7 +86,64 @@ pub(super) struct GroupSizes<'a> {
     bytes: u64,
 }
 
+/// A group (keys with a common prefix) in which a part of a merge has ended: the next part of the
+/// merge goes on within the group.
+#[derive(Debug, Clone)]
+pub(super) struct CutGroup {
+    prefix: Vec<u8>,
+    /// The bytes of the group's keys and values that the parts of the merge have written so far.
+    bytes: u64,
+}
+
+/// For each unfinished merge of a table whose last part has ended within a group: this group, by
+/// the run that has the output of the merge so far. The next part continues the measurement, so a
+/// group that several parts write is measured as a whole. The groups are in memory only: after a
+/// restart, the measurement of such a group begins anew.
+#[derive(Debug, Default)]
+pub(super) struct CutGroups(Mutex<BTreeMap<RunId, CutGroup>>);
+
+impl CutGroups {
+    /// Returns the group in which the last part of a merge has ended; `None` if it has ended
+    /// between two groups. `output` is the run with the output of the merge so far, if there is
+    /// one.
+    pub(super) fn of(&self, output: Option<RunId>) -> Option<CutGroup> {
+        let output = output?;
+        self.0.lock().unwrap().get(&output).cloned()
+    }
+
+    /// Notes that a part of a merge has ended in the group `cut`, or between two groups (`None`).
+    /// `output` is the run with the output of the merge so far. Forgets the groups of merges whose
+    /// output the table no longer has: `is_there` returns whether the table has a run now. It is
+    /// called while the groups are locked.
+    pub(super) fn note(
+        &self,
+        output: RunId,
+        cut: Option<CutGroup>,
+        is_there: impl Fn(RunId) -> bool,
+    ) {
+        let mut all = self.0.lock().unwrap();
+        all.retain(|run, _| *run != output && is_there(*run));
+        all.extend(cut.map(|cut| (output, cut)));
+    }
+}
+
 impl GroupSizes<'_> {
+    /// Continues the measurement of a group in which the part before has ended. Must be called
+    /// before the first key is added.
+    pub(super) fn go_on_in(&mut self, group: CutGroup) {
+        (self.prefix, self.bytes) = (group.prefix, group.bytes);
+    }
+
+    /// Ends the measurement of the group of the last key without a report, and returns the group,
+    /// if `next`, the key at which the next part begins, is in it, too. Otherwise returns `None`.
+    pub(super) fn cut_before(&mut self, next: &[u8]) -> Option<CutGroup> {
+        let is_cut = !self.prefix.is_empty() && next.starts_with(&self.prefix);
+        is_cut.then(|| CutGroup {
+            prefix: std::mem::take(&mut self.prefix),
+            bytes: std::mem::take(&mut self.bytes),
+        })
+    }
+
     /// Adds the bytes that were written of a key. Keys ascend.
     pub(super) fn add(&mut self, key: &[u8], bytes: u64) {
         // Most keys are in the group of the key before: this saves a call of the operator.

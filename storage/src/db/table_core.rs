@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::large_groups::CutGroups;
 use super::left_out::LeftOut;
 use super::picks::Picks;
 use crate::error::{Error, Result};
@@ -45,6 +46,9 @@ pub(crate) struct TableCore {
     pub(super) picks: Picks,
     /// The runs that merges leave out for a while, because they could not be read.
     pub(super) left_out: LeftOut,
+    /// The groups of keys in which the last parts of unfinished merges have ended, so that the next
+    /// parts continue their measurement.
+    pub(super) cut_groups: CutGroups,
     /// The lock for replacing the version, never held while doing I/O.
     replacing: Mutex<()>,
     /// Replaced versions of the table (lists of its memtables and runs) that may still be read.
@@ -80,6 +84,7 @@ impl TableCore {
             merged_as_of: AtomicU64::new(u64::MAX),
             picks: Picks::default(),
             left_out: LeftOut::default(),
+            cut_groups: CutGroups::default(),
             replacing: Mutex::default(),
             retired: Mutex::default(),
         })

@@ -425,6 +425,38 @@ fn flushes_and_merges_report_large_groups() {
     assert_eq!(reported(), ["app.users c 105"]);
 }
 
+/// Regression: each part of a merge measured its groups anew. A group that several parts wrote was
+/// reported with its bytes in one part, or not at all.
+#[test]
+fn a_group_that_several_parts_of_a_merge_write_is_reported_once_and_whole() {
+    // Each part of a merge has one key.
+    let bench = Bench::in_parts(KNOWS, 1);
+    let (sender, groups) = std::sync::mpsc::channel();
+    bench.db.on_large_group(100, move |group| {
+        let prefix = String::from_utf8_lossy(group.prefix);
+        drop(sender.send(format!("{prefix} {}", group.bytes)));
+    });
+    let reported = || groups.try_iter().collect::<Vec<_>>();
+    // Each key has two bytes, and each value 19.
+    for rows in [0..3, 3..6] {
+        for row in rows {
+            bench.write(&format!("a{row}"), 90);
+            bench.write(&format!("c{row}"), 90);
+        }
+        bench.write("b1", 90);
+        bench.flush();
+    }
+    assert!(reported().is_empty());
+    bench.merge(0..2);
+    assert_eq!(reported(), ["a 126", "c 126"]);
+    // Nothing is left of the first measurement. A merge of the one run alone would be refused,
+    // because it gains nothing.
+    bench.write("z1", 90);
+    bench.flush();
+    bench.merge(0..2);
+    assert_eq!(reported(), ["a 126", "c 126"]);
+}
+
 #[test]
 fn a_deletion_stays_beside_what_it_deletes_in_an_older_run() {
     for head in ["a1", "a-"] {
