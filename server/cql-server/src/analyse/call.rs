@@ -251,7 +251,7 @@ fn fits_all(term: &ast::Term, receiver: &Receiver) -> bool {
 fn own_type(term: &ast::Term, markers: &Markers) -> Result<Option<CqlType>> {
     interrupt::charge(1)?;
     Ok(match term {
-        ast::Term::Constant(constant) => Some(literal::own_type(constant.kind, &constant.text)),
+        ast::Term::Constant(constant) => Some(literal::own_type(constant.kind, &constant.text)?),
         ast::Term::Hint { to, .. } | ast::Term::Cast { to, .. } => {
             Some(types::resolve(to, markers.schema())?)
         }

@@ -9,9 +9,15 @@ use crate::functions::digits_units;
 use crate::interrupt;
 
 /// Returns the type of a constant that has no receiver type, such as an argument of a function or a
-/// selected constant.
-pub fn own_type(kind: ConstantKind, text: &str) -> CqlType {
-    match kind {
+/// selected constant. Charges the statement for the digits of a number with a point or an exponent.
+///
+/// # Errors
+/// The timeout of the statement.
+pub fn own_type(kind: ConstantKind, text: &str) -> Result<CqlType> {
+    if kind == ConstantKind::Float {
+        interrupt::charge(digits_units(text.len()))?;
+    }
+    Ok(match kind {
         ConstantKind::String => CqlType::Text,
         ConstantKind::Integer if text.parse::<i32>().is_ok() => CqlType::Int,
         ConstantKind::Integer if text.parse::<i64>().is_ok() => CqlType::Bigint,
@@ -22,7 +28,7 @@ pub fn own_type(kind: ConstantKind, text: &str) -> CqlType {
         ConstantKind::Uuid => CqlType::Uuid,
         ConstantKind::Hex => CqlType::Blob,
         ConstantKind::Duration => CqlType::Duration,
-    }
+    })
 }
 
 /// Returns whether a `double` keeps all digits of `text`, a number with a point or an exponent.
@@ -55,6 +61,7 @@ pub fn value(constant: &Constant, ty: &CqlType, receiver: &str) -> Result<Vec<u8
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::interrupt::tests::charged;
 
     fn constant(kind: ConstantKind, text: &str) -> Constant {
         let text = text.to_owned();
@@ -138,8 +145,18 @@ mod tests {
             (ConstantKind::Float, "NaN", CqlType::Double),
             (ConstantKind::Float, "-Infinity", CqlType::Double),
         ] {
-            assert_eq!(own_type(kind, text), ty, "{text}");
+            assert_eq!(own_type(kind, text), Ok(ty), "{text}");
         }
+    }
+
+    /// Regression: no limit counted the digits that are parsed to find the type of a constant. The
+    /// analysis of an expression finds the types of its first operands again for each operator.
+    #[test]
+    fn finding_the_type_of_a_constant_is_charged_for_its_digits() {
+        let text = format!("1.{}", "1".repeat(10_000));
+        let (ty, units) = charged(|| own_type(ConstantKind::Float, &text));
+        assert_eq!(ty, Ok(CqlType::Decimal));
+        assert_eq!(units, digits_units(text.len()));
     }
 
     #[test]

@@ -175,7 +175,7 @@ impl Outputs {
                 Ok((Output::Column(slot), column.ty.clone()))
             }
             Selector::Constant(constant) => {
-                let own = literal::own_type(constant.kind, &constant.text);
+                let own = literal::own_type(constant.kind, &constant.text)?;
                 let ty = match wanted {
                     Some(wanted) if constant.kind.fits(&wanted.ty) => wanted.ty.clone(),
                     _ => own,

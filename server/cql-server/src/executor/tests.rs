@@ -1031,6 +1031,18 @@ fn operators_compute_as_in_cassandra() {
             "6.5 1.0 38.5 2.83333333333333333333333333333333",
         ),
         ("h / 200000000000000000000000000000000000", "4.25E-35"),
+        // Regression: a factor of 1.00 did not add its places to the product, and a subtraction did
+        // not keep those of 0.00.
+        ("h * (decimal) 1.00, (decimal) 1.00 * h", "8.500 8.500"),
+        (
+            "h - (decimal) 0.00, (decimal) 0.00 - h, h + (decimal) 0.00",
+            "8.50 -8.50 8.50",
+        ),
+        // Regression: a remainder had the places of its divisor, whatever the quotient was.
+        (
+            "h % (decimal) 10.00, (decimal) 50 % (decimal) 2.50, (decimal) 53 % (decimal) 2.50",
+            "8.5 0.0 0.50",
+        ),
         ("c / 2, -c / 2, c % 2, -c % 2, h % c", "1 -1 1 -1 2.5"),
         ("a + 1.5, (c + 1) * 2, -(a + b)", "2.5 8 -3"),
         ("i + '!'", "xy!"),

@@ -245,10 +245,7 @@ fn numbers(
             check_decimal(&a)?;
             check_decimal(&b)?;
             check_divisor(operator, b.is_zero())?;
-            let result = match operator {
-                Operator::Divide => quotient(&a, &b),
-                _ => computed(operator, a, b),
-            };
+            let result = decimals(operator, a, b);
             check_decimal(&result)?;
             Ok(Number::Decimal(result))
         }
@@ -281,6 +278,48 @@ fn check_divisor(operator: Operator, is_zero: bool) -> std::result::Result<(), &
     }
 }
 
+/// Applies an operator to two decimals. The caller has checked their sizes, and that no divisor is
+/// zero. The result has the scale that Java's `BigDecimal` gives it. The operators of the crate
+/// `bigdecimal` drop zeros for some operands: 1.00 * 2.5 is 2.5 there, and 5 - 0.00 is 5.
+fn decimals(operator: Operator, left: BigDecimal, right: BigDecimal) -> BigDecimal {
+    if operator == Operator::Divide {
+        return quotient(&left, &right);
+    }
+    let (a, a_scale) = left.into_bigint_and_exponent();
+    let (b, b_scale) = right.into_bigint_and_exponent();
+    if operator == Operator::Multiply {
+        return BigDecimal::new(a * b, a_scale + b_scale);
+    }
+    let scale = a_scale.max(b_scale);
+    let a = a * power_of_ten(scale.abs_diff(a_scale));
+    let b = b * power_of_ten(scale.abs_diff(b_scale));
+    if operator != Operator::Remainder {
+        return BigDecimal::new(computed(operator, a, b), scale);
+    }
+    // Java subtracts the product of the quotient and the divisor. If the divisor has more places
+    // than the dividend, Java moves zeros at the end of the quotient into its scale. So the product
+    // has fewer places than the divisor, and the remainder has too: 50 % 2.50 is 0.0.
+    let unused = match scale.abs_diff(a_scale) {
+        0 => 0,
+        places => places.min(trailing_zeros(&(&a / &b))),
+    };
+    BigDecimal::new((a % b) / power_of_ten(unused), scale - unused as i64)
+}
+
+fn power_of_ten(exponent: u64) -> BigInt {
+    BigInt::from(10).pow(exponent as u32)
+}
+
+/// Returns the number of zeros at the end of an integer in decimal. For 0 it is the greatest
+/// number, because every power of ten divides 0.
+fn trailing_zeros(number: &BigInt) -> u64 {
+    if number.is_zero() {
+        return u64::MAX;
+    }
+    let digits = number.to_string();
+    (digits.len() - digits.trim_end_matches('0').len()) as u64
+}
+
 /// Divides two decimals: rounds half up, and removes trailing zeros.
 fn quotient(left: &BigDecimal, right: &BigDecimal) -> BigDecimal {
     let ((a, a_scale), (b, b_scale)) = (
@@ -294,7 +333,7 @@ fn quotient(left: &BigDecimal, right: &BigDecimal) -> BigDecimal {
         .max(b_scale)
         .clamp(QUOTIENT_DIGITS_MIN, QUOTIENT_SCALE_MAX);
     let shift = scale + b_scale - a_scale;
-    let power = BigInt::from(10).pow(shift.unsigned_abs() as u32);
+    let power = power_of_ten(shift.unsigned_abs());
     let (a, b) = if shift >= 0 {
         (a * power, b)
     } else {

@@ -28,7 +28,7 @@ impl Outputs {
         for arg in args {
             let (output, ty) = match bare(arg) {
                 Selector::Constant(constant) => {
-                    let ty = literal::own_type(constant.kind, &constant.text);
+                    let ty = literal::own_type(constant.kind, &constant.text)?;
                     (None, Some(ty))
                 }
                 Selector::Null | Selector::Marker(_) => (None, None),
