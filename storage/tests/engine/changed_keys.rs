@@ -5,11 +5,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::common::one_table::{merging, open, refused};
-use crate::common::{Content, Rng, content, damage_file, files, for_seeds, manual, number, rng};
+use crate::common::{
+    AnyNeighbours, Content, Rng, content, damage_file, files, for_seeds, manual, number, rng,
+};
 use ebb_storage::simulation::MemDisk;
 use ebb_storage::{
     Changes, Clock, CompactionOptions, CompactionPicker, Db, Error, ErrorKind, ExpiryBounds,
@@ -348,23 +350,6 @@ fn a_damaged_file_with_changes_is_an_error_and_one_without_is_left_unread() {
     }
 }
 
-/// A picker that merges random neighbours, whatever snapshots stand between them.
-#[derive(Debug)]
-struct AnyNeighbours(Mutex<Rng>);
-
-impl CompactionPicker for AnyNeighbours {
-    fn pick(&self, table: &TableShape<'_>) -> Option<Pick> {
-        let mut rng = self.0.lock().unwrap();
-        let runs = table.runs.len();
-        if runs == 0 || rng.random_bool(0.5) || table.runs.iter().any(|run| run.is_busy) {
-            return None;
-        }
-        let newest = rng.random_range(0..runs);
-        let oldest = rng.random_range(newest..runs);
-        Some(Pick::merge(&table.runs[newest..=oldest]))
-    }
-}
-
 #[test]
 fn no_changed_key_is_missing_whatever_happens_in_whatever_order() {
     let steps = number("EBB_STEPS").unwrap_or(600);
@@ -375,7 +360,7 @@ fn no_changed_key_is_missing_whatever_happens_in_whatever_order() {
 fn run(seed: u64, steps: u64) {
     let mut rng = rng(seed);
     let (mem, clock) = (MemDisk::new(), ManualClock::at_ms(100_000));
-    let picker = Arc::new(AnyNeighbours(Mutex::new(crate::common::rng(seed + 1))));
+    let picker = Arc::new(AnyNeighbours::new(seed + 1));
     let reopen = || {
         let mut options = options(&mem, &clock, picker.clone(), 2 << 10);
         // Merges in one part, in parts of about one key, and in parts of a few keys.

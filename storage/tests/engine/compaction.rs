@@ -8,6 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::common::hooked_disk::{Call, Door, HookedDisk, is_sstable};
+use crate::common::one_table::table_options;
 use crate::common::*;
 use ebb_storage::simulation::{FaultOp, MemDisk};
 use ebb_storage::{
@@ -17,21 +18,11 @@ use ebb_storage::{
 };
 
 fn open(options: Options) -> (Db, Keyspace, Table) {
-    let db = Db::open(DIR, options).unwrap();
-    let keyspace = db.keyspace("app").unwrap();
     let sstable = SsTableOptions {
         compression: Compression::None,
         ..SsTableOptions::default()
     };
-    let table = keyspace.table("users", table_options(sstable)).unwrap();
-    (db, keyspace, table)
-}
-
-fn table_options(sstable: SsTableOptions) -> TableOptions {
-    TableOptions {
-        sstable,
-        ..TableOptions::default()
-    }
+    one_table::open(options, table_options(sstable))
 }
 
 fn options(mem: &MemDisk, maintenance: Maintenance) -> Options {

@@ -18,7 +18,6 @@ use ebb_storage::{
     MergeOperator, MergeOperators, Options, Pick, PurgeContext, Purged, Table, TableShape,
     TimestampBounds,
 };
-use rand::RngExt;
 
 /// The age in seconds from which on a deletion may be purged: the longest delay of a write after
 /// its timestamp, plus twice the skew.
@@ -179,23 +178,6 @@ impl CompactionPicker for PlannedMerge {
             return None;
         }
         Some(Pick::merge(picked))
-    }
-}
-
-/// A picker that merges random neighbours.
-#[derive(Debug)]
-struct AnyNeighbours(Mutex<Rng>);
-
-impl CompactionPicker for AnyNeighbours {
-    fn pick(&self, table: &TableShape<'_>) -> Option<Pick> {
-        let mut rng = self.0.lock().unwrap();
-        let runs = table.runs.len();
-        if runs == 0 || rng.random_bool(0.5) || table.runs.iter().any(|run| run.is_busy) {
-            return None;
-        }
-        let newest = rng.random_range(0..runs);
-        let oldest = rng.random_range(newest..runs);
-        Some(Pick::merge(&table.runs[newest..=oldest]))
     }
 }
 

@@ -53,6 +53,14 @@ impl Filling {
         Self { disk, left }
     }
 
+    /// Returns options for a database on this disk that merges in small parts.
+    fn options(&self) -> Options {
+        Options {
+            disk: Arc::new(self.disk.clone()),
+            ..options(&self.disk.mem, 1 << 10)
+        }
+    }
+
     fn allow(&self, tables: usize) {
         self.left.store(tables, Ordering::Relaxed);
     }
@@ -282,10 +290,7 @@ fn what_is_read_between_two_parts_is_what_was_there_before_also_after_a_restart(
     for_seeds(test, 12, |seed| {
         let mem = MemDisk::new();
         let filling = Filling::new(&mem);
-        let options = || Options {
-            disk: Arc::new(filling.disk.clone()),
-            ..options(&mem, 1 << 10)
-        };
+        let options = || filling.options();
         let (db, keyspace, table) = open(options());
         let (now, then) = write(Some(&mem), (&db, &keyspace, &table), seed);
         let mut handles = Some((db, keyspace, table));
@@ -330,10 +335,7 @@ fn a_repair_between_two_parts_brings_nothing_back_with_and_without_a_manifest() 
     for_seeds(test, 12, |seed| {
         let mem = MemDisk::new();
         let filling = Filling::new(&mem);
-        let options = || Options {
-            disk: Arc::new(filling.disk.clone()),
-            ..options(&mem, 1 << 10)
-        };
+        let options = || filling.options();
         let (db, keyspace, table) = open(options());
         let (now, then) = write(None, (&db, &keyspace, &table), seed);
         copied_backup(&mem, &db);
@@ -371,10 +373,7 @@ fn a_rewritten_input_or_output_of_an_unfinished_merge_changes_nothing() {
     for_seeds(test, 4, |seed| {
         let mem = MemDisk::new();
         let filling = Filling::new(&mem);
-        let options = || Options {
-            disk: Arc::new(filling.disk.clone()),
-            ..options(&mem, 1 << 10)
-        };
+        let options = || filling.options();
         let (db, keyspace, table) = open(options());
         let (now, then) = write(None, (&db, &keyspace, &table), seed);
         drop((db, keyspace, table));
@@ -416,10 +415,7 @@ fn a_rewritten_input_or_output_of_an_unfinished_merge_changes_nothing() {
 fn a_restored_input_does_not_shadow_the_merge_that_replaced_a_part_of_it() {
     let mem = MemDisk::new();
     let filling = Filling::new(&mem);
-    let options = || Options {
-        disk: Arc::new(filling.disk.clone()),
-        ..options(&mem, 1 << 10)
-    };
+    let options = || filling.options();
     let (db, keyspace, table) = open(options());
     let pause = db.pause_merges();
     // A part ends at the end of a file. Files of operands hold more keys, so that one of them is merged
@@ -453,9 +449,8 @@ fn what_was_dropped_between_two_files_does_not_come_back_without_a_manifest() {
     let mem = MemDisk::new();
     let filling = Filling::new(&mem);
     let options = || Options {
-        disk: Arc::new(filling.disk.clone()),
         memtable_bytes: 1 << 20,
-        ..options(&mem, 1 << 10)
+        ..filling.options()
     };
     // All of the oldest run is in one file, which stays until the end.
     let (db, keyspace, table) = open(Options {
@@ -504,10 +499,7 @@ fn what_was_dropped_between_two_files_does_not_come_back_without_a_manifest() {
 fn a_flush_between_two_parts_replaces_no_merged_version() {
     let mem = MemDisk::new();
     let filling = Filling::new(&mem);
-    let options = || Options {
-        disk: Arc::new(filling.disk.clone()),
-        ..options(&mem, 1 << 10)
-    };
+    let options = || filling.options();
     let (db, keyspace, table) = open(options());
     for i in 0..100 {
         table.put(&key(i), &[1; 60]).unwrap();
@@ -571,10 +563,7 @@ fn a_merge_goes_on_where_there_is_room_for_a_part_of_it() {
 fn a_merge_waits_for_a_damaged_file_and_goes_on_when_that_is_restored() {
     let mem = MemDisk::new();
     let filling = Filling::new(&mem);
-    let options = || Options {
-        disk: Arc::new(filling.disk.clone()),
-        ..options(&mem, 1 << 10)
-    };
+    let options = || filling.options();
     let (db, keyspace, table) = open(options());
     for round in 0..3 {
         for i in 0..KEYS {

@@ -13,10 +13,7 @@ use ebb_storage::{
 };
 
 fn open(options: Options) -> (Db, Keyspace, Table) {
-    let db = Db::open(DIR, options).unwrap();
-    let keyspace = db.keyspace("app").unwrap();
-    let table = keyspace.table("users", TableOptions::default()).unwrap();
-    (db, keyspace, table)
+    one_table::open(options, TableOptions::default())
 }
 
 fn key(n: u32) -> [u8; 4] {

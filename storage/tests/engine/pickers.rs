@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
 use crate::common::{
-    Content, DIR, content, files, files_in_use, for_seeds, manual, must_end, rng, until,
+    Content, content, files, files_in_use, for_seeds, manual, must_end, one_table, rng, until,
 };
 use ebb_storage::simulation::MemDisk;
 use ebb_storage::{
@@ -67,10 +67,7 @@ fn with_picker(mem: &MemDisk, picker: Arc<dyn CompactionPicker>) -> Options {
 }
 
 fn open(options: Options) -> (Db, Keyspace, Table) {
-    let db = Db::open(DIR, options).unwrap();
-    let keyspace = db.keyspace("app").unwrap();
-    let table = keyspace.table("users", TableOptions::default()).unwrap();
-    (db, keyspace, table)
+    one_table::open(options, TableOptions::default())
 }
 
 fn stats(db: &Db) -> TableStats {

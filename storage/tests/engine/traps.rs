@@ -31,10 +31,7 @@ fn open(mem: &MemDisk) -> (Db, Keyspace, Table) {
 }
 
 fn open_with(options: Options) -> (Db, Keyspace, Table) {
-    let db = Db::open(DIR, options).unwrap();
-    let keyspace = db.keyspace("app").unwrap();
-    let table = keyspace.table("users", TableOptions::default()).unwrap();
-    (db, keyspace, table)
+    one_table::open(options, TableOptions::default())
 }
 
 fn get(table: &Table, key: &str) -> Option<String> {

@@ -15,10 +15,7 @@ use ebb_storage::{
 };
 
 fn open(options: Options) -> (Db, Keyspace, Table) {
-    let db = Db::open(DIR, options).unwrap();
-    let keyspace = db.keyspace("app").unwrap();
-    let table = keyspace.table("users", TableOptions::default()).unwrap();
-    (db, keyspace, table)
+    one_table::open(options, TableOptions::default())
 }
 
 fn options(disk: Arc<dyn Disk>) -> Options {
@@ -261,40 +258,47 @@ impl CompactionPicker for UnlessSnapshot {
     }
 }
 
+/// Writes 60 runs, more than the 48 at which writers wait if there is a merge to wait for. The
+/// picker picks none of these runs yet. The thread that merges is kept at the end of a merge of
+/// another table, until the caller opens the door.
+fn held_at_the_end_of_a_merge() -> (Arc<Door>, Arc<UnlessSnapshot>, (Db, Keyspace, [Table; 2])) {
+    let door = Arc::new(Door::default());
+    let held = door.clone();
+    let disk = HookedDisk::new(&MemDisk::new(), move |call, _| {
+        if call == Call::SyncDir && thread::current().name() == Some("ebb-compact") {
+            held.pass();
+        }
+        Ok(())
+    });
+    let picker = Arc::new(UnlessSnapshot::default());
+    let options = options(Arc::new(disk));
+    let (db, keyspace, table) = open(Options {
+        compaction: CompactionOptions {
+            picker: picker.clone(),
+            threads: 1,
+            ..options.compaction
+        },
+        ..options
+    });
+    for i in 0..60 {
+        table.put(format!("{i}").as_bytes(), b"1").unwrap();
+        db.flush().unwrap();
+    }
+    door.close();
+    picker.runs.store(2, Ordering::SeqCst);
+    let other = keyspace.table("other", TableOptions::default()).unwrap();
+    write_two_runs(&db, &other);
+    until("the other merge to come to its end", || door.is_waited_at());
+    (door, picker, (db, keyspace, [table, other]))
+}
+
 /// Regression: a writer began to wait because there was a merge to do. Then a new snapshot kept the
 /// runs apart. The merging thread found nothing to merge and did not wake the writer, which waited
 /// for ever.
 #[test]
 fn a_merge_that_a_new_snapshot_makes_worthless_is_not_waited_for() {
     must_end(|| {
-        // The thread that merges is kept at the end of another merge.
-        let door = Arc::new(Door::default());
-        let held = door.clone();
-        let disk = HookedDisk::new(&MemDisk::new(), move |call, _| {
-            if call == Call::SyncDir && thread::current().name() == Some("ebb-compact") {
-                held.pass();
-            }
-            Ok(())
-        });
-        let picker = Arc::new(UnlessSnapshot::default());
-        let options = options(Arc::new(disk));
-        let (db, keyspace, table) = open(Options {
-            compaction: CompactionOptions {
-                picker: picker.clone(),
-                threads: 1,
-                ..options.compaction
-            },
-            ..options
-        });
-        for i in 0..60 {
-            table.put(format!("{i}").as_bytes(), b"1").unwrap();
-            db.flush().unwrap();
-        }
-        door.close();
-        picker.runs.store(2, Ordering::SeqCst);
-        let other = keyspace.table("other", TableOptions::default()).unwrap();
-        write_two_runs(&db, &other);
-        until("the other merge to come to its end", || door.is_waited_at());
+        let (door, picker, (db, keyspace, [table, _other])) = held_at_the_end_of_a_merge();
         // It merged nothing after all, so that its end is no reason to look again.
         keyspace.drop_table("other").unwrap();
         picker.runs.store(60, Ordering::SeqCst);
@@ -319,36 +323,7 @@ fn a_merge_that_a_new_snapshot_makes_worthless_is_not_waited_for() {
 #[test]
 fn a_pause_of_merges_holds_no_writer_up() {
     must_end(|| {
-        // The thread that merges is kept at the end of another merge.
-        let door = Arc::new(Door::default());
-        let held = door.clone();
-        let disk = HookedDisk::new(&MemDisk::new(), move |call, _| {
-            if call == Call::SyncDir && thread::current().name() == Some("ebb-compact") {
-                held.pass();
-            }
-            Ok(())
-        });
-        let picker = Arc::new(UnlessSnapshot::default());
-        let options = options(Arc::new(disk));
-        let (db, keyspace, table) = open(Options {
-            compaction: CompactionOptions {
-                picker: picker.clone(),
-                threads: 1,
-                ..options.compaction
-            },
-            ..options
-        });
-        // More than the 48 runs at which writers wait, if there is a merge to wait for. The picker picks
-        // none yet.
-        for i in 0..60 {
-            table.put(format!("{i}").as_bytes(), b"1").unwrap();
-            db.flush().unwrap();
-        }
-        door.close();
-        picker.runs.store(2, Ordering::SeqCst);
-        let other = keyspace.table("other", TableOptions::default()).unwrap();
-        write_two_runs(&db, &other);
-        until("the other merge to come to its end", || door.is_waited_at());
+        let (door, picker, (db, keyspace, [table, _other])) = held_at_the_end_of_a_merge();
         picker.runs.store(60, Ordering::SeqCst);
         keyspace.create_snapshot("gone").unwrap();
         keyspace.delete_snapshot("gone").unwrap();

@@ -80,10 +80,11 @@ fn a_sweep_is_every_combination() {
     assert_eq!(set[0], ("job[0].maps".to_string(), "2".to_string()));
 }
 
-/// Each case replaces a valid line by an invalid one, and has the expected error.
+/// Each case replaces a valid line by an invalid one, and has the expected error. `\n` is the end
+/// of a line.
 #[test]
 fn errors_name_file_line_and_field() {
-    let cases = "
+    let cases = r#"
         count = 100 => count = 0 => day.toml, line 11, nodes[0].count: must be at least 1
         map_s = 300 => map_s = -3.0
         => day.toml, line 18, applications.scan.map_s: must be positive and finite, got -3
@@ -95,31 +96,18 @@ fn errors_name_file_line_and_field() {
         => day.toml, line 15, availability.level: there is no level 4; they are 0 to 3
         cycle_s = 60 => cycle_s = 0
         => day.toml, line 8, run.cycle_s: must be positive and finite, got 0
-    ";
-    let with_lines = [
-        [
-            "kind = \"burstiness\"\nlevel = 3",
-            "kind = \"constant\"\nfraction = 1.2",
-            "day.toml, line 15, availability.fraction: is 1.2: more than all of the nodes, which is 1",
-        ],
-        [
-            "level = 3",
-            "level = 3\n[forecast_error]\nlog_sd = 0.0\ncorrelation_s = 60",
-            "day.toml, line 17, forecast_error.log_sd: must be positive and finite, got 0",
-        ],
-        [
-            "level = 3",
-            "level = 3\n[forecast_error]\nlog_sd = 0.3\ncorrelation_s = 60\nquantile = 1.0",
-            "day.toml, line 19, forecast_error.quantile: between 0.01 and 0.99, got 1",
-        ],
-        [
-            "application = \"scan\"\nmaps",
-            "application = \"scam\"\nmaps",
-            "day.toml, line 22, job[0].application: there is no [applications.scam]",
-        ],
-    ];
-    for [good, bad, expected] in parse_cases(cases).into_iter().chain(with_lines) {
-        let error = parse(&DAY.replacen(good, bad, 1)).unwrap_err();
+        kind = "burstiness"\nlevel = 3 => kind = "constant"\nfraction = 1.2
+        => day.toml, line 15, availability.fraction: is 1.2: more than all of the nodes, which is 1
+        level = 3 => level = 3\n[forecast_error]\nlog_sd = 0.0\ncorrelation_s = 60
+        => day.toml, line 17, forecast_error.log_sd: must be positive and finite, got 0
+        level = 3 => level = 3\n[forecast_error]\nlog_sd = 0.3\ncorrelation_s = 60\nquantile = 1.0
+        => day.toml, line 19, forecast_error.quantile: between 0.01 and 0.99, got 1
+        application = "scan"\nmaps => application = "scam"\nmaps
+        => day.toml, line 22, job[0].application: there is no [applications.scam]
+    "#;
+    for [good, bad, expected] in parse_cases(cases) {
+        let [good, bad] = [good, bad].map(|text| text.replace(r"\n", "\n"));
+        let error = parse(&DAY.replacen(&good, &bad, 1)).unwrap_err();
         assert_eq!(error.to_string(), expected);
         assert!(error.line().is_some() && error.field().is_some());
     }

@@ -1,5 +1,7 @@
 //! Files as other programs write them: loads and jobs read them alike, or refuse them alike.
 
+use ebb_test_support::cases::parse_cases;
+
 use crate::loading::gzip;
 use crate::place::Place;
 
@@ -49,11 +51,28 @@ impl Place {
 /// A description of a file; the content of the file; and the rows that both `ebb load` and `ebb run` read
 /// from it. For a file that both reject: the line that the error names (0 for none), and a part of the
 /// error.
-type Case<'a> = (&'a str, &'a [u8], Result<&'a str, (u64, &'a str)>);
+type Case<'a> = (&'a str, Vec<u8>, Result<String, (u64, &'a str)>);
 
+/// Returns the bytes of a JSON string without its quotes: each character is a byte.
+fn bytes_of(text: &str) -> Vec<u8> {
+    let text: String = serde_json::from_str(&format!("\"{text}\"")).unwrap();
+    let bytes = text.chars().map(u8::try_from);
+    bytes.collect::<Result<_, _>>().unwrap()
+}
+
+/// Checks `others` and the cases of a table. Its contents and rows are in the form of [`bytes_of`].
 #[track_caller]
-fn agree(place: &Place, format: &str, option: &str, end: &str, cases: &[Case<'_>]) {
-    for (nth, (content, bytes, expected)) in cases.iter().enumerate() {
+fn agree<'a>(format: &str, option: &str, end: &str, cases: &'a str, others: Vec<Case<'a>>) {
+    let place = Place::new();
+    let cases = parse_cases(cases).into_iter();
+    let cases = cases.map(|[content, bytes, line, expected]| {
+        let expected = match line {
+            "rows" => Ok(String::from_utf8(bytes_of(expected)).unwrap()),
+            line => Err((line.parse::<u64>().unwrap(), expected)),
+        };
+        (content, bytes_of(bytes), expected)
+    });
+    for (nth, (content, bytes, expected)) in cases.chain(others).enumerate() {
         let name = format!("{nth}.{end}");
         place.write(&name, bytes);
         let found = [
@@ -61,7 +80,7 @@ fn agree(place: &Place, format: &str, option: &str, end: &str, cases: &[Case<'_>
             place.selected(option, &name, ""),
         ];
         for found in found {
-            match (found, expected) {
+            match (found, &expected) {
                 (Ok(rows), Ok(expected)) => assert_eq!(rows, *expected, "{content}"),
                 (Err(said), Err((line, why))) => {
                     let is_named = said.contains(&name) && said.contains(why);
@@ -79,207 +98,81 @@ fn loads_and_jobs_agree_on_csv() {
     // 120 KB, so a job that counts the lines before an error reads the file in more than one piece: see
     // `count_line_ends`.
     let long = [b"id,v\n".as_slice(), &b"1,x\n".repeat(30_000), b"2,\"y\n"].concat();
-    let bytes = gzip(b"\xef\xbb\xbfid,v\n1,a\n");
-    let cut = &bytes[..bytes.len() - 4];
-    agree(
-        &Place::new(),
-        "csv",
-        "--csv",
-        "csv",
-        &[
-            ("CR line ends", b"id,v\r1,a\r2,b\r", Ok("1,a\n2,b\n")),
-            (
-                "mixed line ends",
-                b"id,v\r\n1,a\r2,b\n3,c",
-                Ok("1,a\n2,b\n3,c\n"),
-            ),
-            (
-                "blank lines",
-                b"\n\r\nid,v\n\n1,a\n\r\r2,b\n\n",
-                Ok("1,a\n2,b\n"),
-            ),
-            ("a byte order mark", b"\xef\xbb\xbfid,v\n1,a\n", Ok("1,a\n")),
-            ("a packed file with a byte order mark", &bytes, Ok("1,a\n")),
-            (
-                "two packed members",
-                &[gzip(b"id,v\n1,"), gzip(b"a\n")].concat(),
-                Ok("1,a\n"),
-            ),
-            ("an empty file", b"", Ok("")),
-            ("a header alone", b"id,v", Ok("")),
-            (
-                "empty fields",
-                b"id,v\n1,\n2,\"x,y\"\n",
-                Ok("1,\n2,\"x,y\"\n"),
-            ),
-            ("a column without a name", b"id,\n1,a\n", Ok("1,a\n")),
-            (
-                "an open quote",
-                b"id,v\n1,\"a\n2,b\n",
-                Err((2, "a quote is still open")),
-            ),
-            (
-                "an open quote far on",
-                &long,
-                Err((30_002, "a quote is still open")),
-            ),
-            (
-                "a quote in a field",
-                b"id,v\n1,5\" disk\n",
-                Err((2, "inside field 2")),
-            ),
-            (
-                "text after a quote",
-                b"id,v\n1,\"a\"b\n",
-                Err((2, "closing quote of field 2")),
-            ),
-            (
-                "a blank after a quote",
-                b"id,v\n1,\"a\" \n",
-                Err((2, "closing quote of field 2")),
-            ),
-            (
-                "too few fields",
-                b"id,v\n1,a\n2\n",
-                Err((3, "it has 1 field")),
-            ),
-            (
-                "too many fields",
-                b"id,v\n1,a,b\n",
-                Err((2, "it has 3 fields")),
-            ),
-            (
-                "two columns of a name",
-                b"id,id\n1,a\n",
-                Err((1, "two columns are called")),
-            ),
-            (
-                "two columns without a name",
-                b"id,,\n1,a,b\n",
-                Err((1, "two columns have no name")),
-            ),
-            (
-                "Latin 1",
-                b"id,v\n1,caf\xe9\n",
-                Err((2, "byte 6 is not UTF-8")),
-            ),
-            ("NUL", b"id,v\n1,\0\n", Err((2, "NUL"))),
-            (
-                "UTF-16",
-                b"\xff\xfei\0d\0\n\0",
-                Err((0, "is UTF-16: convert it")),
-            ),
-            (
-                "UTF-16, big end first",
-                b"\xfe\xff\0i\0d\0\n",
-                Err((0, "is UTF-16: convert it")),
-            ),
-            (
-                "UTF-32",
-                b"\xff\xfe\0\0i\0\0\0",
-                Err((0, "is UTF-32: convert it")),
-            ),
-            ("gzip that is cut off", cut, Err((0, "cut off"))),
-            (
-                "a zip file",
-                b"PK\x03\x04 and so on",
-                Err((0, "is a file in the format zip")),
-            ),
-        ],
-    );
+    let packed = gzip(b"\xef\xbb\xbfid,v\n1,a\n");
+    let cut = packed[..packed.len() - 4].to_vec();
+    let members = [gzip(b"id,v\n1,"), gzip(b"a\n")].concat();
+    let cases = r#"
+        CR line ends => id,v\r1,a\r2,b\r => rows => 1,a\n2,b\n
+        mixed line ends => id,v\r\n1,a\r2,b\n3,c => rows => 1,a\n2,b\n3,c\n
+        blank lines => \n\r\nid,v\n\n1,a\n\r\r2,b\n\n => rows => 1,a\n2,b\n
+        a byte order mark => \u00ef\u00bb\u00bfid,v\n1,a\n => rows => 1,a\n
+        empty fields => id,v\n1,\n2,\"x,y\"\n => rows => 1,\n2,\"x,y\"\n
+        a column without a name => id,\n1,a\n => rows => 1,a\n
+        an open quote => id,v\n1,\"a\n2,b\n => 2 => a quote is still open
+        a quote in a field => id,v\n1,5\" disk\n => 2 => inside field 2
+        text after a quote => id,v\n1,\"a\"b\n => 2 => closing quote of field 2
+        a blank after a quote => id,v\n1,\"a\" \n => 2 => closing quote of field 2
+        too few fields => id,v\n1,a\n2\n => 3 => it has 1 field
+        too many fields => id,v\n1,a,b\n => 2 => it has 3 fields
+        two columns of a name => id,id\n1,a\n => 1 => two columns are called
+        two columns without a name => id,,\n1,a,b\n => 1 => two columns have no name
+        Latin 1 => id,v\n1,caf\u00e9\n => 2 => byte 6 is not UTF-8
+        NUL => id,v\n1,\u0000\n => 2 => NUL
+        UTF-16 => \u00ff\u00fei\u0000d\u0000\n\u0000 => 0 => is UTF-16: convert it
+        UTF-16, big end first => \u00fe\u00ff\u0000i\u0000d\u0000\n => 0 => is UTF-16: convert it
+        UTF-32 => \u00ff\u00fe\u0000\u0000i\u0000\u0000\u0000 => 0 => is UTF-32: convert it
+        a zip file => PK\u0003\u0004 and so on => 0 => is a file in the format zip
+    "#;
+    let others = vec![
+        ("an empty file", Vec::new(), Ok(String::new())),
+        ("a header alone", b"id,v".to_vec(), Ok(String::new())),
+        (
+            "an open quote far on",
+            long,
+            Err((30_002, "a quote is still open")),
+        ),
+        ("a byte order mark, packed", packed, Ok("1,a\n".into())),
+        ("two packed members", members, Ok("1,a\n".into())),
+        ("gzip that is cut off", cut, Err((0, "cut off"))),
+    ];
+    agree("csv", "--csv", "csv", cases, others);
 }
 
 #[test]
 fn loads_and_jobs_agree_on_json_lines() {
     // With the object of the line itself, the lists nest one level deeper than the reader permits.
     let deep = format!("{{\"a\":{}{}}}\n", "[".repeat(127), "]".repeat(127));
-    agree(
-        &Place::new(),
-        "json-lines",
-        "--json-lines",
-        "jsonl",
-        &[
-            (
-                "CR line ends",
-                b"{\"a\":1}\r{\"a\":2}\r",
-                Ok("{\"a\":1}\n{\"a\":2}\n"),
-            ),
-            (
-                "CRLF line ends",
-                b"{\"a\":1}\r\n{\"a\":2}\r\n",
-                Ok("{\"a\":1}\n{\"a\":2}\n"),
-            ),
-            ("blank lines", b"\n  \n{\"a\":1}\n\n", Ok("{\"a\":1}\n")),
-            (
-                "a byte order mark",
-                b"\xef\xbb\xbf{\"a\":1}\n",
-                Ok("{\"a\":1}\n"),
-            ),
-            (
-                "double members",
-                b"{\"a\":1,\"a\":2}\n",
-                Ok("{\"a\":1,\"a\":2}\n"),
-            ),
-            ("an empty file", b"", Ok("")),
-            ("a list", b"{}\n[1]\n", Err((2, "it is no JSON object"))),
-            (
-                "an object over two lines",
-                b"{\n\"a\":1}\n",
-                Err((1, "it is no JSON object")),
-            ),
-            (
-                "a comma too many",
-                b"{\"a\":1,}\n",
-                Err((1, "it is no JSON object")),
-            ),
-            (
-                "half of a character",
-                b"{\"a\":\"\\ud800\"}\n",
-                Err((1, "half of a character")),
-            ),
-            ("deep nesting", deep.as_bytes(), Err((1, "levels deep"))),
-            (
-                "Latin 1",
-                b"{\"a\":\"\xe9\"}\n",
-                Err((1, "byte 7 is not UTF-8")),
-            ),
-            (
-                "UTF-16",
-                b"\xff\xfe{\0}\0\n\0",
-                Err((0, "is UTF-16: convert it")),
-            ),
-        ],
-    );
+    let cases = r#"
+        CR line ends => {\"a\":1}\r{\"a\":2}\r => rows => {\"a\":1}\n{\"a\":2}\n
+        CRLF line ends => {\"a\":1}\r\n{\"a\":2}\r\n => rows => {\"a\":1}\n{\"a\":2}\n
+        blank lines => \n  \n{\"a\":1}\n\n => rows => {\"a\":1}\n
+        a byte order mark => \u00ef\u00bb\u00bf{\"a\":1}\n => rows => {\"a\":1}\n
+        double members => {\"a\":1,\"a\":2}\n => rows => {\"a\":1,\"a\":2}\n
+        a list => {}\n[1]\n => 2 => it is no JSON object
+        an object over two lines => {\n\"a\":1}\n => 1 => it is no JSON object
+        a comma too many => {\"a\":1,}\n => 1 => it is no JSON object
+        half of a character => {\"a\":\"\\ud800\"}\n => 1 => half of a character
+        Latin 1 => {\"a\":\"\u00e9\"}\n => 1 => byte 7 is not UTF-8
+        UTF-16 => \u00ff\u00fe{\u0000}\u0000\n\u0000 => 0 => is UTF-16: convert it
+    "#;
+    let others = vec![
+        ("an empty file", Vec::new(), Ok(String::new())),
+        ("deep nesting", deep.into(), Err((1, "levels deep"))),
+    ];
+    agree("json-lines", "--json-lines", "jsonl", cases, others);
 }
 
 #[test]
 fn loads_and_jobs_agree_on_text() {
-    agree(
-        &Place::new(),
-        "text",
-        "--text",
-        "txt",
-        &[
-            ("mixed line ends", b"a\rb\r\nc\nd", Ok("a\nb\nc\nd\n")),
-            ("blank lines", b"a\n\n\r\nb\n", Ok("a\n\n\nb\n")),
-            (
-                "a byte order mark",
-                b"\xef\xbb\xbfword word\n",
-                Ok("word word\n"),
-            ),
-            (
-                "Latin 1",
-                b"tea\ncaf\xe9\n",
-                Err((2, "byte 4 is not UTF-8")),
-            ),
-            ("NUL", b"a\0\n", Err((1, "NUL"))),
-            (
-                "UTF-16",
-                b"\xff\xfea\0\n\0",
-                Err((0, "is UTF-16: convert it")),
-            ),
-        ],
-    );
+    let cases = r#"
+        mixed line ends => a\rb\r\nc\nd => rows => a\nb\nc\nd\n
+        blank lines => a\n\n\r\nb\n => rows => a\n\n\nb\n
+        a byte order mark => \u00ef\u00bb\u00bfword word\n => rows => word word\n
+        Latin 1 => tea\ncaf\u00e9\n => 2 => byte 4 is not UTF-8
+        NUL => a\u0000\n => 1 => NUL
+        UTF-16 => \u00ff\u00fea\u0000\n\u0000 => 0 => is UTF-16: convert it
+    "#;
+    agree("text", "--text", "txt", cases, vec![]);
 }
 
 #[test]

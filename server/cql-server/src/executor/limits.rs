@@ -6,6 +6,7 @@ use ebb_cql::protocol::{
     BatchKind, Consistency, ErrorKind, ErrorResponse, QueryParameters, Value, ValuesBuf,
 };
 use ebb_model::types::elements;
+use ebb_test_support::cases::parse_cases;
 
 use super::harness::Server;
 use crate::analyse::selection::ResultColumn;
@@ -20,6 +21,9 @@ use crate::testing::never;
 /// The most units of work (about a microsecond each) that a statement does after its deadline: the
 /// work until the clock is read next, or a single operation.
 const UNITS_MAX: u64 = 2_000;
+
+const READ_TIMEOUT: i32 = 0x1200;
+const WRITE_TIMEOUT: i32 = 0x1100;
 
 /// Returns the numbers from 0 on, `count` of them, separated by commas.
 fn numbers(count: i32) -> String {
@@ -64,122 +68,59 @@ fn error(server: &mut Server, text: &str) -> ErrorResponse {
     ended.err().unwrap_or_else(|| panic!("{text} is executed"))
 }
 
+/// Asserts that `execute` returns an error with this code after few units of work.
+#[track_caller]
+fn assert_ends_soon(what: &str, code: i32, execute: impl FnOnce() -> ErrorResponse) {
+    let (error, units) = charged(execute);
+    assert_eq!(error.kind.code(), code, "{what}: {error:?}");
+    assert!(units <= UNITS_MAX, "{what}: {units}");
+}
+
 /// A statement reads the clock once in `UNITS_PER_LOOK` units of work (about a microsecond each).
 /// The test runs each loop whose length a client's data determines, with more units than that, to
 /// show that the loop reports its work.
 #[test]
 fn an_interrupted_read_ends_soon_in_every_loop() {
     let mut server = server();
-    let cases = [
-        ("rows of a range", "SELECT * FROM wide".to_owned()),
-        (
-            "rows of a partition",
-            "SELECT * FROM wide WHERE a = 1".to_owned(),
-        ),
-        (
-            "rows that are not there",
-            "SELECT * FROM wide WHERE a = 1 AND b IN (91, 92, 93) AND c IN (1, 2, 3, 4, 5)"
-                .to_owned(),
-        ),
-        (
-            "partitions that are not there",
-            format!(
-                // Partition 1, the only one of `wide`, is left out: 91 takes its place.
-                "SELECT * FROM wide WHERE a IN ({})",
-                numbers(30).replace("1,", "91,")
-            ),
-        ),
-        (
-            "rows that an index finds",
-            "SELECT * FROM found WHERE v = 1".to_owned(),
-        ),
-        (
-            "groups",
-            "SELECT a, b, count(*) FROM wide GROUP BY a, b".to_owned(),
-        ),
-        (
-            "rows that are sorted",
-            "SELECT * FROM wide WHERE a IN (1, 2) ORDER BY b".to_owned(),
-        ),
-        (
-            "values of IN",
-            format!(
-                "SELECT * FROM filtered WHERE c IN ({}) ALLOW FILTERING",
-                numbers(20)
-            ),
-        ),
-        (
-            "elements of a list",
-            "SELECT k FROM one WHERE l CONTAINS 99 ALLOW FILTERING".to_owned(),
-        ),
-        (
-            "values of a map",
-            "SELECT k FROM one WHERE m CONTAINS 99 ALLOW FILTERING".to_owned(),
-        ),
-        (
-            "keys of a map",
-            "SELECT k FROM one WHERE m CONTAINS KEY 99 ALLOW FILTERING".to_owned(),
-        ),
-        (
-            "a key of a map",
-            "SELECT m[99] FROM one WHERE k = 1".to_owned(),
-        ),
-        (
-            "keys from one to another",
-            "SELECT m[99..] FROM one WHERE k = 1".to_owned(),
-        ),
-        (
-            "values as JSON",
-            "SELECT toJson(l) FROM one WHERE k = 1".to_owned(),
-        ),
-        (
-            "a row as JSON",
-            "SELECT JSON l FROM one WHERE k = 1".to_owned(),
-        ),
-        (
-            "digits as JSON",
-            "SELECT toJson(v) FROM one WHERE k = 1".to_owned(),
-        ),
-        (
-            "calls",
-            format!("SELECT {} FROM one WHERE k = 1", times(40, "b + 1")),
-        ),
-        (
-            "months down to a floor",
-            "SELECT floor((timestamp) 100000000000000, 1mo30d) FROM one WHERE k = 1".to_owned(),
-        ),
-        (
-            "aggregates",
-            format!("SELECT {} FROM one WHERE k = 1", times(40, "sum(b)")),
-        ),
-        (
-            "an operation on a number",
-            "SELECT d / 7 FROM one WHERE k = 1".to_owned(),
-        ),
-        (
-            "a sum of numbers",
-            "SELECT sum(d) FROM one WHERE k = 1".to_owned(),
-        ),
-        (
-            "rows of a virtual table",
-            "SELECT * FROM system_schema.columns WHERE kind = 'none' ALLOW FILTERING".to_owned(),
-        ),
-        (
-            "sizes of tables",
-            "SELECT table_name FROM system.size_estimates".to_owned(),
-        ),
-    ];
-    for (what, text) in cases {
+    let (partitions, values) = (numbers(30).replace("1,", "91,"), numbers(20));
+    let (calls, sums) = (times(40, "b + 1"), times(40, "sum(b)"));
+    let cases = format!(
+        "
+        rows of a range => SELECT * FROM wide
+        rows of a partition => SELECT * FROM wide WHERE a = 1
+        rows that are not there
+        => SELECT * FROM wide WHERE a = 1 AND b IN (91, 92, 93) AND c IN (1, 2, 3, 4, 5)
+        // Partition 1, the only one of `wide`, is left out: 91 takes its place.
+        partitions that are not there => SELECT * FROM wide WHERE a IN ({partitions})
+        rows that an index finds => SELECT * FROM found WHERE v = 1
+        groups => SELECT a, b, count(*) FROM wide GROUP BY a, b
+        rows that are sorted => SELECT * FROM wide WHERE a IN (1, 2) ORDER BY b
+        values of IN => SELECT * FROM filtered WHERE c IN ({values}) ALLOW FILTERING
+        elements of a list => SELECT k FROM one WHERE l CONTAINS 99 ALLOW FILTERING
+        values of a map => SELECT k FROM one WHERE m CONTAINS 99 ALLOW FILTERING
+        keys of a map => SELECT k FROM one WHERE m CONTAINS KEY 99 ALLOW FILTERING
+        a key of a map => SELECT m[99] FROM one WHERE k = 1
+        keys from one to another => SELECT m[99..] FROM one WHERE k = 1
+        values as JSON => SELECT toJson(l) FROM one WHERE k = 1
+        a row as JSON => SELECT JSON l FROM one WHERE k = 1
+        digits as JSON => SELECT toJson(v) FROM one WHERE k = 1
+        calls => SELECT {calls} FROM one WHERE k = 1
+        months down to a floor
+        => SELECT floor((timestamp) 100000000000000, 1mo30d) FROM one WHERE k = 1
+        aggregates => SELECT {sums} FROM one WHERE k = 1
+        an operation on a number => SELECT d / 7 FROM one WHERE k = 1
+        a sum of numbers => SELECT sum(d) FROM one WHERE k = 1
+        rows of a virtual table
+        => SELECT * FROM system_schema.columns WHERE kind = 'none' ALLOW FILTERING
+        sizes of tables => SELECT table_name FROM system.size_estimates
+        "
+    );
+    for [what, text] in parse_cases(&cases) {
         server.interrupt = never();
-        let page = server.page(&text, &[], None, None);
+        let page = server.page(text, &[], None, None);
         page.unwrap_or_else(|error| panic!("{what}: {error}"));
         server.interrupt = cancelled();
-        let (error, units) = charged(|| error(&mut server, &text));
-        assert!(
-            matches!(error.kind, ErrorKind::ReadTimeout { .. }),
-            "{what}: {error:?}"
-        );
-        assert!(units <= UNITS_MAX, "{what}: {units}");
+        assert_ends_soon(what, READ_TIMEOUT, || error(&mut server, text));
     }
 }
 
@@ -209,12 +150,7 @@ fn a_write_that_is_interrupted_while_it_computes_writes_nothing() {
     ];
     for text in cases {
         server.interrupt = cancelled();
-        let (error, units) = charged(|| error(&mut server, &text));
-        assert!(
-            matches!(error.kind, ErrorKind::WriteTimeout { .. }),
-            "{text}: {error:?}"
-        );
-        assert!(units <= UNITS_MAX, "{text}: {units}");
+        assert_ends_soon(&text, WRITE_TIMEOUT, || error(&mut server, &text));
         server.interrupt = never();
         assert_eq!(server.rows("SELECT k, b FROM one"), "1 1", "{text}");
         let unchanged = "SELECT count(v) FROM wide WHERE v = 0 ALLOW FILTERING";
@@ -232,12 +168,7 @@ fn an_interrupted_description_or_list_ends_soon() {
     }
     server.interrupt = cancelled();
     for text in ["DESCRIBE FULL SCHEMA", "DESCRIBE TABLES", "LIST ROLES"] {
-        let (error, units) = charged(|| error(&mut server, text));
-        assert!(
-            matches!(error.kind, ErrorKind::ReadTimeout { .. }),
-            "{text}: {error:?}"
-        );
-        assert!(units <= UNITS_MAX, "{text}: {units}");
+        assert_ends_soon(text, READ_TIMEOUT, || error(&mut server, text));
     }
 }
 
@@ -291,12 +222,7 @@ fn an_interrupted_change_of_many_columns_changes_nothing() {
     let rename_field = format!("ALTER TYPE u RENAME k TO {new_names}");
     for change in [add, drop, rename, rename_field] {
         server.interrupt = cancelled();
-        let (error, units) = charged(|| error(&mut server, &change));
-        assert!(
-            matches!(error.kind, ErrorKind::ReadTimeout { .. }),
-            "{change}: {error:?}"
-        );
-        assert!(units <= UNITS_MAX, "{change}: {units}");
+        assert_ends_soon(&change, READ_TIMEOUT, || error(&mut server, &change));
         server.interrupt = never();
         // It fails if some of the columns were added, dropped or renamed.
         server.run(&change);
@@ -367,13 +293,7 @@ fn an_interrupted_analysis_ends_soon_in_every_loop() {
     for text in [insert, wheres, update, delete] {
         let prepare = || server.prepare(&text);
         let in_time = || interrupt::scope(&cancelled(), TimeOut::Read(Consistency::One), prepare);
-        let (ended, units) = charged(in_time);
-        let error = ended.err().unwrap_or_else(|| panic!("{text} is analysed"));
-        assert!(
-            matches!(error.kind, ErrorKind::ReadTimeout { .. }),
-            "{text}: {error:?}"
-        );
-        assert!(units <= UNITS_MAX, "{text}: {units}");
+        assert_ends_soon(&text, READ_TIMEOUT, || in_time().err().unwrap());
     }
 }
 
@@ -519,13 +439,9 @@ fn an_interrupted_batch_ends_soon_while_it_checks_its_statements() {
     server.interrupt = cancelled();
     for prepared in [nested, single] {
         let statements = vec![(Arc::new(prepared.unwrap()), none.as_values()); 200];
-        let (ended, units) = charged(|| server.batch(BatchKind::Unlogged, &statements));
-        let error = ended.unwrap_err();
-        assert!(
-            matches!(error.kind, ErrorKind::WriteTimeout { .. }),
-            "{error:?}"
-        );
-        assert!(units <= UNITS_MAX, "{units}");
+        assert_ends_soon("a batch", WRITE_TIMEOUT, || {
+            server.batch(BatchKind::Unlogged, &statements).unwrap_err()
+        });
     }
 }
 
@@ -610,12 +526,7 @@ fn a_conditional_write_is_charged_for_its_conditions() {
     let conditions = vec!["v = 1"; 100].join(" AND ");
     let update = format!("UPDATE t SET v = 7 WHERE k = 1 AND c = 1 IF {conditions}");
     server.interrupt = cancelled();
-    let (error, units) = charged(|| error(&mut server, &update));
-    assert!(
-        matches!(error.kind, ErrorKind::WriteTimeout { .. }),
-        "{error:?}"
-    );
-    assert!(units <= UNITS_MAX, "{units}");
+    assert_ends_soon(&update, WRITE_TIMEOUT, || error(&mut server, &update));
 }
 
 /// Regression: the ranges of keys are computed by a recursion over the columns, and with some
@@ -725,12 +636,9 @@ fn a_write_that_is_interrupted_while_it_sorts_a_value_writes_nothing() {
             ..QueryParameters::default()
         };
         server.interrupt = cancelled();
-        let (ended, units) = charged(|| server.execute(&prepared, parameters()));
-        assert!(
-            matches!(ended.unwrap_err().kind, ErrorKind::WriteTimeout { .. }),
-            "{column}"
-        );
-        assert!(units <= UNITS_MAX, "{column}: {units}");
+        assert_ends_soon(column, WRITE_TIMEOUT, || {
+            server.execute(&prepared, parameters()).unwrap_err()
+        });
         server.interrupt = never();
         assert_eq!(server.rows("SELECT k FROM t"), "", "{column}");
     }

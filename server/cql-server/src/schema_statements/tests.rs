@@ -3,7 +3,6 @@
 mod options;
 mod reopening;
 
-use ebb_cql::protocol::{SchemaChange, SchemaChangeKind, SchemaTarget};
 use ebb_storage::simulation::MemDisk;
 use ebb_tables::names::is_reserved;
 use ebb_test_support::cases::parse_cases;
@@ -15,91 +14,57 @@ const CONFIG: i32 = 0x2300;
 const EXISTS: i32 = 0x2400;
 const SYNTAX: i32 = 0x2000;
 
-fn change(kind: SchemaChangeKind, keyspace: &str, target: SchemaTarget) -> Option<SchemaChange> {
-    Some(SchemaChange {
-        kind,
-        keyspace: keyspace.to_string(),
-        target,
-    })
+/// Returns the code with this name in a table of cases.
+fn code_of(name: &str) -> i32 {
+    match name {
+        "INVALID" => INVALID,
+        "CONFIG" => CONFIG,
+        "EXISTS" => EXISTS,
+        "SYNTAX" => SYNTAX,
+        _ => panic!("{name} is no code"),
+    }
 }
 
 #[test]
 fn each_statement_returns_its_change_after_the_change() {
-    use SchemaChangeKind::{Created, Dropped, Updated};
-    let table = || SchemaTarget::Table("u".to_string());
-    let ty = || SchemaTarget::Type("p".to_string());
-    let keyspace = || SchemaTarget::Keyspace;
     let mut session = Session::new();
-    let simple = "{'class': 'SimpleStrategy', 'replication_factor': 1}";
     let mut version = session.state().version();
-    for (text, expected) in [
-        (
-            format!("CREATE KEYSPACE ks WITH replication = {simple}"),
-            change(Created, "ks", keyspace()),
-        ),
-        (
-            format!("CREATE KEYSPACE IF NOT EXISTS ks WITH replication = {simple}"),
-            None,
-        ),
-        (
-            "ALTER KEYSPACE ks WITH durable_writes = false".into(),
-            change(Updated, "ks", keyspace()),
-        ),
-        (
-            "ALTER KEYSPACE IF EXISTS other WITH durable_writes = false".into(),
-            None,
-        ),
-        (
-            "CREATE TYPE ks.p (x int, y int)".into(),
-            change(Created, "ks", ty()),
-        ),
-        ("CREATE TYPE IF NOT EXISTS ks.p (x int)".into(), None),
-        (
-            "ALTER TYPE ks.p ADD z double".into(),
-            change(Updated, "ks", ty()),
-        ),
-        (
-            "ALTER TYPE ks.p RENAME x TO a AND y TO b".into(),
-            change(Updated, "ks", ty()),
-        ),
-        (
-            "CREATE TABLE ks.u (k int PRIMARY KEY, v frozen<p>)".into(),
-            change(Created, "ks", table()),
-        ),
-        (
-            "CREATE TABLE IF NOT EXISTS ks.u (k int PRIMARY KEY)".into(),
-            None,
-        ),
-        (
-            "ALTER TABLE ks.u ADD a int".into(),
-            change(Updated, "ks", table()),
-        ),
-        ("ALTER TABLE ks.u ADD IF NOT EXISTS a int".into(), None),
-        (
-            "ALTER TABLE ks.u DROP a".into(),
-            change(Updated, "ks", table()),
-        ),
-        ("ALTER TABLE ks.u DROP IF EXISTS a".into(), None),
-        (
-            "ALTER TABLE ks.u RENAME k TO key".into(),
-            change(Updated, "ks", table()),
-        ),
-        (
-            "ALTER TABLE ks.u WITH comment = 'x' AND gc_grace_seconds = 9".into(),
-            change(Updated, "ks", table()),
-        ),
-        ("ALTER TABLE IF EXISTS ks.other ADD a int".into(), None),
-        ("DROP TABLE ks.u".into(), change(Dropped, "ks", table())),
-        ("DROP TABLE IF EXISTS ks.u".into(), None),
-        ("DROP TYPE ks.p".into(), change(Dropped, "ks", ty())),
-        ("DROP TYPE IF EXISTS ks.p".into(), None),
-        ("DROP INDEX IF EXISTS ks.i".into(), None),
-        ("DROP KEYSPACE ks".into(), change(Dropped, "ks", keyspace())),
-        ("DROP KEYSPACE IF EXISTS ks".into(), None),
-    ] {
-        assert_eq!(session.run(&text), expected, "{text}");
+    let cases = r#"
+        CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}
+        => Created Keyspace
+        CREATE KEYSPACE IF NOT EXISTS ks WITH replication = {'class': 'SimpleStrategy'} => no change
+        ALTER KEYSPACE ks WITH durable_writes = false => Updated Keyspace
+        ALTER KEYSPACE IF EXISTS other WITH durable_writes = false => no change
+        CREATE TYPE ks.p (x int, y int) => Created Type("p")
+        CREATE TYPE IF NOT EXISTS ks.p (x int) => no change
+        ALTER TYPE ks.p ADD z double => Updated Type("p")
+        ALTER TYPE ks.p RENAME x TO a AND y TO b => Updated Type("p")
+        CREATE TABLE ks.u (k int PRIMARY KEY, v frozen<p>) => Created Table("u")
+        CREATE TABLE IF NOT EXISTS ks.u (k int PRIMARY KEY) => no change
+        ALTER TABLE ks.u ADD a int => Updated Table("u")
+        ALTER TABLE ks.u ADD IF NOT EXISTS a int => no change
+        ALTER TABLE ks.u DROP a => Updated Table("u")
+        ALTER TABLE ks.u DROP IF EXISTS a => no change
+        ALTER TABLE ks.u RENAME k TO key => Updated Table("u")
+        ALTER TABLE ks.u WITH comment = 'x' AND gc_grace_seconds = 9 => Updated Table("u")
+        ALTER TABLE IF EXISTS ks.other ADD a int => no change
+        DROP TABLE ks.u => Dropped Table("u")
+        DROP TABLE IF EXISTS ks.u => no change
+        DROP TYPE ks.p => Dropped Type("p")
+        DROP TYPE IF EXISTS ks.p => no change
+        DROP INDEX IF EXISTS ks.i => no change
+        DROP KEYSPACE ks => Dropped Keyspace
+        DROP KEYSPACE IF EXISTS ks => no change
+    "#;
+    for [text, expected] in parse_cases(cases) {
+        let change = session.run(text);
+        let shown = change.as_ref().map(|change| {
+            assert_eq!(change.keyspace, "ks", "{text}");
+            format!("{:?} {:?}", change.kind, change.target)
+        });
+        assert_eq!(shown.as_deref().unwrap_or("no change"), expected, "{text}");
         let next = session.state().version();
-        assert_eq!(next != version, expected.is_some(), "version after {text}");
+        assert_eq!(next != version, change.is_some(), "version after {text}");
         version = next;
     }
 }
@@ -150,71 +115,37 @@ fn changes_survive_a_restart() {
 fn invalid_keyspaces_get_cassandras_errors() {
     let mut session = Session::with_table();
     let simple = "{'class': 'SimpleStrategy', 'replication_factor': 1}";
-    for (text, code, message) in [
-        (
-            format!("CREATE KEYSPACE app WITH replication = {simple}"),
-            EXISTS,
-            "Cannot add existing keyspace \"app\"",
-        ),
-        (
-            "CREATE KEYSPACE a WITH durable_writes = true".into(),
-            INVALID,
-            "Missing mandatory option 'replication'",
-        ),
-        (
-            "CREATE KEYSPACE a WITH replication = {'replication_factor': 1}".into(),
-            CONFIG,
-            "Missing replication strategy class",
-        ),
-        (
-            "ALTER KEYSPACE app WITH replication = {'class': 'NetworkTopologyStrategy', 'datacenter1': 0}".into(),
-            CONFIG,
-            "Configuration for at least one datacenter must be present",
-        ),
-        (
-            "CREATE KEYSPACE a WITH replication = {'class': 'Other'}".into(),
-            CONFIG,
-            "Unable to find replication strategy class 'org.apache.cassandra.locator.Other'",
-        ),
-        (
-            "CREATE KEYSPACE a WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 'x'}".into(),
-            CONFIG,
-            "Replication factor must be numeric; found x",
-        ),
-        (
-            format!("CREATE KEYSPACE a WITH replication = {simple} AND foo = 1"),
-            SYNTAX,
-            "Unknown property 'foo'",
-        ),
-        (
-            format!("CREATE KEYSPACE system WITH replication = {simple}"),
-            INVALID,
-            "System keyspace 'system' is not user-modifiable",
-        ),
-        (
-            format!("CREATE KEYSPACE ebb_system WITH replication = {simple}"),
-            INVALID,
-            "System keyspace 'ebb_system' is not user-modifiable",
-        ),
-        (
-            "DROP KEYSPACE system_views".into(),
-            INVALID,
-            "Virtual keyspace 'system_views' is not user-modifiable",
-        ),
-        ("DROP KEYSPACE b".into(), INVALID, "Keyspace 'b' doesn't exist"),
-        (
-            "ALTER KEYSPACE b WITH durable_writes = true".into(),
-            INVALID,
-            "Keyspace 'b' doesn't exist",
-        ),
-        ("USE b".into(), INVALID, "Keyspace 'b' does not exist"),
-        (
-            format!("CREATE KEYSPACE a__at__b WITH replication = {simple}"),
-            INVALID,
-            "Keyspace name 'a__at__b' would read as the name of a snapshot: KEYSPACE__at__SNAPSHOT",
-        ),
-    ] {
-        assert_eq!(session.refused(&text), (code, message.to_string()), "{text}");
+    let cases = "
+        CREATE KEYSPACE app WITH replication = SIMPLE => EXISTS
+        => Cannot add existing keyspace \"app\"
+        CREATE KEYSPACE a WITH durable_writes = true => INVALID
+        => Missing mandatory option 'replication'
+        CREATE KEYSPACE a WITH replication = {'replication_factor': 1} => CONFIG
+        => Missing replication strategy class
+        ALTER KEYSPACE app WITH replication = {'class': 'NetworkTopologyStrategy', 'datacenter1': \
+           0} => CONFIG
+        => Configuration for at least one datacenter must be present
+        CREATE KEYSPACE a WITH replication = {'class': 'Other'} => CONFIG
+        => Unable to find replication strategy class 'org.apache.cassandra.locator.Other'
+        CREATE KEYSPACE a WITH replication = {'class': 'SimpleStrategy', 'replication_factor': \
+           'x'} => CONFIG
+        => Replication factor must be numeric; found x
+        CREATE KEYSPACE a WITH replication = SIMPLE AND foo = 1 => SYNTAX => Unknown property 'foo'
+        CREATE KEYSPACE system WITH replication = SIMPLE => INVALID
+        => System keyspace 'system' is not user-modifiable
+        CREATE KEYSPACE ebb_system WITH replication = SIMPLE => INVALID
+        => System keyspace 'ebb_system' is not user-modifiable
+        DROP KEYSPACE system_views => INVALID
+        => Virtual keyspace 'system_views' is not user-modifiable
+        DROP KEYSPACE b => INVALID => Keyspace 'b' doesn't exist
+        ALTER KEYSPACE b WITH durable_writes = true => INVALID => Keyspace 'b' doesn't exist
+        USE b => INVALID => Keyspace 'b' does not exist
+        CREATE KEYSPACE a__at__b WITH replication = SIMPLE => INVALID
+        => Keyspace name 'a__at__b' would read as the name of a snapshot: KEYSPACE__at__SNAPSHOT
+    ";
+    for [text, code, message] in parse_cases(&cases.replace("SIMPLE", simple)) {
+        let refused = (code_of(code), message.to_string());
+        assert_eq!(session.refused(text), refused, "{text}");
     }
     let refused = session.refused(&format!(
         "CREATE KEYSPACE \"a-b\" WITH replication = {simple}"
@@ -361,24 +292,16 @@ fn invalid_tables_and_types_get_cassandras_errors() {
             "{text}"
         );
     }
-    for (text, code, message) in [
-        (
-            "CREATE TABLE t (k int PRIMARY KEY)",
-            EXISTS,
-            "Cannot add already existing table \"t\" to keyspace \"app\"",
-        ),
-        (
-            "ALTER TABLE t WITH foo = 'x'",
-            SYNTAX,
-            "Unknown property 'foo'",
-        ),
-        (
-            "ALTER TABLE t WITH id = 5a1c395e-b41f-11e5-9f22-ba0be0483c18",
-            CONFIG,
-            "Cannot alter table id.",
-        ),
-    ] {
-        assert_eq!(session.refused(text), (code, message.to_string()), "{text}");
+    let cases = "
+        CREATE TABLE t (k int PRIMARY KEY) => EXISTS
+        => Cannot add already existing table \"t\" to keyspace \"app\"
+        ALTER TABLE t WITH foo = 'x' => SYNTAX => Unknown property 'foo'
+        ALTER TABLE t WITH id = 5a1c395e-b41f-11e5-9f22-ba0be0483c18 => CONFIG
+        => Cannot alter table id.
+    ";
+    for [text, code, message] in parse_cases(cases) {
+        let refused = (code_of(code), message.to_string());
+        assert_eq!(session.refused(text), refused, "{text}");
     }
     session.keyspace = None;
     let none =

@@ -11,13 +11,13 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 
 use ebb_storage::simulation::MemDisk;
 use ebb_storage::{
-    Bounding, Compression, Db, FileSystem, Keyspace, Maintenance, Options, Range, Result,
-    SnapshotOptions, SsTableOptions, Table, TableOptions, TieredPicker,
+    Bounding, CompactionPicker, Compression, Db, FileSystem, Keyspace, Maintenance, Options, Pick,
+    Range, Result, SnapshotOptions, SsTableOptions, Table, TableOptions, TableShape, TieredPicker,
 };
 pub use ebb_test_support::seed::{explores, for_seeds, number};
 pub use ebb_test_support::wait::until;
@@ -91,6 +91,29 @@ pub fn manual(mem: &MemDisk) -> Options {
         }
         .into(),
         ..Options::default()
+    }
+}
+
+/// A picker that merges random neighbours, whatever snapshots stand between them.
+#[derive(Debug)]
+pub struct AnyNeighbours(Mutex<Rng>);
+
+impl AnyNeighbours {
+    pub fn new(seed: u64) -> Self {
+        Self(Mutex::new(rng(seed)))
+    }
+}
+
+impl CompactionPicker for AnyNeighbours {
+    fn pick(&self, table: &TableShape<'_>) -> Option<Pick> {
+        let mut rng = self.0.lock().unwrap();
+        let runs = table.runs.len();
+        if runs == 0 || rng.random_bool(0.5) || table.runs.iter().any(|run| run.is_busy) {
+            return None;
+        }
+        let newest = rng.random_range(0..runs);
+        let oldest = rng.random_range(newest..runs);
+        Some(Pick::merge(&table.runs[newest..=oldest]))
     }
 }
 

@@ -7,7 +7,7 @@ use ebb_storage::{Changes, View};
 use rand::RngExt;
 
 use super::*;
-use crate::common::{create_table_snapshot, for_seeds, number};
+use crate::common::{AnyNeighbours, create_table_snapshot, for_seeds, number};
 
 /// The expected database: the writes in order, and the snapshots by name, each with the number of
 /// writes that it sees and the time at which it reads, in seconds.
@@ -72,7 +72,7 @@ struct Weights {
 fn run(seed: u64, steps: u64) {
     let mut rng = rng(seed);
     let (mem, clock) = (MemDisk::new(), ManualClock::at_ms(100_000));
-    let picker = Arc::new(AnyNeighbours(Mutex::new(crate::common::rng(seed + 1))));
+    let picker = Arc::new(AnyNeighbours::new(seed + 1));
     let knowing = |knows_timestamps| {
         let operator = LastWrite { knows_timestamps };
         let mut options = options(&mem, &clock, picker.clone(), operator);

@@ -238,79 +238,49 @@ fn each_malformed_file_is_refused_with_its_line_and_field() {
         goal_factor = [1.5, 8.0] => other_map_s = [[0.5, 60], [0.5, nan]]
         => line 48, workload.other_map_s[1]: must be positive and finite, got NaN
     "#;
-    let with_lines = [
-        [
-            "name = \"b\"",
-            "name = \"job-3\"\napplication = \"scan\"\nmaps = 1\n[[job]]\nmaps = 1\napplication = \"scan\"\n[[job]]\nname = \"b\"",
-            "line 33, job[1].name: job[2] is called \"job-3\" too",
-        ],
-        [
-            "[applications.scan]",
-            "[applications.scan]\nmap_s = 1\n[applications.scan]",
-            "line 21",
-        ],
-        [
-            "[workload]\napplication = \"scan\"",
-            "[workload]\napplication = \"scam\"",
-            "line 43, workload.application: there is no [applications.scam]",
-        ],
-        [
-            "[sweep]",
-            "[sweep]\nseed = [1, 2]",
-            "line 50, sweep.seed: seed is the same at all points",
-        ],
-        [
-            "count = 4\n",
-            "count = 60000\n[[nodes]]\ncount = 60000\n",
-            "line 13, nodes[1].count: 120000 nodes with those above; at most 100000",
-        ],
-        [
-            "count = 4\ncpu_hundredths = 200",
-            "count = 5000\ncpu_hundredths = 1000000",
-            "line 12, nodes[0].cpu_hundredths: all nodes together have 5000000000 hundredths",
-        ],
-        [
-            "count = 4\n",
-            "count = 4\nmap_slots = 10001\n",
-            "line 12, nodes[0].map_slots: is 10001; at most 10000",
-        ],
-        [
-            "[[job]]\nname = \"b\"",
-            "[applications.wide]\nmap_s = 1\nreplicas = 4\n[[job]]\napplication = \"wide\"\nmaps = 9000000\n[[job]]\nname = \"b\"",
-            "line 37, job[1].maps: the splits of the jobs up to this one have 36000010 copies",
-        ],
-        [
-            "cycle_s = 60\nhorizon_s = 100000\nmeasure_from_s = 0\nmeasure_until_s = 90000\nshares_every_s = 600",
-            "cycle_s = 0.05\nhorizon_s = 100000\nmeasure_from_s = 0\nmeasure_until_s = 90000\nshares_every_s = 0",
-            "line 8, run.shares_every_s: makes 2000000 samples until run.horizon_s; at most 1000000",
-        ],
-        [
-            "[10, 20]",
-            "[10, 20]\n\"run.cycle_s\" = [60, 61, 62, 63, 64, 65, 66, 67, 68, 69, 70]\n\"job[0].goal_s\" = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]\n\"job[1].maps\" = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]\n\"job[0].weight\" = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]",
-            "line 51, sweep.run.cycle_s: makes",
-        ],
-        [
-            "peak_at_s = 64800",
-            "peak_at_s = 64800\nday_s = 1e-300",
-            "line 19, availability.day_s: must be at least 1",
-        ],
-        ["maps = 5\n", "maps = -5\n", "line 36, job[1].maps: "],
-        [
-            "maps = 5\n",
-            "maps = 5000000000\n",
-            "line 36, job[1].maps: ",
-        ],
-        [
-            "[[loss]]",
-            "[applications.unused]\nmap_s = -1\n[[loss]]",
-            "line 39, applications.unused.map_s: must be positive and finite, got -1",
-        ],
-    ];
-    for [good, bad, expected] in parse_cases(cases).into_iter().chain(with_lines) {
+    // `\n` is the end of a line.
+    let with_lines = r#"
+        name = "b"
+        => name = "job-3"\napplication = "scan"\nmaps = 1\n[[job]]\nmaps = 1\napplication = "scan"\n[[job]]\nname = "b"
+        => line 33, job[1].name: job[2] is called "job-3" too
+        [applications.scan] => [applications.scan]\nmap_s = 1\n[applications.scan] => line 21
+        [workload]\napplication = "scan" => [workload]\napplication = "scam"
+        => line 43, workload.application: there is no [applications.scam]
+        [sweep] => [sweep]\nseed = [1, 2] => line 50, sweep.seed: seed is the same at all points
+        count = 4\n => count = 60000\n[[nodes]]\ncount = 60000\n
+        => line 13, nodes[1].count: 120000 nodes with those above; at most 100000
+        count = 4\ncpu_hundredths = 200 => count = 5000\ncpu_hundredths = 1000000
+        => line 12, nodes[0].cpu_hundredths: all nodes together have 5000000000 hundredths
+        count = 4\n => count = 4\nmap_slots = 10001\n
+        => line 12, nodes[0].map_slots: is 10001; at most 10000
+        [[job]]\nname = "b"
+        => [applications.wide]\nmap_s = 1\nreplicas = 4\n[[job]]\napplication = "wide"\nmaps = 9000000\n[[job]]\nname = "b"
+        => line 37, job[1].maps: the splits of the jobs up to this one have 36000010 copies
+        cycle_s = 60\nhorizon_s = 100000\nmeasure_from_s = 0\nmeasure_until_s = 90000\nshares_every_s = 600
+        => cycle_s = 0.05\nhorizon_s = 100000\nmeasure_from_s = 0\nmeasure_until_s = 90000\nshares_every_s = 0
+        => line 8, run.shares_every_s: makes 2000000 samples until run.horizon_s; at most 1000000
+        [10, 20]
+        => [10, 20]\n"run.cycle_s" = [60, 61, 62, 63, 64, 65, 66, 67, 68, 69, 70]\n"job[0].goal_s" = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]\n"job[1].maps" = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]\n"job[0].weight" = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]
+        => line 51, sweep.run.cycle_s: makes
+        peak_at_s = 64800 => peak_at_s = 64800\nday_s = 1e-300
+        => line 19, availability.day_s: must be at least 1
+        maps = 5\n => maps = -5\n => line 36, job[1].maps:
+        maps = 5\n => maps = 5000000000\n => line 36, job[1].maps:
+        [[loss]] => [applications.unused]\nmap_s = -1\n[[loss]]
+        => line 39, applications.unused.map_s: must be positive and finite, got -1
+    "#;
+    let check = |good: &str, bad: &str, expected: &str| {
         let error = error_of(good, bad);
         assert!(
             error.starts_with(&format!("x.toml, {expected}")),
             "{bad}: {error}"
         );
+    };
+    for [good, bad, expected] in parse_cases(cases) {
+        check(good, bad, expected);
+    }
+    for [good, bad, expected] in parse_cases(with_lines) {
+        let [good, bad] = [good, bad].map(|text| text.replace(r"\n", "\n"));
+        check(&good, &bad, expected);
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use ebb_cql::protocol::{BatchKind, Columns, Response, ValuesBuf};
+use ebb_test_support::cases::parse_cases;
 
 use super::harness::session;
 use crate::analyse::markers::Bound;
@@ -25,96 +26,69 @@ fn answer(server: &mut Server, text: &str) -> String {
     format!("{}: {}", page.columns.join(" "), rows.join(" | "))
 }
 
+/// Executes the statements of a table of cases, and compares their responses, unless the table has
+/// `done` for the response.
 #[track_caller]
-fn check(server: &mut Server, steps: &[(&str, &str)]) {
-    for (text, expected) in steps {
-        if expected.is_empty() {
+fn check(server: &mut Server, steps: &str) {
+    for [text, expected] in parse_cases(steps) {
+        if expected == "done" {
             server.run(text);
         } else if text.starts_with("SELECT") {
-            assert_eq!(server.rows(text), *expected, "{text}");
+            assert_eq!(server.rows(text), expected, "{text}");
         } else {
-            assert_eq!(answer(server, text), *expected, "{text}");
+            assert_eq!(answer(server, text), expected, "{text}");
         }
     }
 }
 
 const YES: &str = "[applied]: true";
-const NO: &str = "[applied]: false";
 
 #[test]
 fn a_row_is_inserted_once() {
     let mut server = Server::with(&[PLAIN]);
-    check(
-        &mut server,
-        &[
-            (
-                "INSERT INTO t (k, v1, v2) VALUES (1, 2, 'a') IF NOT EXISTS",
-                YES,
-            ),
-            (
-                "INSERT INTO t (k, v1, v2) VALUES (1, 5, 'b') IF NOT EXISTS",
-                "[applied] k v1 v2 v3: false 1 2 a null",
-            ),
-            ("SELECT * FROM t", "1 2 a null"),
-            ("INSERT INTO t JSON '{\"k\": 2}' IF NOT EXISTS", YES),
-            (
-                "INSERT INTO t JSON '{\"k\": 2, \"v1\": 3}' IF NOT EXISTS",
-                "[applied] k v1 v2 v3: false 2 null null null",
-            ),
-            ("DELETE FROM t WHERE k = 1", ""),
-            ("INSERT INTO t (k, v1) VALUES (1, 7) IF NOT EXISTS", YES),
-            ("SELECT v1 FROM t WHERE k = 1", "7"),
-            // A row without a marker exists, too, as long as a column has a value.
-            ("UPDATE t SET v1 = 1 WHERE k = 3", ""),
-            (
-                "INSERT INTO t (k) VALUES (3) IF NOT EXISTS",
-                "[applied] k v1 v2 v3: false 3 1 null null",
-            ),
-            ("DELETE v1 FROM t WHERE k = 3", ""),
-            ("INSERT INTO t (k) VALUES (3) IF NOT EXISTS", YES),
-        ],
-    );
+    let steps = "
+        INSERT INTO t (k, v1, v2) VALUES (1, 2, 'a') IF NOT EXISTS => [applied]: true
+        INSERT INTO t (k, v1, v2) VALUES (1, 5, 'b') IF NOT EXISTS
+        => [applied] k v1 v2 v3: false 1 2 a null
+        SELECT * FROM t => 1 2 a null
+        INSERT INTO t JSON '{\"k\": 2}' IF NOT EXISTS => [applied]: true
+        INSERT INTO t JSON '{\"k\": 2, \"v1\": 3}' IF NOT EXISTS
+        => [applied] k v1 v2 v3: false 2 null null null
+        DELETE FROM t WHERE k = 1 => done
+        INSERT INTO t (k, v1) VALUES (1, 7) IF NOT EXISTS => [applied]: true
+        SELECT v1 FROM t WHERE k = 1 => 7
+        // A row without a marker exists, too, as long as a column has a value.
+        UPDATE t SET v1 = 1 WHERE k = 3 => done
+        INSERT INTO t (k) VALUES (3) IF NOT EXISTS => [applied] k v1 v2 v3: false 3 1 null null
+        DELETE v1 FROM t WHERE k = 3 => done
+        INSERT INTO t (k) VALUES (3) IF NOT EXISTS => [applied]: true
+    ";
+    check(&mut server, steps);
 }
 
 #[test]
 fn updates_and_deletions_have_conditions_on_columns() {
     let mut server = Server::with(&[PLAIN]);
-    check(
-        &mut server,
-        &[
-            ("UPDATE t SET v1 = 3, v2 = 'b' WHERE k = 1 IF v1 = 4", NO),
-            ("UPDATE t SET v1 = 3 WHERE k = 1 IF EXISTS", NO),
-            ("SELECT * FROM t", ""),
-            ("INSERT INTO t (k, v1, v2) VALUES (1, 2, 'a')", ""),
-            (
-                "UPDATE t SET v1 = 3 WHERE k = 1 IF v1 = 4",
-                "[applied] v1: false 2",
-            ),
-            // All columns with a condition are returned, in the order of IF, each once.
-            (
-                "UPDATE t SET v1 = 3 WHERE k = 1 IF v2 = 'x' AND v1 > 1 AND v1 < 5",
-                "[applied] v2 v1: false a 2",
-            ),
-            ("UPDATE t SET v1 = 3, v2 = 'b' WHERE k = 1 IF v1 = 2", YES),
-            ("SELECT * FROM t", "1 3 b null"),
-            (
-                "UPDATE t SET v3 = 1 WHERE k = 1 IF v1 IN (1, 3) AND v3 = null",
-                YES,
-            ),
-            (
-                "DELETE v1 FROM t WHERE k = 1 IF v3 != 1",
-                "[applied] v3: false 1",
-            ),
-            ("DELETE v1 FROM t WHERE k = 1 IF v3 = 1", YES),
-            (
-                "DELETE FROM t WHERE k = 1 IF v1 = 9",
-                "[applied] v1: false null",
-            ),
-            ("DELETE FROM t WHERE k = 1 IF EXISTS", YES),
-            ("DELETE FROM t WHERE k = 1 IF EXISTS", NO),
-            ("DELETE FROM t WHERE k = 1 IF v1 = null", YES),
-        ],
-    );
+    let steps = "
+        UPDATE t SET v1 = 3, v2 = 'b' WHERE k = 1 IF v1 = 4 => [applied]: false
+        UPDATE t SET v1 = 3 WHERE k = 1 IF EXISTS => [applied]: false
+        SELECT count(*) FROM t => 0
+        INSERT INTO t (k, v1, v2) VALUES (1, 2, 'a') => done
+        UPDATE t SET v1 = 3 WHERE k = 1 IF v1 = 4 => [applied] v1: false 2
+        // All columns with a condition are returned, in the order of IF, each once.
+        UPDATE t SET v1 = 3 WHERE k = 1 IF v2 = 'x' AND v1 > 1 AND v1 < 5
+        => [applied] v2 v1: false a 2
+        UPDATE t SET v1 = 3, v2 = 'b' WHERE k = 1 IF v1 = 2 => [applied]: true
+        SELECT * FROM t => 1 3 b null
+        UPDATE t SET v3 = 1 WHERE k = 1 IF v1 IN (1, 3) AND v3 = null => [applied]: true
+        DELETE v1 FROM t WHERE k = 1 IF v3 != 1 => [applied] v3: false 1
+        DELETE v1 FROM t WHERE k = 1 IF v3 = 1 => [applied]: true
+        DELETE FROM t WHERE k = 1 IF v1 = 9 => [applied] v1: false null
+        DELETE FROM t WHERE k = 1 IF EXISTS => [applied]: true
+        DELETE FROM t WHERE k = 1 IF EXISTS => [applied]: false
+        DELETE FROM t WHERE k = 1 IF v1 = null => [applied]: true
+    ";
+    check(&mut server, steps);
 }
 
 #[test]
@@ -160,125 +134,76 @@ fn every_operator_compares_as_cassandra_does() {
 #[test]
 fn static_columns_have_conditions_of_their_own() {
     let mut server = Server::with(&[STATICS]);
-    check(
-        &mut server,
-        &[
-            ("INSERT INTO t (id, k, v) VALUES (1, 7, 5)", ""),
-            (
-                "INSERT INTO t (id, k, version) VALUES (1, 7, 1) IF NOT EXISTS",
-                "[applied] id k version v: false 1 7 null 5",
-            ),
-            (
-                "INSERT INTO t (id, version) VALUES (1, 1) IF NOT EXISTS",
-                YES,
-            ),
-            ("SELECT * FROM t", "1 7 1 5"),
-            (
-                "INSERT INTO t (id, version) VALUES (1, 2) IF NOT EXISTS",
-                "[applied] id k version v: false 1 7 1 null",
-            ),
-            ("DELETE FROM t WHERE id = 1", ""),
-            ("INSERT INTO t (id, version) VALUES (0, 0)", ""),
-            (
-                "UPDATE t SET v = 5, version = 1 WHERE id = 0 AND k = 1 IF version = 0",
-                YES,
-            ),
-            ("SELECT * FROM t", "0 1 1 5"),
-            (
-                "UPDATE t SET v = 6, version = 1 WHERE id = 0 AND k = 2 IF version = 0",
-                "[applied] version: false 1",
-            ),
-            (
-                "UPDATE t SET v = 6, version = 2 WHERE id = 0 AND k = 2 IF version = 1",
-                YES,
-            ),
-            ("SELECT * FROM t", "0 1 2 5 | 0 2 2 6"),
-            (
-                "UPDATE t SET version = 3 WHERE id = 0 IF version = 1",
-                "[applied] version: false 2",
-            ),
-            // Regular columns come before static ones.
-            (
-                "DELETE v FROM t WHERE id = 0 AND k = 1 IF version = 9 AND v = 5",
-                "[applied] v version: false 5 2",
-            ),
-            ("DELETE version FROM t WHERE id = 0 IF version = 2", YES),
-            ("SELECT * FROM t", "0 1 null 5 | 0 2 null 6"),
-            // A condition on a row, with a change of the partition.
-            (
-                "UPDATE t SET version = 4 WHERE id = 0 AND k = 2 IF v = 5",
-                "[applied] v: false 6",
-            ),
-            (
-                "UPDATE t SET version = 4 WHERE id = 0 AND k = 2 IF v = 6",
-                YES,
-            ),
-            ("SELECT * FROM t", "0 1 4 5 | 0 2 4 6"),
-            // A partition without rows, and a missing partition.
-            ("UPDATE t SET version = 1 WHERE id = 9 IF version = 3", NO),
-            ("INSERT INTO t (id, version) VALUES (9, 2)", ""),
-            (
-                "UPDATE t SET version = 1 WHERE id = 9 IF version = 3",
-                "[applied] version: false 2",
-            ),
-            ("UPDATE t SET version = 1 WHERE id = 9 IF EXISTS", YES),
-        ],
-    );
+    let steps = "
+        INSERT INTO t (id, k, v) VALUES (1, 7, 5) => done
+        INSERT INTO t (id, k, version) VALUES (1, 7, 1) IF NOT EXISTS
+        => [applied] id k version v: false 1 7 null 5
+        INSERT INTO t (id, version) VALUES (1, 1) IF NOT EXISTS => [applied]: true
+        SELECT * FROM t => 1 7 1 5
+        INSERT INTO t (id, version) VALUES (1, 2) IF NOT EXISTS
+        => [applied] id k version v: false 1 7 1 null
+        DELETE FROM t WHERE id = 1 => done
+        INSERT INTO t (id, version) VALUES (0, 0) => done
+        UPDATE t SET v = 5, version = 1 WHERE id = 0 AND k = 1 IF version = 0 => [applied]: true
+        SELECT * FROM t => 0 1 1 5
+        UPDATE t SET v = 6, version = 1 WHERE id = 0 AND k = 2 IF version = 0
+        => [applied] version: false 1
+        UPDATE t SET v = 6, version = 2 WHERE id = 0 AND k = 2 IF version = 1 => [applied]: true
+        SELECT * FROM t => 0 1 2 5 | 0 2 2 6
+        UPDATE t SET version = 3 WHERE id = 0 IF version = 1 => [applied] version: false 2
+        // Regular columns come before static ones.
+        DELETE v FROM t WHERE id = 0 AND k = 1 IF version = 9 AND v = 5
+        => [applied] v version: false 5 2
+        DELETE version FROM t WHERE id = 0 IF version = 2 => [applied]: true
+        SELECT * FROM t => 0 1 null 5 | 0 2 null 6
+        // A condition on a row, with a change of the partition.
+        UPDATE t SET version = 4 WHERE id = 0 AND k = 2 IF v = 5 => [applied] v: false 6
+        UPDATE t SET version = 4 WHERE id = 0 AND k = 2 IF v = 6 => [applied]: true
+        SELECT * FROM t => 0 1 4 5 | 0 2 4 6
+        // A partition without rows, and a missing partition.
+        UPDATE t SET version = 1 WHERE id = 9 IF version = 3 => [applied]: false
+        INSERT INTO t (id, version) VALUES (9, 2) => done
+        UPDATE t SET version = 1 WHERE id = 9 IF version = 3 => [applied] version: false 2
+        UPDATE t SET version = 1 WHERE id = 9 IF EXISTS => [applied]: true
+    ";
+    check(&mut server, steps);
 }
 
 #[test]
 fn batches_have_conditions_on_several_rows_of_a_partition() {
     let mut server = Server::with(&[STATICS]);
-    check(
-        &mut server,
-        &[
-            ("INSERT INTO t (id, k, v, version) VALUES (0, 1, 5, 2)", ""),
-            ("INSERT INTO t (id, k, v) VALUES (0, 2, 6)", ""),
-            (
-                "BEGIN BATCH UPDATE t SET v = 7 WHERE id = 0 AND k = 1; \
-                 UPDATE t SET version = 3 WHERE id = 0 IF version = 1; APPLY BATCH",
-                "[applied] id k version: false 0 1 2",
-            ),
-            (
-                "BEGIN UNLOGGED BATCH UPDATE t SET v = 7 WHERE id = 0 AND k = 1; \
-                 UPDATE t SET version = 3 WHERE id = 0 IF version = 2; APPLY BATCH",
-                YES,
-            ),
-            ("SELECT * FROM t", "0 1 3 7 | 0 2 3 6"),
-            (
-                "BEGIN BATCH UPDATE t SET version = 4 WHERE id = 0 IF version = 3; \
-                 UPDATE t SET v = 1 WHERE id = 0 AND k = 2 IF v = 1; \
-                 UPDATE t SET v = 1 WHERE id = 0 AND k = 1 IF v = 1; APPLY BATCH",
-                "[applied] id k version v: false 0 1 3 7 | false 0 2 3 6",
-            ),
-            (
-                "BEGIN BATCH INSERT INTO t (id, k, v) VALUES (1, 2, 1) IF NOT EXISTS; \
-                 INSERT INTO t (id, k, v) VALUES (1, 3, 2) IF NOT EXISTS; APPLY BATCH",
-                YES,
-            ),
-            (
-                "BEGIN BATCH UPDATE t SET v = 9 WHERE id = 1 AND k = 2 IF v = 0; \
-                 INSERT INTO t (id, k, v) VALUES (1, 4, 2) IF NOT EXISTS; APPLY BATCH",
-                "[applied] id k version v: false 1 2 null 1",
-            ),
-            (
-                "BEGIN BATCH UPDATE t SET v = 9 WHERE id = 1 AND k = 2 IF v = 1; \
-                 UPDATE t SET v = 8 WHERE id = 1 AND k = 2 IF v = 2; APPLY BATCH",
-                "[applied] id k v: false 1 2 1",
-            ),
-            // The other statements of the batch are all or nothing, range deletions included.
-            (
-                "BEGIN BATCH DELETE FROM t WHERE id = 1 AND k > 2; \
-                 UPDATE t SET v = 9 WHERE id = 1 AND k = 2 IF v = 1; APPLY BATCH",
-                YES,
-            ),
-            ("SELECT k, v FROM t WHERE id = 1", "2 9"),
-            (
-                "BEGIN BATCH UPDATE t SET v = 1 WHERE id = 5 AND k = 1 IF v = 1; APPLY BATCH",
-                NO,
-            ),
-        ],
-    );
+    let steps = "
+        INSERT INTO t (id, k, v, version) VALUES (0, 1, 5, 2) => done
+        INSERT INTO t (id, k, v) VALUES (0, 2, 6) => done
+        BEGIN BATCH UPDATE t SET v = 7 WHERE id = 0 AND k = 1; \
+           UPDATE t SET version = 3 WHERE id = 0 IF version = 1; APPLY BATCH
+        => [applied] id k version: false 0 1 2
+        BEGIN UNLOGGED BATCH UPDATE t SET v = 7 WHERE id = 0 AND k = 1; \
+           UPDATE t SET version = 3 WHERE id = 0 IF version = 2; APPLY BATCH
+        => [applied]: true
+        SELECT * FROM t => 0 1 3 7 | 0 2 3 6
+        BEGIN BATCH UPDATE t SET version = 4 WHERE id = 0 IF version = 3; \
+           UPDATE t SET v = 1 WHERE id = 0 AND k = 2 IF v = 1; \
+           UPDATE t SET v = 1 WHERE id = 0 AND k = 1 IF v = 1; APPLY BATCH
+        => [applied] id k version v: false 0 1 3 7 | false 0 2 3 6
+        BEGIN BATCH INSERT INTO t (id, k, v) VALUES (1, 2, 1) IF NOT EXISTS; \
+           INSERT INTO t (id, k, v) VALUES (1, 3, 2) IF NOT EXISTS; APPLY BATCH
+        => [applied]: true
+        BEGIN BATCH UPDATE t SET v = 9 WHERE id = 1 AND k = 2 IF v = 0; \
+           INSERT INTO t (id, k, v) VALUES (1, 4, 2) IF NOT EXISTS; APPLY BATCH
+        => [applied] id k version v: false 1 2 null 1
+        BEGIN BATCH UPDATE t SET v = 9 WHERE id = 1 AND k = 2 IF v = 1; \
+           UPDATE t SET v = 8 WHERE id = 1 AND k = 2 IF v = 2; APPLY BATCH
+        => [applied] id k v: false 1 2 1
+        // The other statements of the batch are all or nothing, range deletions included.
+        BEGIN BATCH DELETE FROM t WHERE id = 1 AND k > 2; \
+           UPDATE t SET v = 9 WHERE id = 1 AND k = 2 IF v = 1; APPLY BATCH
+        => [applied]: true
+        SELECT k, v FROM t WHERE id = 1 => 2 9
+        BEGIN BATCH UPDATE t SET v = 1 WHERE id = 5 AND k = 1 IF v = 1; APPLY BATCH
+        => [applied]: false
+    ";
+    check(&mut server, steps);
 }
 
 #[test]
@@ -322,65 +247,26 @@ fn an_applied_write_is_visible_over_any_timestamps() {
     ];
     let mut server = Server::with(&[STATICS]);
     for (id, at_us) in far_us.into_iter().enumerate() {
-        let steps = [
-            (
-                format!(
-                    "INSERT INTO t (id, k, v, version) VALUES ({id}, 1, 1, 1) USING TIMESTAMP {at_us}"
-                ),
-                "",
-            ),
-            (
-                format!("UPDATE t SET v = 2, version = 2 WHERE id = {id} AND k = 1 IF v = 1"),
-                YES,
-            ),
-            (format!("SELECT v, version FROM t WHERE id = {id}"), "2 2"),
-            (
-                format!("DELETE FROM t WHERE id = {id} AND k = 1 IF v = 2"),
-                YES,
-            ),
-            (
-                format!("SELECT v, version FROM t WHERE id = {id}"),
-                "null 2",
-            ),
-            (
-                format!("INSERT INTO t (id, k, v) VALUES ({id}, 1, 3) IF NOT EXISTS"),
-                YES,
-            ),
-            (format!("SELECT v, version FROM t WHERE id = {id}"), "3 2"),
-            // Deleted by range and by partition, in the future, too: each deletion has a timestamp above
-            // those of the conditional writes before it.
-            (
-                format!(
-                    "DELETE FROM t USING TIMESTAMP {} WHERE id = {id} AND k >= 1",
-                    at_us + 5
-                ),
-                "",
-            ),
-            (
-                format!("INSERT INTO t (id, k, v) VALUES ({id}, 1, 4) IF NOT EXISTS"),
-                YES,
-            ),
-            (format!("SELECT v, version FROM t WHERE id = {id}"), "4 2"),
-            (
-                format!(
-                    "DELETE FROM t USING TIMESTAMP {} WHERE id = {id}",
-                    at_us + 7
-                ),
-                "",
-            ),
-            (
-                format!("INSERT INTO t (id, version) VALUES ({id}, 5) IF NOT EXISTS"),
-                YES,
-            ),
-            (
-                format!("SELECT v, version FROM t WHERE id = {id}"),
-                "null 5",
-            ),
-        ];
-        let steps: Vec<(&str, &str)> = steps
-            .iter()
-            .map(|(text, said)| (&text[..], *said))
-            .collect();
+        let (by_range, by_partition) = (at_us + 5, at_us + 7);
+        let steps = format!(
+            "
+            INSERT INTO t (id, k, v, version) VALUES ({id}, 1, 1, 1) USING TIMESTAMP {at_us} => done
+            UPDATE t SET v = 2, version = 2 WHERE id = {id} AND k = 1 IF v = 1 => [applied]: true
+            SELECT v, version FROM t WHERE id = {id} => 2 2
+            DELETE FROM t WHERE id = {id} AND k = 1 IF v = 2 => [applied]: true
+            SELECT v, version FROM t WHERE id = {id} => null 2
+            INSERT INTO t (id, k, v) VALUES ({id}, 1, 3) IF NOT EXISTS => [applied]: true
+            SELECT v, version FROM t WHERE id = {id} => 3 2
+            // Deleted by range and by partition, in the future, too: each deletion has a timestamp
+            // above those of the conditional writes before it.
+            DELETE FROM t USING TIMESTAMP {by_range} WHERE id = {id} AND k >= 1 => done
+            INSERT INTO t (id, k, v) VALUES ({id}, 1, 4) IF NOT EXISTS => [applied]: true
+            SELECT v, version FROM t WHERE id = {id} => 4 2
+            DELETE FROM t USING TIMESTAMP {by_partition} WHERE id = {id} => done
+            INSERT INTO t (id, version) VALUES ({id}, 5) IF NOT EXISTS => [applied]: true
+            SELECT v, version FROM t WHERE id = {id} => null 5
+            "
+        );
         check(&mut server, &steps);
     }
     server.run(&format!(
@@ -409,28 +295,18 @@ fn the_timestamp_of_a_request_is_ignored() {
 #[test]
 fn conditions_do_not_see_expired_rows() {
     let mut server = Server::with(&[PLAIN]);
-    check(
-        &mut server,
-        &[
-            (
-                "INSERT INTO t (k, v1) VALUES (1, 1) IF NOT EXISTS USING TTL 10",
-                YES,
-            ),
-            (
-                "INSERT INTO t (k) VALUES (1) IF NOT EXISTS",
-                "[applied] k v1 v2 v3: false 1 1 null null",
-            ),
-        ],
-    );
+    let steps = "
+        INSERT INTO t (k, v1) VALUES (1, 1) IF NOT EXISTS USING TTL 10 => [applied]: true
+        INSERT INTO t (k) VALUES (1) IF NOT EXISTS => [applied] k v1 v2 v3: false 1 1 null null
+    ";
+    check(&mut server, steps);
     server.clock.advance_ms(10_000);
-    check(
-        &mut server,
-        &[
-            ("UPDATE t SET v1 = 2 WHERE k = 1 IF EXISTS", NO),
-            ("INSERT INTO t (k) VALUES (1) IF NOT EXISTS", YES),
-            ("SELECT * FROM t", "1 null null null"),
-        ],
-    );
+    let steps = "
+        UPDATE t SET v1 = 2 WHERE k = 1 IF EXISTS => [applied]: false
+        INSERT INTO t (k) VALUES (1) IF NOT EXISTS => [applied]: true
+        SELECT * FROM t => 1 null null null
+    ";
+    check(&mut server, steps);
 }
 
 #[test]
@@ -439,23 +315,16 @@ fn a_column_that_was_dropped_and_added_again_is_null_in_conditions() {
     server.run("INSERT INTO t (k, v1, v3) VALUES (1, 1, 1)");
     server.run("UPDATE t SET v3 = 3 WHERE k = 2");
     server.run("ALTER TABLE t DROP v3");
-    check(
-        &mut server,
-        &[("UPDATE t SET v1 = 1 WHERE k = 2 IF EXISTS", NO)],
-    );
+    let steps = "UPDATE t SET v1 = 1 WHERE k = 2 IF EXISTS => [applied]: false";
+    check(&mut server, steps);
     server.run("ALTER TABLE t ADD v3 int");
-    check(
-        &mut server,
-        &[
-            ("UPDATE t SET v1 = 1 WHERE k = 2 IF EXISTS", NO),
-            (
-                "UPDATE t SET v3 = 2 WHERE k = 1 IF v3 = 1",
-                "[applied] v3: false null",
-            ),
-            ("UPDATE t SET v3 = 2 WHERE k = 1 IF v3 = null", YES),
-            ("SELECT v3 FROM t", "2"),
-        ],
-    );
+    let steps = "
+        UPDATE t SET v1 = 1 WHERE k = 2 IF EXISTS => [applied]: false
+        UPDATE t SET v3 = 2 WHERE k = 1 IF v3 = 1 => [applied] v3: false null
+        UPDATE t SET v3 = 2 WHERE k = 1 IF v3 = null => [applied]: true
+        SELECT v3 FROM t => 2
+    ";
+    check(&mut server, steps);
 }
 
 /// Regression: every conditional write got a timestamp above that of the drop, even if it wrote no
@@ -477,46 +346,32 @@ fn the_drop_of_a_column_raises_only_the_timestamps_of_values_in_it() {
         server.run("ALTER TABLE t ADD c int");
         server.run("ALTER TABLE t ADD d int STATIC");
         server.run("ALTER TABLE t ADD l list<int>");
-        check(
-            &mut server,
-            &[
-                (
-                    "INSERT INTO t (id, k, v) VALUES (1, 1, 1) IF NOT EXISTS",
-                    YES,
-                ),
-                ("UPDATE t SET v = 2 WHERE id = 1 AND k = 1", ""),
-                ("SELECT v FROM t WHERE id = 1", "2"),
-                ("UPDATE t SET s = 1 WHERE id = 1 IF s = null", YES),
-                ("UPDATE t SET s = 2 WHERE id = 1", ""),
-                ("SELECT s FROM t WHERE id = 1", "2"),
-                // Deletions of the columns themselves.
-                (
-                    "UPDATE t SET v = 3, c = null WHERE id = 1 AND k = 1 IF c = null",
-                    YES,
-                ),
-                ("DELETE c FROM t WHERE id = 1 AND k = 1 IF v = 3", YES),
-                ("DELETE d FROM t WHERE id = 1 IF s = 2", YES),
-                ("UPDATE t SET v = 4 WHERE id = 1 AND k = 1", ""),
-                ("SELECT s, v FROM t WHERE id = 1", "2 4"),
-                ("DELETE FROM t WHERE id = 1 AND k = 1 IF EXISTS", YES),
-                ("INSERT INTO t (id, k, v) VALUES (1, 1, 5)", ""),
-                ("SELECT s, v FROM t WHERE id = 1", "2 5"),
-                // An empty collection has no values.
-                (
-                    "UPDATE t SET v = 6, l = [] WHERE id = 1 AND k = 1 IF v = 5",
-                    YES,
-                ),
-                ("UPDATE t SET v = 7 WHERE id = 1 AND k = 1", ""),
-                ("SELECT v FROM t WHERE id = 1", "7"),
-                // The columns that are not in the text become null.
-                (
-                    "INSERT INTO t JSON '{\"id\": 2, \"k\": 1, \"v\": 1}' IF NOT EXISTS",
-                    YES,
-                ),
-                ("UPDATE t SET v = 2 WHERE id = 2 AND k = 1", ""),
-                ("SELECT v FROM t WHERE id = 2", "2"),
-            ],
-        );
+        let steps = "
+            INSERT INTO t (id, k, v) VALUES (1, 1, 1) IF NOT EXISTS => [applied]: true
+            UPDATE t SET v = 2 WHERE id = 1 AND k = 1 => done
+            SELECT v FROM t WHERE id = 1 => 2
+            UPDATE t SET s = 1 WHERE id = 1 IF s = null => [applied]: true
+            UPDATE t SET s = 2 WHERE id = 1 => done
+            SELECT s FROM t WHERE id = 1 => 2
+            // Deletions of the columns themselves.
+            UPDATE t SET v = 3, c = null WHERE id = 1 AND k = 1 IF c = null => [applied]: true
+            DELETE c FROM t WHERE id = 1 AND k = 1 IF v = 3 => [applied]: true
+            DELETE d FROM t WHERE id = 1 IF s = 2 => [applied]: true
+            UPDATE t SET v = 4 WHERE id = 1 AND k = 1 => done
+            SELECT s, v FROM t WHERE id = 1 => 2 4
+            DELETE FROM t WHERE id = 1 AND k = 1 IF EXISTS => [applied]: true
+            INSERT INTO t (id, k, v) VALUES (1, 1, 5) => done
+            SELECT s, v FROM t WHERE id = 1 => 2 5
+            // An empty collection has no values.
+            UPDATE t SET v = 6, l = [] WHERE id = 1 AND k = 1 IF v = 5 => [applied]: true
+            UPDATE t SET v = 7 WHERE id = 1 AND k = 1 => done
+            SELECT v FROM t WHERE id = 1 => 7
+            // The columns that are not in the text become null.
+            INSERT INTO t JSON '{\"id\": 2, \"k\": 1, \"v\": 1}' IF NOT EXISTS => [applied]: true
+            UPDATE t SET v = 2 WHERE id = 2 AND k = 1 => done
+            SELECT v FROM t WHERE id = 2 => 2
+        ";
+        check(&mut server, steps);
         let values = [
             "UPDATE t SET c = 7 WHERE id = 3 AND k = 1 IF c = null",
             "UPDATE t SET d = 7 WHERE id = 3 IF d = null",

@@ -93,64 +93,28 @@ fn describe_prints_as_cassandra_does() {
 #[test]
 fn invalid_tables_are_refused_in_cassandras_words() {
     let refusal = |d: TableDefinition| TableSchema::create(d).unwrap_err().to_string();
-    for (columns, partition, clustering, message) in [
-        (
-            &["a int"][..],
-            &["b"][..],
-            &[][..],
-            "Unknown column 'b' referenced in PRIMARY KEY for table 't'",
-        ),
-        (
-            &["a int"],
-            &["a"],
-            &["a"],
-            "Duplicate column 'a' in PRIMARY KEY clause for table 't'",
-        ),
-        (
-            &["a list<int>"],
-            &["a"],
-            &[],
-            "Invalid non-frozen collection type list<int> for PRIMARY KEY column 'a'",
-        ),
-        (
-            &["a phone"],
-            &["a"],
-            &[],
-            "Invalid non-frozen user-defined type \"ks.phone\" for PRIMARY KEY column 'a'",
-        ),
-        (
-            &["a counter"],
-            &["a"],
-            &[],
-            "counter type is not supported for PRIMARY KEY column 'a'",
-        ),
-        (
-            &["a tuple<duration>"],
-            &["a"],
-            &[],
-            "duration type is not supported for PRIMARY KEY column 'a'",
-        ),
-        (
-            &["a int static"],
-            &["a"],
-            &[],
-            "Static column 'a' cannot be part of the PRIMARY KEY",
-        ),
-        (
-            &["a int", "b int static"],
-            &["a"],
-            &[],
-            "Static columns are only useful (and thus allowed) if the table has at least one clustering column",
-        ),
-        (
-            &["a int", "b int", "c counter"],
-            &["a"],
-            &[],
-            "Cannot mix counter and non counter columns in the same table",
-        ),
-    ] {
-        assert_eq!(refusal(definition(columns, partition, clustering)), message);
+    let cases = "
+        a int => b => Unknown column 'b' referenced in PRIMARY KEY for table 't'
+        a list<int> => a
+        => Invalid non-frozen collection type list<int> for PRIMARY KEY column 'a'
+        a phone => a
+        => Invalid non-frozen user-defined type \"ks.phone\" for PRIMARY KEY column 'a'
+        a counter => a => counter type is not supported for PRIMARY KEY column 'a'
+        a tuple<duration> => a => duration type is not supported for PRIMARY KEY column 'a'
+        a int static => a => Static column 'a' cannot be part of the PRIMARY KEY
+        a int, b int static => a
+        => Static columns are only useful (and thus allowed) if the table has at least one \
+           clustering column
+        a int, b int, c counter => a
+        => Cannot mix counter and non counter columns in the same table
+    ";
+    for [columns, key, message] in parse_cases(cases) {
+        let columns: Vec<&str> = columns.split(", ").collect();
+        assert_eq!(refusal(definition(&columns, &[key], &[])), message);
     }
+    let twice = definition(&["a int"], &["a"], &["a"]);
+    let message = "Duplicate column 'a' in PRIMARY KEY clause for table 't'";
+    assert_eq!(refusal(twice), message);
     let keyspace = schema();
     let address = keyspace.keyspace("ks").unwrap().parse_type("address");
     assert_eq!(

@@ -243,75 +243,31 @@ fn constants_fit_a_type_or_are_refused_in_cassandras_words() {
     assert_eq!(tuple("1:a"), b"\0\0\0\x04\0\0\0\x01\0\0\0\x01a");
     assert_eq!(tuple("@:b\\:\\@"), b"\xff\xff\xff\xff\0\0\0\x03b:@");
     assert_eq!(tuple("1"), b"\0\0\0\x04\0\0\0\x01");
-    for (kind, text, ty, message) in [
-        (
-            Constant::String,
-            "1:a:b",
-            "tuple<int, text>",
-            "Invalid tuple literal: too many elements. Type frozen<tuple<int, text>> expects 2 \
-             but got 3",
-        ),
-        (
-            Constant::String,
-            "abc",
-            "int",
-            "Invalid STRING constant (abc) for \"v\" of type int",
-        ),
-        (
-            Constant::Integer,
-            "1",
-            "list<int>",
-            "Invalid INTEGER constant (1) for \"v\" of type list<int>",
-        ),
-        (
-            Constant::Integer,
-            "128",
-            "tinyint",
-            "Unable to make byte from '128'",
-        ),
-        (
-            Constant::Integer,
-            "2147483648",
-            "int",
-            "Unable to make int from '2147483648'",
-        ),
-        (
-            Constant::Hex,
-            "0xabc",
-            "blob",
-            "cannot parse 'abc' as hex bytes",
-        ),
-        (
-            Constant::String,
-            "é",
-            "ascii",
-            "Invalid ASCII character in string literal",
-        ),
-        (
-            Constant::Uuid,
-            "00000000-0000-4000-8000-000000000000",
-            "timeuuid",
-            "TimeUUID supports only version 1 UUIDs",
-        ),
-        (
-            Constant::Float,
-            "1e99999999999",
-            "decimal",
-            "unable to make BigDecimal from '1e99999999999'",
-        ),
-        (
-            Constant::Float,
-            "NaN",
-            "decimal",
-            "unable to make BigDecimal from 'NaN'",
-        ),
-        (
-            Constant::Uuid,
-            "x",
-            "timeuuid",
-            "Unknown timeuuid representation: x",
-        ),
-    ] {
+    let cases = "
+        String => 1:a:b => tuple<int, text>
+        => Invalid tuple literal: too many elements. Type frozen<tuple<int, text>> expects 2 \
+           but got 3
+        String => abc => int => Invalid STRING constant (abc) for \"v\" of type int
+        Integer => 1 => list<int> => Invalid INTEGER constant (1) for \"v\" of type list<int>
+        Integer => 128 => tinyint => Unable to make byte from '128'
+        Integer => 2147483648 => int => Unable to make int from '2147483648'
+        Hex => 0xabc => blob => cannot parse 'abc' as hex bytes
+        String => é => ascii => Invalid ASCII character in string literal
+        Uuid => 00000000-0000-4000-8000-000000000000 => timeuuid
+        => TimeUUID supports only version 1 UUIDs
+        Float => 1e99999999999 => decimal => unable to make BigDecimal from '1e99999999999'
+        Float => NaN => decimal => unable to make BigDecimal from 'NaN'
+        Uuid => x => timeuuid => Unknown timeuuid representation: x
+    ";
+    for [kind, text, ty, message] in parse_cases(cases) {
+        let kind = match kind {
+            "String" => Constant::String,
+            "Integer" => Constant::Integer,
+            "Float" => Constant::Float,
+            "Hex" => Constant::Hex,
+            "Uuid" => Constant::Uuid,
+            _ => panic!("{kind}"),
+        };
         assert_eq!(make(kind, text, ty).unwrap_err().to_string(), message);
     }
 }
