@@ -52,7 +52,7 @@ fn contents_are_held_to_the_type() {
         list<int> => 0x00000001 => Not enough bytes to read a list
         set<int> => 0x0000000078 => Unexpected extraneous bytes after set value
         list<int> => 0x00000001ffffffff => Null value read when not allowed
-        // A length of -2 means "not set" for a whole value, and null within one.
+        // A length of -2 means not set for a whole value, and null within one.
         set<int> => 0x00000001fffffffe => Null value read when not allowed
         map<int, int> => 0x00000001ffffffff00000000 => Null value read when not allowed
         map<int, int> => 0x0000000100000000ffffffff => Null value read when not allowed
