@@ -15,14 +15,13 @@ mod submit;
 mod timeline;
 mod watch;
 
-use std::time::{Duration, UNIX_EPOCH};
-
 use anyhow::Result;
 use clap::builder::NonEmptyStringValueParser;
 use ebb_jobs::history::JobRecord;
 
 use self::source::JobSource;
 use super::attached::Attached;
+use super::time;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -114,8 +113,7 @@ pub(super) fn run(mut args: Args) -> Result<()> {
 
 /// Formats the time at which a job started, to the second.
 fn started(unix_ms: u64) -> String {
-    let started = UNIX_EPOCH + Duration::from_millis(unix_ms);
-    humantime::format_rfc3339_seconds(started).to_string()
+    time::rfc3339(unix_ms / 1000)
 }
 
 /// Returns the time from a job's latest start to its end, in seconds; `None` if the job has not ended. The

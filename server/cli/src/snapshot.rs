@@ -266,7 +266,7 @@ fn list(args: &List) -> Result<()> {
                 view.keyspace.clone(),
                 view.name.clone(),
                 view.sequence.to_string(),
-                humantime::format_rfc3339_seconds(at(view.created_unix_ms)).to_string(),
+                time::rfc3339(view.created_unix_ms / 1000),
                 expires(view, now),
                 HumanBytes(view.read_bytes).to_string(),
             ];

@@ -202,10 +202,6 @@ fn role(data: &Path, name: &str) -> Result<TokenRole> {
 
 fn list(args: &List) -> Result<()> {
     let tokens = file_of(&args.location.data)?.read()?;
-    let rfc3339 = |unix_s: u64| {
-        let at = SystemTime::UNIX_EPOCH + Duration::from_secs(unix_s);
-        humantime::format_rfc3339_seconds(at).to_string()
-    };
     let mut printer = Printer::new();
     if args.json {
         let object = |token: &TokenRecord| {
@@ -214,8 +210,8 @@ fn list(args: &List) -> Result<()> {
                 "name": token.name,
                 "scope": token.scope,
                 "role": token.role.as_ref().map(|role| &role.name),
-                "created": rfc3339(token.created_at_unix_s),
-                "expires": token.expires_at_unix_s.map(rfc3339),
+                "created": time::rfc3339(token.created_at_unix_s),
+                "expires": token.expires_at_unix_s.map(time::rfc3339),
             })
         };
         printer.json(&tokens.iter().map(object).collect::<Vec<_>>())?;
@@ -223,7 +219,7 @@ fn list(args: &List) -> Result<()> {
     }
     let now = SystemTime::now();
     let row = |token: &TokenRecord| {
-        let expires = token.expires_at_unix_s.map(rfc3339);
+        let expires = token.expires_at_unix_s.map(time::rfc3339);
         vec![
             token.id.clone(),
             token.scope.to_string(),
@@ -232,7 +228,7 @@ fn list(args: &List) -> Result<()> {
                 .as_ref()
                 .map_or("", |role| &role.name)
                 .to_string(),
-            rfc3339(token.created_at_unix_s),
+            time::rfc3339(token.created_at_unix_s),
             match expires {
                 Some(at) if token.is_expired(now) => format!("{at} (over)"),
                 Some(at) => at,

@@ -145,6 +145,35 @@ impl CellsInput {
         Some((lower, upper))
     }
 
+    /// Returns whether `splits` are a cut of this input as [`splits`](Input::splits) makes it: the
+    /// splits of the first table come first, then those of the second, and so on. The splits of a
+    /// table ascend, and have each of its keys exactly once.
+    pub(crate) fn is_cut_into(&self, splits: &[Split]) -> bool {
+        let mut left = splits.iter();
+        let is_next = |(number, table): (usize, &Table)| {
+            let keys = table.stored.keys();
+            let mut begin = keys.lower.clone();
+            loop {
+                let split = left.next();
+                let split = split.filter(|split| Self::table_of(split) == Some(number));
+                let Some((lower, upper)) = split.and_then(Self::range_of) else {
+                    return false;
+                };
+                if lower != begin {
+                    return false;
+                }
+                if upper == keys.upper {
+                    return true;
+                }
+                match upper {
+                    Some(end) if end >= begin => begin = end,
+                    _ => return false,
+                }
+            }
+        };
+        self.tables.iter().enumerate().all(is_next) && left.next().is_none()
+    }
+
     /// Reads a split as [`Input::read_with_checkpoints`] does. If only the rows that differ between
     /// two snapshots are read, `record` also gets the rows of `rewritten`. These have to be written
     /// again even if they have not changed, because their data files are removed.

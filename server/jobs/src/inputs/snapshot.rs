@@ -77,6 +77,11 @@ impl SnapshotInput {
         self
     }
 
+    /// Returns the range of the input's keys.
+    pub(super) fn keys(&self) -> &Piece {
+        &self.keys
+    }
+
     /// Returns the table as a reader that bypasses the block cache.
     pub(super) fn reader(&self) -> &dyn TableReader {
         match &self.rows {

@@ -219,19 +219,12 @@ impl PublicationJob {
             "options": options,
         });
         let stored = records.plan(&target).map_err(TaskError::failed)?;
-        // The plan comes from the target, where others may have changed it.
-        let has_known_splits = |plan: &StoredPlan| {
-            let is_known = |split: &Split| {
-                let table = CellsInput::table_of(split);
-                let is_of_table = table.is_some_and(|table| table < goes_to.len());
-                is_of_table && CellsInput::range_of(split).is_some()
-            };
-            plan.splits.iter().all(is_known)
-        };
         // An earlier start of the same publication may have left its plan. The files of its tasks fit
-        // only the splits of that plan, so its other tasks are done as it planned them.
+        // only the splits of that plan, so its other tasks are done as it planned them. The plan
+        // comes from the target, where others may have changed it. The publication would lack the
+        // rows of a missing split, and those between two splits, without an error.
         let stored = stored.filter(|stored| {
-            stored.origin == origin && stored.is_of(&tables) && has_known_splits(stored)
+            stored.origin == origin && stored.is_of(&tables) && cells.is_cut_into(&stored.splits)
         });
         let is_resumed = stored.is_some();
         let mut done = BTreeMap::new();

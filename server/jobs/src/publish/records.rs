@@ -9,26 +9,38 @@
 //! ```
 //!
 //! The records of tasks are under the id of their plan, so the records of two publishers that run at
-//! once do not mix. The row for which the publication failed is named in the target, and not in the
-//! cause of the job's failure: readers of the target may read its rows anyway, but clients without
-//! permissions on the table may see the cause.
+//! once do not mix. Plans and the records of tasks have a checksum: with a wrong number in one of
+//! them, a publication could lack rows without an error.
+//!
+//! The row for which the publication failed is named in the target, and not in the cause of the
+//! job's failure: readers of the target may read its rows anyway, but clients without permissions
+//! on the table may see the cause.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::ops::AddAssign;
 
+use bytes::Bytes;
 use ebb_publish::iceberg::manifest::DataFile;
 use ebb_publish::target::{Target, TargetError};
 use ebb_scheduler::runtime::Split;
 use ebb_text::counts::counted;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use xxhash_rust::xxh3::xxh3_64;
 
 use super::plan::TablePlan;
 use super::whole::WholeRecord;
 use crate::request::RECORDS;
 
 type Result<T> = std::result::Result<T, TargetError>;
+
+/// The beginning of each plan and of each record of a task, up to the checksum.
+const CHECKSUM: &[u8] = br#"{"checksum":""#;
+
+/// The number of hexadecimal digits of a checksum.
+const CHECKSUM_DIGITS: usize = 16;
 
 /// The names of the objects in the target that record the progress of a publication of one snapshot:
 /// its plan, its finished tasks, a refused row, and its completion.
@@ -119,21 +131,27 @@ impl Records {
         }
     }
 
-    /// Reads the stored plan; `None` if there is none, or if it cannot be read.
+    /// Reads the stored plan; `None` if there is none, or if it cannot be decoded.
     pub(super) fn plan(&self, target: &Target) -> Result<Option<StoredPlan>> {
         let stored = target.read(&self.plan_name())?;
-        Ok(stored.and_then(|stored| serde_json::from_slice(&stored).ok()))
+        Ok(stored.and_then(|stored| decode(&stored)))
     }
 
     /// Stores a plan in place of an earlier one. All records of the earlier plan are removed, except
     /// for a completion record.
     pub(super) fn begin(&self, target: &Target, plan: &StoredPlan) -> Result<()> {
         self.clear(target)?;
-        target.replace(&self.plan_name(), json!(plan).to_string().into())
+        self.write_plan(target, plan)
+    }
+
+    /// Writes a plan in place of an earlier one, whose other records stay.
+    pub(super) fn write_plan(&self, target: &Target, plan: &StoredPlan) -> Result<()> {
+        target.replace(&self.plan_name(), encode(plan))
     }
 
     /// Returns the records of the finished tasks of a plan, by their numbers. `is_there` returns
-    /// whether a data file exists; a task is only finished if all of its files exist.
+    /// whether a data file exists; a task is only finished if all of its files exist. A record that
+    /// cannot be decoded is ignored, so its task is done again.
     pub(super) fn done(
         &self,
         target: &Target,
@@ -149,7 +167,7 @@ impl Records {
                 continue;
             };
             let record = target.read(&name)?.unwrap_or_default();
-            let record: Option<TaskRecord> = serde_json::from_slice(&record).ok();
+            let record: Option<TaskRecord> = decode(&record);
             let has_files = |record: &TaskRecord| {
                 let mut files = record.files.iter().chain(&record.deletes);
                 files.all(&is_there)
@@ -169,7 +187,7 @@ impl Records {
         record: &TaskRecord,
     ) -> Result<()> {
         let name = format!("{}/{plan_id}/task-{task}.json", self.folder);
-        target.replace(&name, json!(record).to_string().into())
+        target.replace(&name, encode(record))
     }
 
     /// Writes an object that names the row for which the publication fails, and the reason. Returns
@@ -222,6 +240,28 @@ impl Records {
     }
 }
 
+/// Encodes a plan or the record of a task as JSON. The first member is a checksum: the xxh3 of all
+/// bytes after its comma.
+fn encode(record: &impl Serialize) -> Bytes {
+    let json = json!(record).to_string();
+    let members = json.strip_prefix('{').expect("a record is an object");
+    let checksum = xxh3_64(members.as_bytes());
+    format!("{{\"checksum\":\"{checksum:016x}\",{members}").into()
+}
+
+/// Decodes a plan or the record of a task. Returns `None` if the bytes are damaged, or if they have
+/// no checksum: earlier builds of ebb wrote none.
+fn decode<T: DeserializeOwned>(stored: &[u8]) -> Option<T> {
+    let rest = stored.strip_prefix(CHECKSUM)?;
+    let (checksum, rest) = rest.split_first_chunk::<CHECKSUM_DIGITS>()?;
+    let members = rest.strip_prefix(b"\",")?;
+    let expected = format!("{:016x}", xxh3_64(members));
+    if checksum != expected.as_bytes() {
+        return None;
+    }
+    serde_json::from_slice(stored).ok()
+}
+
 /// Returns the locations of all data files and delete files in the folder of a table of the
 /// target.
 pub(super) fn data_files(target: &Target, table: &str) -> Result<BTreeSet<String>> {
@@ -231,7 +271,6 @@ pub(super) fn data_files(target: &Target, table: &str) -> Result<BTreeSet<String
 
 #[cfg(test)]
 mod tests {
-    use bytes::Bytes;
     use ebb_publish::commit::{Origin, Rewrites};
 
     use super::super::extent::Extent;
@@ -309,6 +348,13 @@ mod tests {
         assert_eq!(done(&plan("a")), [(1, record.clone())].into());
         assert_eq!(done(&plan("b")), BTreeMap::new());
 
+        let name = "_ebb/app/monday/a/task-1.json";
+        let stored = target.read(name).unwrap().unwrap();
+        let stored = String::from_utf8(stored.to_vec()).unwrap();
+        let wrong = stored.replace("\"empty_values\":3", "\"empty_values\":8");
+        target.replace(name, wrong.into()).unwrap();
+        assert_eq!(done(&plan("a")), BTreeMap::new());
+
         records.begin(&target, &plan("b")).unwrap();
         assert_eq!(done(&plan("a")), BTreeMap::new());
         target
@@ -327,5 +373,26 @@ mod tests {
         records.end(&target, &whole).unwrap();
         assert_eq!(target.list("_ebb").unwrap(), ["_ebb/app/monday.json"]);
         assert_eq!(records.whole(&target).unwrap(), Some(whole));
+    }
+
+    /// Regression: a record with a wrong digit was read as if it were not damaged.
+    #[test]
+    fn a_record_with_a_wrong_bit_or_without_a_checksum_is_not_read() {
+        let record = TaskRecord {
+            empty_values: 3,
+            ..TaskRecord::default()
+        };
+        let stored = encode(&record);
+        assert_eq!(decode::<TaskRecord>(&stored), Some(record.clone()));
+        for at in 0..stored.len() {
+            for bit in 0..8 {
+                let mut wrong = stored.to_vec();
+                wrong[at] ^= 1 << bit;
+                assert_eq!(decode::<TaskRecord>(&wrong), None, "byte {at}, bit {bit}");
+            }
+            assert_eq!(decode::<TaskRecord>(&stored[..at]), None, "{at} bytes");
+        }
+        let without_checksum = json!(record).to_string();
+        assert_eq!(decode::<TaskRecord>(without_checksum.as_bytes()), None);
     }
 }

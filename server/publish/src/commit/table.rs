@@ -220,11 +220,12 @@ fn check_continues(table: &str, newest: &Newest) -> Result<(), CommitError> {
     let format = metadata.format_version;
     let have_room = newest.version < u64::MAX
         && (0..i64::MAX).contains(&metadata.last_sequence_number)
-        && (0..i32::MAX / 2).contains(&metadata.last_column_id);
+        && (0..i32::MAX / 2).contains(&metadata.last_column_id)
+        && (0..i32::MAX).contains(&metadata.last_schema_id().unwrap_or(0));
     let reason = if format != FORMAT_VERSION {
         format!("it has Iceberg's format {format}, and ebb writes format {FORMAT_VERSION}")
     } else if !have_room {
-        "its version, sequence number or greatest field id is out of range".to_owned()
+        "its version, sequence number, field id or schema id is out of range".to_owned()
     } else {
         return Ok(());
     };

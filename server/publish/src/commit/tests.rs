@@ -275,14 +275,19 @@ fn a_table_that_another_engine_upgraded_is_not_continued() {
 
 #[test]
 fn a_table_whose_numbers_leave_no_room_is_not_continued() {
-    for (version, sequence_number, last_column_id) in
-        [(u64::MAX, 1, 1), (2, i64::MAX, 1), (2, 1, i32::MAX)]
-    {
+    for (version, sequence_number, last_column_id, schema_id) in [
+        (u64::MAX, 1, 1, 0),
+        (2, i64::MAX, 1, 0),
+        (2, 1, i32::MAX, 0),
+        (2, 1, 1, i32::MAX),
+        (2, 1, 1, -1),
+    ] {
         let (_dir, target) = place();
         commit(&target, &publication("monday", 10), 1).unwrap();
         let mut damaged = newest(&target);
         damaged.last_sequence_number = sequence_number;
         damaged.last_column_id = last_column_id;
+        damaged.schemas[0]["schema-id"] = json!(schema_id);
         let bytes = damaged.encode().unwrap();
         let name = metadata_name("ks/t", version);
         assert!(target.create(&name, bytes.into()).unwrap());

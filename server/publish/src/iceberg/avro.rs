@@ -19,6 +19,7 @@ use flate2::read::DeflateDecoder;
 use flate2::write::DeflateEncoder;
 
 use self::schema::Schema;
+use self::value::VALUES_MAX;
 pub(super) use self::value::{Record, Value};
 
 const MAGIC: &[u8; 4] = b"Obj\x01";
@@ -35,6 +36,13 @@ const BLOCK_BYTES_MAX: u64 = 1 << 30;
 /// entries differ only by a number in the name of the file reach 160. Deflate reaches 1032 with bytes that are all
 /// zero.
 const INFLATION_MAX: u64 = 256;
+
+/// The number of values that a file may have for each byte of its decompressed blocks, in addition
+/// to [`VALUES_MAX`]. Without this limit, values that take no bytes could keep the reader of a
+/// small file busy for days. In manifests, no part has more than two values per byte, except for a
+/// few records per entry, which have no bytes of their own. An absent value is two values in one
+/// byte (a union and a null), and a column's count or bound is three in at least two bytes.
+const VALUES_PER_BYTE_MAX: usize = 4;
 
 /// The reason why an Avro container file cannot be decoded.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -75,12 +83,14 @@ pub(super) fn container(schema: &str, header: &[(&str, String)], records: &[Enco
     head.bytes
 }
 
-/// Reads a container file of any writer. Calls `record` with each of its records, and returns the results. The
-/// memory is in proportion to the size of the file: a small file that would need much more is an error.
+/// Reads a container file of any writer. Calls `record` with each of its records, and returns the
+/// results. The memory and the time are in proportion to the size of the file: a small file that
+/// would need much more is an error.
 ///
 /// # Errors
-/// If the bytes are no such file, if its codec is neither null nor deflate, if the blocks are too large after
-/// decompression, or if the file has more records than bytes; the error of `record`.
+/// If the bytes are no such file, if its codec is neither null nor deflate, if the blocks are too
+/// large after decompression, or if the file has more records than bytes, or too many values; the
+/// error of `record`.
 pub(super) fn records<T>(
     bytes: &[u8],
     mut record: impl FnMut(&Record<'_>) -> Result<T>,
@@ -115,6 +125,7 @@ pub(super) fn records<T>(
     // Each writer has its own.
     let sync = file.take(SYNC.len())?;
     let mut inflated_left = INFLATION_MAX * bytes.len() as u64;
+    let mut values_left = VALUES_MAX;
     let mut records = Vec::new();
     while !file.bytes.is_empty() {
         let (count, packed) = (file.long()?, file.blob()?);
@@ -125,6 +136,8 @@ pub(super) fn records<T>(
         } else {
             Cow::Borrowed(packed)
         };
+        let values_more = VALUES_PER_BYTE_MAX.saturating_mul(block.len());
+        values_left = values_left.saturating_add(values_more);
         let mut block = Decoder { bytes: &block };
         // A negative count reads no records: the bytes of the block are then too many.
         for _ in 0..count {
@@ -134,7 +147,7 @@ pub(super) fn records<T>(
                 return Err(AvroError::new("it has more records than bytes"));
             }
             let before = block.bytes.len();
-            records.push(record(&schema.decode(&mut block)?)?);
+            records.push(record(&schema.decode(&mut block, &mut values_left)?)?);
             // A manifest has no such records. The check above, too, would end a wrong count of
             // them, but only after as many records as the file has bytes.
             if block.bytes.len() == before {
@@ -351,6 +364,37 @@ mod tests {
         let file = [&head[..], &file[head.len()..].repeat(10)].concat();
         let error = read(&file).unwrap_err().to_string();
         assert!(error.contains("its blocks are too large"), "{error}");
+    }
+
+    /// Regression: only the values of each single record were limited. A manifest of some megabytes
+    /// whose records each had a million values without bytes kept a reader busy for days.
+    #[test]
+    fn records_that_only_together_have_too_many_values_are_refused() {
+        // Each type of records has twice as many nulls as the one before, and none has bytes.
+        let (mut ty, mut name) = ("\"null\"".to_owned(), "\"null\"".to_owned());
+        for at in 0..10 {
+            ty = format!(
+                r#"{{"type":"record","name":"r{at}","fields":[
+                {{"name":"a","type":{ty}}},{{"name":"b","type":{name}}}]}}"#
+            );
+            name = format!("\"r{at}\"");
+        }
+        let schema = format!(
+            r#"{{"type":"record","name":"r","fields":[
+            {{"name":"value","type":"long","field-id":1}},{{"name":"all","type":{ty}}}]}}"#
+        );
+        let read = |count: usize| {
+            let encoded = |_| {
+                let mut record = Encoder::default();
+                record.long(7);
+                record
+            };
+            let encoded: Vec<Encoder> = (0..count).map(encoded).collect();
+            records(&stored(None, &schema, &encoded), |record| record.long(1))
+        };
+        assert_eq!(read(100), Ok(vec![7; 100]));
+        let error = read(1000).unwrap_err().to_string();
+        assert!(error.contains("too many values"), "{error}");
     }
 
     #[test]

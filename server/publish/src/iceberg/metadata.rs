@@ -164,7 +164,7 @@ impl TableMetadata {
 
     /// Makes `fields` the columns of the next snapshot. `last_column_id` is the greatest field id that was
     /// assigned so far. If the table already has a schema with the same columns, it becomes the current one
-    /// again.
+    /// again. Otherwise [`last_schema_id`](Self::last_schema_id) must be below `i32::MAX`.
     pub fn set_schema(&mut self, fields: &[NestedField], last_column_id: i32) {
         self.last_column_id = last_column_id.max(self.last_column_id);
         // Catalogs may write the same schema with other members.
@@ -174,12 +174,16 @@ impl TableMetadata {
             self.current_schema_id = id;
             return;
         }
-        let last = self.schemas.iter().filter_map(schema_id).max();
-        let id = last.map_or(0, |last| last + 1);
+        let id = self.last_schema_id().map_or(0, |last| last + 1);
         let fields: Vec<Value> = fields.iter().map(NestedField::to_json).collect();
         self.schemas
             .push(json!({"type": "struct", "schema-id": id, "fields": fields}));
         self.current_schema_id = id;
+    }
+
+    /// Returns the greatest id of the table's schemas; `None` if no schema has an id.
+    pub fn last_schema_id(&self) -> Option<i32> {
+        self.schemas.iter().filter_map(schema_id).max()
     }
 
     /// Returns the JSON of the table's current schema, which is the schema of a new snapshot; `None` if no

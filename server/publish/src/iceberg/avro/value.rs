@@ -10,7 +10,7 @@ const DEPTH_MAX: usize = 64;
 /// record of nulls takes no bytes, and a schema can nest records such that each level doubles the
 /// number of values. The record of a data file with statistics of ten thousand columns has less
 /// than a fifth of this number.
-const VALUES_MAX: usize = 1 << 20;
+pub(super) const VALUES_MAX: usize = 1 << 20;
 
 /// A decoded value. Manifests are read for integers, bytes, arrays and records only.
 #[derive(Debug)]
@@ -33,10 +33,18 @@ pub(in crate::iceberg) struct Record<'a> {
 }
 
 impl Schema {
-    /// Decodes the next record of the file.
-    pub(super) fn decode<'a>(&'a self, from: &mut Decoder<'a>) -> Result<Record<'a>> {
-        let mut values_left = VALUES_MAX;
-        self.record(self.root(), from, DEPTH_MAX, &mut values_left)
+    /// Decodes the next record of the file. `values_left` is the number of values that the file may
+    /// still have; the number of values in the record is subtracted from it.
+    pub(super) fn decode<'a>(
+        &'a self,
+        from: &mut Decoder<'a>,
+        values_left: &mut usize,
+    ) -> Result<Record<'a>> {
+        let values_max = VALUES_MAX.min(*values_left);
+        let mut left = values_max;
+        let record = self.record(self.root(), from, DEPTH_MAX, &mut left)?;
+        *values_left -= values_max - left;
+        Ok(record)
     }
 
     fn record<'a>(
@@ -63,7 +71,7 @@ impl Schema {
         depth: usize,
         values_left: &mut usize,
     ) -> Result<Value<'a>> {
-        let too_many = || AvroError::new("a record has too many values");
+        let too_many = || AvroError::new("its records have too many values");
         *values_left = values_left.checked_sub(1).ok_or_else(too_many)?;
         let too_deep = || AvroError::new("its values lie too deep in each other");
         let depth = depth.checked_sub(1).ok_or_else(too_deep)?;
@@ -206,7 +214,8 @@ mod tests {
     ) -> Result<T> {
         let schema = Schema::parse(schema.as_bytes())?;
         let mut from = Decoder { bytes };
-        let record = schema.decode(&mut from)?;
+        let mut values_left = VALUES_MAX;
+        let record = schema.decode(&mut from, &mut values_left)?;
         assert!(from.bytes.is_empty(), "{} bytes are left", from.bytes.len());
         read(&record)
     }
