@@ -672,7 +672,8 @@ fn a_stored_plan_whose_splits_do_not_have_each_key_once_is_not_continued() {
 
     let (target, records) = (store.target(), Records::new("app", "monday"));
     let whole = records.plan(&target).unwrap().unwrap();
-    let faults: [(&str, fn(&mut Vec<Split>)); 7] = [
+    type Fault = (&'static str, fn(&mut Vec<Split>));
+    let faults: [Fault; 7] = [
         ("none", |of| of.clear()),
         ("no first one", |of| drop(of.remove(0))),
         ("no second one", |of| drop(of.remove(1))),
