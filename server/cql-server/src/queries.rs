@@ -160,14 +160,20 @@ impl Queries {
         Some(self.lock().get(&id)?.user.clone())
     }
 
-    /// Kills a read: the client gets an error now, and the thread ends soon. Returns `None` if
-    /// there is no query with this id, and false if the query is no read, and therefore goes on.
+    /// Kills a read, and returns true: the client gets an error now, unless the result is ready at
+    /// this moment, and the thread ends soon. Returns `None` if there is no query with this id, or
+    /// if its client already has an error while the thread still runs. Returns false if the query
+    /// is no read, and therefore goes on.
     pub fn kill(&self, id: u64) -> Option<bool> {
         let query = self.lock().get(&id).cloned()?;
-        if query.is_read {
-            query.progress.killed.notify_one();
+        if !query.is_read {
+            return Some(false);
         }
-        Some(query.is_read)
+        if query.progress.is_answered.load(Ordering::Relaxed) {
+            return None;
+        }
+        query.progress.killed.notify_one();
+        Some(true)
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<Query>>> {

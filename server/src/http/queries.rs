@@ -11,8 +11,8 @@ pub trait Queries: Debug + Send + Sync {
     /// Returns the queries that wait or run at present, the oldest first.
     fn list(&self) -> Vec<QueryView>;
 
-    /// Kills a query that only reads, and returns true. Returns `None` if there is no query with this id, and
-    /// false if the query goes on, because it may change something.
+    /// Kills a query that only reads, and returns true. Returns `None` if there is no query with this id or its
+    /// client already has an error, and false if the query goes on, because it may change something.
     fn kill(&self, id: u64) -> Option<bool>;
 }
 

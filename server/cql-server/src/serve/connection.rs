@@ -20,12 +20,12 @@ use tokio::time::{Sleep, sleep_until, timeout};
 
 use super::arrivals::Arrivals;
 use super::lane_request::{LaneRequest, run_in_lane, run_in_turn};
-use super::lane_result::LaneResult;
+use super::lane_result::{LaneResult, Reply};
 use super::lanes::{Share, Waiting};
 use super::outbox::Outbox;
 use super::received::{Limits, Received, ReceivedError};
 use super::replies::{overloaded, panicked, stopping};
-use super::requests::{LARGE_BYTES, RequestMemory};
+use super::requests::{LARGE_BYTES, RequestMemory, own_body};
 use super::session::{HandleResult, Session};
 use super::shared::Shared;
 use super::skip::{Progress, SKIPPED_BYTES_MAX};
@@ -355,11 +355,15 @@ impl<S: Service> Connection<S> {
             return Ok(());
         }
         let (stream, received) = (&mut self.stream, &mut self.received);
-        poll_fn(|context| match poll_read(stream, received, context) {
-            Poll::Ready(read) => Poll::Ready(read.map(|_| ())),
-            Poll::Pending => Poll::Ready(Ok(())),
+        let read_bytes = poll_fn(|context| match poll_read(stream, received, context) {
+            Poll::Pending => Poll::Ready(Ok(0)),
+            ready => ready,
         })
-        .await
+        .await?;
+        if read_bytes > 0 {
+            self.note_arrivals(read_bytes);
+        }
+        Ok(())
     }
 
     /// Serves several received frames, or a single one that is large or takes long to analyse. For
@@ -428,9 +432,15 @@ impl<S: Service> Connection<S> {
         if timeout(patience, counted).await.is_ok() {
             return Ok(());
         }
-        let response = Response::Error(overloaded());
-        (self.session).answer(0, &response, self.out.frames());
-        self.flush().await?;
+        // In any other stream the error could look like the response to a request in a lane, which
+        // may be executed. The stream is unknown while the header is in an incomplete segment. The
+        // error is in stream 0 then, but only if no request is in a lane.
+        let unused = (self.running == 0).then_some(0);
+        if let Some(stream) = self.received.first_stream().or(unused) {
+            let response = Response::Error(overloaded());
+            (self.session).answer(stream, &response, self.out.frames());
+            self.flush().await?;
+        }
         Err(Ended::WithError)
     }
 
@@ -623,11 +633,14 @@ impl<S: Service> Connection<S> {
         let memory = (self.shared.requests).wait(body_bytes, request.work.waiting_statements());
         match memory {
             Ok(memory) => request.memory = memory,
+            // Like a request that has run, it may have a trace and entries in the audit log.
             Err(error) => {
-                let response = Response::Error(error);
-                return (self.session).answer(request.stream(), &response, self.out.frames());
+                let reply = request.reply(Err(error), false);
+                return self.take_reply(Waiting::small(reply));
             }
         }
+        let body = std::mem::take(&mut request.frame.body);
+        request.frame.body = own_body(body, self.received.buffer_bytes());
         self.running += 1;
         self.scans += usize::from(request.work.kind.is_scan());
         let Results { sender, share, .. } = self.results.get_or_insert_default();
@@ -654,18 +667,7 @@ impl<S: Service> Connection<S> {
             self.running -= 1;
             self.scans -= usize::from(is_scan);
             match reply {
-                Some(Waiting { value, _memory }) => {
-                    if let Some(keyspace) = value.keyspace {
-                        self.session.use_keyspace(keyspace);
-                    }
-                    if let Some(ended) = value.login {
-                        self.session.end_login(ended);
-                    }
-                    self.writes_received_at.extend(value.point_received_at);
-                    self.slow.extend(value.slow.map(|slow| *slow));
-                    let value = value.frame;
-                    self.out.push(Waiting { value, _memory });
-                }
+                Some(reply) => self.take_reply(reply),
                 None => {
                     let response = Response::Error(panicked());
                     (self.session).answer(stream, &response, self.out.frames());
@@ -677,6 +679,21 @@ impl<S: Service> Connection<S> {
                 (self.results.as_mut()).and_then(|it| it.receiver.try_recv().ok())
             };
         }
+    }
+
+    /// Appends the response to a request that has run on another thread, or was rejected instead,
+    /// and applies the effects of the request on the connection.
+    fn take_reply(&mut self, Waiting { value, _memory }: Waiting<Reply>) {
+        if let Some(keyspace) = value.keyspace {
+            self.session.use_keyspace(keyspace);
+        }
+        if let Some(ended) = value.login {
+            self.session.end_login(ended);
+        }
+        self.writes_received_at.extend(value.point_received_at);
+        self.slow.extend(value.slow.map(|slow| *slow));
+        let value = value.frame;
+        self.out.push(Waiting { value, _memory });
     }
 
     fn push_event(&mut self, change: SchemaChange) {

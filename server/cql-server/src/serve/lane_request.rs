@@ -225,7 +225,7 @@ impl<S: Service> LaneRequest<S> {
     /// Returns the reply to the request. `is_answered` is true if the client got an error before
     /// the thread ended. That error was counted then, and the request was reported if it was slow,
     /// so this method does neither again.
-    fn reply(self, ended: RequestResult, is_answered: bool) -> Reply {
+    pub(super) fn reply(self, ended: RequestResult, is_answered: bool) -> Reply {
         let Self {
             mut work, frame, ..
         } = self;

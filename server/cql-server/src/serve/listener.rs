@@ -1,5 +1,6 @@
 //! The server: accepts connections, and drains them when it stops.
 
+use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
@@ -13,6 +14,7 @@ use rustix::net::sockopt;
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::{Builder, Runtime};
+use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::sync::{Semaphore, broadcast, watch};
 use tokio::time::{sleep, timeout_at};
 
@@ -55,6 +57,9 @@ pub struct CqlServer {
     address: SocketAddr,
     runtime: Runtime,
     stop: watch::Sender<bool>,
+    /// The receiver of a channel without messages. The task that accepts connections and each open
+    /// connection have a sender, so the channel is closed once all of them have ended.
+    open: Receiver<Infallible>,
     counters: Counters,
     queries: Arc<Queries>,
 }
@@ -129,11 +134,13 @@ impl CqlServer {
         let queries = shared.options.activity.queries.clone();
         // Last, when the server is complete. Clients that connected since the bind have waited in the
         // socket's backlog.
-        runtime.spawn(accept(listener, shared, connections));
+        let (sender, open) = channel(1);
+        runtime.spawn(accept(listener, shared, connections, sender));
         Ok(Self {
             address,
             runtime,
             stop,
+            open,
             counters,
             queries,
         })
@@ -168,15 +175,16 @@ impl CqlServer {
     /// was begun and not answered goes on, and keeps the database open.
     pub fn drain(self, patience: Duration) -> bool {
         self.stop.send_replace(true);
-        let all = u32::try_from(self.counters.connections_max).unwrap_or(u32::MAX);
-        let connections = self.counters.connections.clone();
+        // Not by acquiring all permits for connections: permits that are acquired count as open
+        // connections in the metrics.
+        let mut open = self.open;
         let (sender, closed) = mpsc::channel();
         self.runtime.spawn(async move {
-            let closed = connections.acquire_many(all).await.is_ok();
+            open.recv().await;
             // The receiver is gone once patience is over.
-            let _ = sender.send(closed);
+            let _ = sender.send(());
         });
-        let closed = closed.recv_timeout(patience).unwrap_or(false);
+        let closed = closed.recv_timeout(patience).is_ok();
         // Ends the connections, and so cancels their running requests.
         let threads_end = THREADS_END_MAX.min(patience / 3);
         self.runtime.shutdown_timeout(threads_end);
@@ -184,10 +192,13 @@ impl CqlServer {
     }
 }
 
+/// Accepts connections until the server stops. Each connection gets a clone of `open`, which it
+/// drops last.
 async fn accept<S: Service>(
     listener: TcpListener,
     shared: Arc<Shared<S>>,
     connections: Arc<Semaphore>,
+    open: Sender<Infallible>,
 ) {
     let mut stop = shared.stop.subscribe();
     let addresses = Addresses::new(shared.options.connections_per_address_max);
@@ -206,16 +217,19 @@ async fn accept<S: Service>(
                     (shared.connections_refused).fetch_add(1, Ordering::Relaxed);
                 }
                 if let (Ok(permit), Some(place)) = (permit, place) {
-                    let shared = shared.clone();
+                    let (shared, open) = (shared.clone(), open.clone());
                     tokio::spawn(async move {
                         serve(stream, peer, shared).await;
-                        drop((permit, place));
+                        drop((permit, place, open));
                     });
                 }
             }
             // The client was gone before the accept, or there are too many open files. The next
             // accept may succeed.
-            Err(_) => sleep(ACCEPT_RETRY).await,
+            Err(_) => tokio::select! {
+                () = sleep(ACCEPT_RETRY) => {}
+                _ = stop.wait_for(|stops| *stops) => return,
+            },
         }
     }
 }

@@ -97,7 +97,8 @@ impl WritePace {
     /// within the last [`WATCH_FOR`], so that more writes are likely.
     fn is_busy(&self, now: Instant) -> bool {
         let since_us = (self.micros(now)).saturating_sub(self.began_us.load(Ordering::Relaxed));
-        self.inside.load(Ordering::Relaxed) > 0 || since_us < WATCH_FOR.as_micros() as u64
+        // `run` explains the ordering.
+        self.inside.load(Ordering::SeqCst) > 0 || since_us < WATCH_FOR.as_micros() as u64
     }
 
     /// Executes a write on a thread that serves connections, and notes its duration.
@@ -111,8 +112,14 @@ impl WritePace {
         }
         let begun = Instant::now();
         (self.began_us).store(self.micros(begun), Ordering::Relaxed);
-        self.inside.fetch_add(1, Ordering::Relaxed);
-        if !self.is_watched.load(Ordering::Relaxed)
+        // A write first adds itself to `inside`, and then reads `is_watched`. Before the watchdog
+        // sleeps, it first clears `is_watched`, and then reads `inside`. All four accesses are
+        // sequentially consistent, so at least one of the two threads sees the store of the other:
+        // the write wakes the watchdog, or the watchdog does not sleep. With weaker orderings both
+        // could read the old values, since a CPU may do a load before an earlier store. Nothing
+        // would then notice that the write is stuck.
+        self.inside.fetch_add(1, Ordering::SeqCst);
+        if !self.is_watched.load(Ordering::SeqCst)
             && !self.is_watched.swap(true, Ordering::Relaxed)
             && let Some(watchdog) = self.watchdog.get()
         {
@@ -152,7 +159,8 @@ fn watch(pace: &Weak<WritePace>, runtime: &Handle) {
             continue;
         }
         pace.is_watched.store(false, Ordering::SeqCst);
-        // A write that began since the last check has not woken the watchdog.
+        // A write that began since the last check has not woken the watchdog. `run` explains the
+        // ordering of the store before and the load in `is_busy`.
         let is_busy = pace.is_busy(Instant::now());
         drop(pace);
         if !is_busy {

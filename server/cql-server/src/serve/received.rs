@@ -72,6 +72,8 @@ pub(super) struct Received {
     /// compressed bytes take no more memory than a frame and a segment.
     sealed: BytesMut,
     frames: BytesMut,
+    /// The number of bytes that were appended to `frames` since it was last a new, empty buffer.
+    buffer_bytes: usize,
     /// The length in bytes, as received, of the opened segments that contained `frames`.
     opened_bytes: usize,
     /// The first frame, if it is too long and its bytes are being discarded.
@@ -88,6 +90,7 @@ impl Received {
         if self.segments.is_none() && segments.is_some() {
             self.segments = segments;
             self.sealed = std::mem::take(&mut self.frames);
+            self.buffer_bytes = 0;
         }
     }
 
@@ -97,7 +100,10 @@ impl Received {
 
     pub(super) fn push(&mut self, bytes: &[u8]) {
         match self.segments {
-            None => self.frames.extend_from_slice(bytes),
+            None => {
+                self.frames.extend_from_slice(bytes);
+                self.buffer_bytes += bytes.len();
+            }
             Some(_) => self.sealed.extend_from_slice(bytes),
         }
     }
@@ -118,10 +124,26 @@ impl Received {
         self.sealed.len() + self.frames.len()
     }
 
+    /// Returns an upper bound of the number of bytes that share a buffer with the last decoded
+    /// frame, unless that frame was large. The capacity of the buffer is at most twice as much.
+    pub(super) fn buffer_bytes(&self) -> usize {
+        self.buffer_bytes
+    }
+
     /// Returns the number of discarded bytes of too long frames since the start of the connection;
     /// `None` if no frame is being discarded now.
     pub(super) fn skipped_bytes(&self) -> Option<u64> {
         self.skip.as_ref().map(|_| self.skipped_bytes)
+    }
+
+    /// Returns the stream of the first frame, complete or not. `None` if its header has not
+    /// arrived, or is in a segment that is not opened yet.
+    pub(super) fn first_stream(&self) -> Option<i16> {
+        if let Some(skip) = &self.skip {
+            return Some(skip.stream());
+        }
+        let [_, _, s0, s1, ..] = *self.frames.first_chunk::<HEADER_BYTES>()?;
+        Some(i16::from_be_bytes([s0, s1]))
     }
 
     /// Gives up skipping a too long frame, and returns its error before the rest of its bytes has
@@ -173,7 +195,15 @@ impl Received {
     ) -> Result<Option<Frame>, ReceivedError> {
         for _ in 0..SEGMENTS_MAX {
             if self.skip.is_none() {
-                match decoder.decode(&mut self.frames) {
+                let bytes_before = self.frames.len();
+                let decoded = decoder.decode(&mut self.frames);
+                if bytes_before - self.frames.len() >= LARGE_BYTES {
+                    // The bytes behind the frame would keep the whole buffer until their own frame
+                    // is complete, and no limit counts the part that is served.
+                    self.frames = BytesMut::from(&self.frames[..]);
+                    self.buffer_bytes = self.frames.len();
+                }
+                match decoded {
                     Ok(None) => {}
                     Ok(Some(frame)) => return Ok(Some(frame)),
                     Err(error) => self.skip = Some(Skip::begin(error, limits.skipped_bytes_max)?),
@@ -186,11 +216,12 @@ impl Received {
             if self.frames.is_empty() {
                 self.opened_bytes = 0;
             }
-            let payload_bytes_max = limits.payload_bytes_max;
+            let (payload_bytes_max, bytes_before) = (limits.payload_bytes_max, self.frames.len());
             match segments.open(&mut self.sealed, &mut self.frames, payload_bytes_max)? {
                 None => return Ok(None),
                 Some(bytes) => self.opened_bytes += bytes,
             }
+            self.buffer_bytes += self.frames.len() - bytes_before;
             if self.has_large_frame(limits) {
                 break;
             }
@@ -235,10 +266,12 @@ impl Received {
 
     /// Frees the memory of empty buffers.
     pub(super) fn shrink(&mut self) {
-        for buffer in [&mut self.sealed, &mut self.frames] {
-            if buffer.is_empty() {
-                *buffer = BytesMut::new();
-            }
+        if self.sealed.is_empty() {
+            self.sealed = BytesMut::new();
+        }
+        if self.frames.is_empty() {
+            self.frames = BytesMut::new();
+            self.buffer_bytes = 0;
         }
     }
 }
@@ -439,6 +472,73 @@ mod tests {
                 assert_eq!(received.bytes(), 0);
                 assert_eq!(received.skipped_bytes(), None);
             }
+        }
+    }
+
+    #[test]
+    fn the_stream_of_an_incomplete_frame_is_in_its_header() {
+        let frame = prepare(7, 2 << 20, Version::V4);
+        let mut received = Received::default();
+        received.push(&frame[..HEADER_BYTES - 1]);
+        assert_eq!(received.first_stream(), None);
+        received.push(&frame[HEADER_BYTES - 1..1000]);
+        assert_eq!(received.first_stream(), Some(7));
+        // The frame is too long. Its header is discarded now, and the next bytes are of its body.
+        assert_eq!(received.decode(&decoder(), &LIMITS), Ok(None));
+        received.push(&[0; HEADER_BYTES]);
+        assert_eq!(received.first_stream(), Some(7));
+    }
+
+    /// Regression: the first bytes of the next frame kept the buffer of a frame of many MiB that
+    /// was served, for as long as the client sent no more. No limit on memory counted the buffer.
+    #[test]
+    fn the_bytes_behind_a_large_frame_do_not_keep_its_buffer() {
+        // The compressed frame is an error: STARTUP has requested no compression.
+        for flags in [0, COMPRESSED] {
+            let mut large = prepare(1, 512 << 10, Version::V4);
+            large[1] |= flags;
+            let mut received = Received::default();
+            received.push(&large);
+            received.push(&prepare(2, 10, Version::V4)[..HEADER_BYTES]);
+            let decoded = received.decode(&decoder(), &LIMITS);
+            assert_eq!(decoded.is_ok(), flags == 0);
+            drop(decoded);
+            assert_eq!(received.held_bytes(), HEADER_BYTES);
+            assert_eq!(received.buffer_bytes(), HEADER_BYTES);
+            assert_eq!(received.first_stream(), Some(2));
+            assert!(!received.frames.try_reclaim(LARGE_BYTES));
+        }
+    }
+
+    #[test]
+    fn all_bytes_that_share_the_buffer_of_a_frame_are_counted() {
+        let first = Request::Options;
+        for segments in [None, Some(Segments::new(Compression::Lz4))] {
+            let version = segments.map_or(Version::V4, |_| Version::V5);
+            let mut frames = BytesMut::new();
+            first.encode(&mut frames, 1, version);
+            frames.extend_from_slice(&prepare(2, 5000, version));
+            let mut sent = frames.clone();
+            if let Some(segments) = segments {
+                sent.clear();
+                segments.seal(&frames, &mut sent);
+            }
+            let mut received = Received::default();
+            received.set_segments(segments);
+            // The second time, the buffer of the first time may be used again.
+            for times in 1..=2 {
+                received.push(&sent);
+                let mut streams = Vec::new();
+                while received.has_frame(&LIMITS) {
+                    if let Some(frame) = received.decode(&decoder(), &LIMITS).unwrap() {
+                        streams.push(frame.stream);
+                        assert_eq!(received.buffer_bytes(), times * frames.len());
+                    }
+                }
+                assert_eq!(streams, [1, 2]);
+            }
+            received.shrink();
+            assert_eq!(received.buffer_bytes(), 0);
         }
     }
 

@@ -14,6 +14,7 @@
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::{mem, ptr};
 
+use bytes::Bytes;
 use ebb_cql::protocol::ErrorResponse;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -191,6 +192,21 @@ impl Requests {
     }
 }
 
+/// Returns the body of a request that begins to wait. The body shares a buffer with everything that
+/// arrived together with it, `buffer_bytes` in all. No limit counts the rest of that buffer, so the
+/// body is copied if it is a small part of the buffer.
+///
+/// A request that arrived alone or beside few bytes is not copied, because most writes are of this
+/// kind if they wait for the disk. A [large](LARGE_BYTES) one is a good part of its buffer.
+pub(super) fn own_body(body: Bytes, buffer_bytes: usize) -> Bytes {
+    let is_small_part = buffer_bytes > UNIT_BYTES && body.len() < buffer_bytes / 2;
+    if is_small_part && body.len() < LARGE_BYTES {
+        Bytes::copy_from_slice(&body)
+    } else {
+        body
+    }
+}
+
 /// Leaves out each shared statement that directly follows the same statement. A batch often has one
 /// statement for all of its rows: such a batch stays a small request, and does not lock the
 /// statement for each row.
@@ -214,6 +230,7 @@ fn units(bytes: usize) -> u32 {
 mod tests {
     use std::time::Duration;
 
+    use bytes::BytesMut;
     use ebb_cql::protocol::ErrorKind;
     use tokio::time::timeout;
 
@@ -255,6 +272,31 @@ mod tests {
 
     fn free_bytes(requests: &Requests) -> usize {
         requests.waiting.available_permits() * UNIT_BYTES
+    }
+
+    /// Regression: each waiting request kept the whole receive buffer in which it had arrived.
+    #[test]
+    fn a_short_waiting_body_keeps_no_bytes_that_arrived_with_it() {
+        let mut buffer = BytesMut::zeroed(LARGE_BYTES);
+        let body = own_body(buffer.split_to(100).freeze(), LARGE_BYTES);
+        buffer.clear();
+        // The buffer can use all its memory again only if no body shares it.
+        assert!(buffer.try_reclaim(LARGE_BYTES));
+        assert_eq!(body[..], [0; 100]);
+    }
+
+    #[test]
+    fn a_waiting_body_is_not_copied_if_its_buffer_is_small_or_mostly_its_own() {
+        for (body_bytes, buffer_bytes) in [
+            (100, 109),
+            (100, UNIT_BYTES),
+            (32 << 10, LARGE_BYTES),
+            (LARGE_BYTES, 4 * LARGE_BYTES),
+        ] {
+            let body = Bytes::from(vec![0; body_bytes]);
+            let kept = own_body(body.clone(), buffer_bytes);
+            assert_eq!(kept.as_ptr(), body.as_ptr(), "{body_bytes} bytes");
+        }
     }
 
     #[test]

@@ -58,6 +58,10 @@ impl Skip {
         self.left_bytes == 0
     }
 
+    pub(super) fn stream(&self) -> i16 {
+        self.error.stream()
+    }
+
     pub(super) fn into_error(self) -> FrameError {
         self.error
     }

@@ -260,3 +260,36 @@ fn a_write_that_panics_is_noted_with_an_unknown_result() {
         assert_eq!(notes.try_iter().collect::<Vec<_>>(), [expected]);
     }
 }
+
+/// Regression: a write that was rejected before it began had an unknown result.
+#[test]
+fn a_write_that_is_rejected_for_lack_of_memory_is_noted_as_failed() {
+    let (options, notes) = auditing("all");
+    let fake = Fake {
+        waits_for_sync: true,
+        ..Fake::default()
+    };
+    let options = ServeOptions {
+        body_bytes_max: 1 << 20,
+        request_bytes_max: 0,
+        ..options
+    };
+    let (fake, server) = serving(fake, options);
+    let mut client = Client::new(&server);
+    // Text and statement have the same length, and there are 2 MiB of memory.
+    let text = format!("put {}", "x".repeat(900_000));
+    client.query(1, &text);
+    client.query(2, &text);
+    assert_eq!(client.error().kind, ErrorKind::Overloaded);
+    let noted = || {
+        let results = notes.try_iter().map(|note| {
+            let result = note.rsplit(' ').next();
+            result.unwrap_or_default().to_owned()
+        });
+        results.collect::<Vec<_>>()
+    };
+    assert_eq!(noted(), ["failed"]);
+    fake.sync_gate.open();
+    assert_eq!(client.receive().0, 1);
+    assert_eq!(noted(), ["done"]);
+}

@@ -7,7 +7,7 @@ use ebb_colocate::FloorShare;
 
 use super::*;
 use crate::access::User;
-use crate::queries::{Progress, Queries, Query, QueryRow};
+use crate::queries::{Listed, Progress, Queries, Query, QueryRow};
 use crate::serve::replies::killed;
 use crate::serve::{ServerEvent, ServerEvents};
 
@@ -173,10 +173,8 @@ fn a_waiting_scan_can_be_killed_and_a_schema_change_cannot() {
     assert_eq!(fake.executed.load(Ordering::SeqCst), 2);
 }
 
-/// Regression: a scan that began anew was listed as running while it waited.
-#[test]
-fn a_query_that_begins_anew_is_listed_as_waiting_until_it_runs_again() {
-    let queries = Arc::new(Queries::default());
+/// Lists a read that waits, as the first query of `queries`.
+fn list_read(queries: &Arc<Queries>) -> (Listed, Arc<Progress>) {
     let progress = Arc::new(Progress::default());
     let statement = FakeStatement {
         text: "starve".to_owned(),
@@ -194,7 +192,26 @@ fn a_query_that_begins_anew_is_listed_as_waiting_until_it_runs_again() {
         received_at: Instant::now(), // clock: a query has the instant of its arrival
         progress: progress.clone(),
     };
-    let _listed = queries.list(&Arc::new(query));
+    (queries.list(&Arc::new(query)), progress)
+}
+
+/// Regression: a kill of a query whose client already had an error was reported as successful.
+#[test]
+fn a_query_whose_client_has_an_error_cannot_be_killed() {
+    let queries = Arc::new(Queries::default());
+    let (_listed, progress) = list_read(&queries);
+    assert_eq!(queries.kill(1), Some(true));
+    progress.begin(Instant::now()); // clock: an attempt has the instant of its start
+    progress.end_with_error();
+    assert_eq!(queries.rows()[0].state, "ending");
+    assert_eq!(queries.kill(1), None);
+}
+
+/// Regression: a scan that began anew was listed as running while it waited.
+#[test]
+fn a_query_that_begins_anew_is_listed_as_waiting_until_it_runs_again() {
+    let queries = Arc::new(Queries::default());
+    let (_listed, progress) = list_read(&queries);
     let row = || {
         let row = queries.rows().pop().unwrap();
         (row.state, row.waits_for)

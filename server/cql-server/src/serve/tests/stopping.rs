@@ -30,6 +30,7 @@ fn a_stop_rejects_scans_and_waiting_requests_and_running_writes_get_their_result
     for stream in 3..6 {
         client.query(stream, "put");
     }
+    let counters = server.counters();
     let draining = std::thread::spawn(move || server.drain(HANG));
     let mut refused: Vec<_> = (0..4)
         .map(|_| {
@@ -45,12 +46,55 @@ fn a_stop_rejects_scans_and_waiting_requests_and_running_writes_get_their_result
     wait::until("the scan to end", || {
         fake.cancelled.load(Ordering::SeqCst) == 1
     });
+    // Regression: a server that stops counted the most connections that it may have.
+    assert_eq!(counters.counts().connections, 1);
     fake.sync_gate.open();
     let (stream, answer) = client.receive();
     assert_eq!((stream, answer.response), (2, Response::Void));
     assert!(client.try_receive().is_none());
     assert!(draining.join().unwrap());
+    assert_eq!(counters.counts().connections, 0);
     assert_eq!(fake.executed.load(Ordering::SeqCst), 2);
+}
+
+/// Regression: the bytes that a stop read did not count as read. In a debug build, the next read
+/// caused a panic.
+#[test]
+fn a_request_that_arrives_in_part_before_a_stop_is_rejected_once_it_is_complete() {
+    let (fake, server) = serving(
+        synced(),
+        ServeOptions {
+            lane_requests_max: 1,
+            ..options()
+        },
+    );
+    let mut client = Client::new(&server);
+    client.query(1, "put");
+    wait::until("the write to be applied", || {
+        fake.syncs_begun.load(Ordering::SeqCst) == 1
+    });
+    // The connection has no room for these, so the stop reads them: a whole request, and a part of
+    // another that is longer than everything before.
+    let mut bytes = BytesMut::new();
+    let long = format!("put {}", "x".repeat(4000));
+    for (stream, text) in [(2, "put"), (3, &*long)] {
+        let parameters = parameters();
+        Request::Query { text, parameters }.encode(&mut bytes, stream, client.version);
+    }
+    let (before, after) = bytes.split_at(bytes.len() - 1000);
+    client.stream.write_all(before).unwrap();
+    let draining = std::thread::spawn(move || server.drain(HANG));
+    for stream in [2, 3] {
+        if stream == 3 {
+            client.stream.write_all(after).unwrap();
+        }
+        let (of, answer) = client.receive();
+        assert_eq!((of, answer.response), (stream, Response::Error(stopping())));
+    }
+    fake.sync_gate.open();
+    assert_eq!(client.receive().0, 1);
+    assert!(client.try_receive().is_none());
+    assert!(draining.join().unwrap());
 }
 
 #[test]
