@@ -258,10 +258,20 @@ impl CompactionPicker for UnlessSnapshot {
     }
 }
 
+/// A database whose thread that merges is kept at the end of a merge of another table.
+struct Held {
+    db: Db,
+    keyspace: Keyspace,
+    table: Table,
+    _other: Table,
+    picker: Arc<UnlessSnapshot>,
+    door: Arc<Door>,
+}
+
 /// Writes 60 runs, more than the 48 at which writers wait if there is a merge to wait for. The
 /// picker picks none of these runs yet. The thread that merges is kept at the end of a merge of
 /// another table, until the caller opens the door.
-fn held_at_the_end_of_a_merge() -> (Arc<Door>, Arc<UnlessSnapshot>, (Db, Keyspace, [Table; 2])) {
+fn held_at_the_end_of_a_merge() -> Held {
     let door = Arc::new(Door::default());
     let held = door.clone();
     let disk = HookedDisk::new(&MemDisk::new(), move |call, _| {
@@ -289,7 +299,14 @@ fn held_at_the_end_of_a_merge() -> (Arc<Door>, Arc<UnlessSnapshot>, (Db, Keyspac
     let other = keyspace.table("other", TableOptions::default()).unwrap();
     write_two_runs(&db, &other);
     until("the other merge to come to its end", || door.is_waited_at());
-    (door, picker, (db, keyspace, [table, other]))
+    Held {
+        db,
+        keyspace,
+        table,
+        _other: other,
+        picker,
+        door,
+    }
 }
 
 /// Regression: a writer began to wait because there was a merge to do. Then a new snapshot kept the
@@ -298,7 +315,14 @@ fn held_at_the_end_of_a_merge() -> (Arc<Door>, Arc<UnlessSnapshot>, (Db, Keyspac
 #[test]
 fn a_merge_that_a_new_snapshot_makes_worthless_is_not_waited_for() {
     must_end(|| {
-        let (door, picker, (db, keyspace, [table, _other])) = held_at_the_end_of_a_merge();
+        let Held {
+            db,
+            keyspace,
+            table,
+            _other,
+            picker,
+            door,
+        } = held_at_the_end_of_a_merge();
         // It merged nothing after all, so that its end is no reason to look again.
         keyspace.drop_table("other").unwrap();
         picker.runs.store(60, Ordering::SeqCst);
@@ -323,7 +347,14 @@ fn a_merge_that_a_new_snapshot_makes_worthless_is_not_waited_for() {
 #[test]
 fn a_pause_of_merges_holds_no_writer_up() {
     must_end(|| {
-        let (door, picker, (db, keyspace, [table, _other])) = held_at_the_end_of_a_merge();
+        let Held {
+            db,
+            keyspace,
+            table,
+            _other,
+            picker,
+            door,
+        } = held_at_the_end_of_a_merge();
         picker.runs.store(60, Ordering::SeqCst);
         keyspace.create_snapshot("gone").unwrap();
         keyspace.delete_snapshot("gone").unwrap();
