@@ -259,7 +259,7 @@ impl CompactionPicker for UnlessSnapshot {
 }
 
 /// A database whose thread that merges is kept at the end of a merge of another table.
-struct Held {
+struct HeldDatabase {
     db: Db,
     keyspace: Keyspace,
     table: Table,
@@ -271,7 +271,7 @@ struct Held {
 /// Writes 60 runs, more than the 48 at which writers wait if there is a merge to wait for. The
 /// picker picks none of these runs yet. The thread that merges is kept at the end of a merge of
 /// another table, until the caller opens the door.
-fn held_at_the_end_of_a_merge() -> Held {
+fn held_at_the_end_of_a_merge() -> HeldDatabase {
     let door = Arc::new(Door::default());
     let held = door.clone();
     let disk = HookedDisk::new(&MemDisk::new(), move |call, _| {
@@ -299,7 +299,7 @@ fn held_at_the_end_of_a_merge() -> Held {
     let other = keyspace.table("other", TableOptions::default()).unwrap();
     write_two_runs(&db, &other);
     until("the other merge to come to its end", || door.is_waited_at());
-    Held {
+    HeldDatabase {
         db,
         keyspace,
         table,
@@ -315,7 +315,7 @@ fn held_at_the_end_of_a_merge() -> Held {
 #[test]
 fn a_merge_that_a_new_snapshot_makes_worthless_is_not_waited_for() {
     must_end(|| {
-        let Held {
+        let HeldDatabase {
             db,
             keyspace,
             table,
@@ -347,7 +347,7 @@ fn a_merge_that_a_new_snapshot_makes_worthless_is_not_waited_for() {
 #[test]
 fn a_pause_of_merges_holds_no_writer_up() {
     must_end(|| {
-        let Held {
+        let HeldDatabase {
             db,
             keyspace,
             table,

@@ -455,7 +455,7 @@ fn halves_of_large_requests_take_bounded_memory_and_delay_no_small_request() {
         // Otherwise the connection was closed, and the error is lost because the server had not read
         // everything.
         if let Some((stream, answer)) = client.try_receive() {
-            // Regression: the error was in stream 0, in which the client may have sent a write.
+            // Regression: the error was in stream 0, and the client may have sent a write in that stream.
             assert_eq!(stream, 1);
             if let Response::Error(error) = answer.response {
                 assert_eq!(error.kind, ErrorKind::Overloaded);
