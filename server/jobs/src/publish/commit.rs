@@ -6,6 +6,7 @@ use ebb_publish::commit::{
 };
 use ebb_publish::iceberg::manifest::DataFile;
 use ebb_publish::rows::{PositionalDeletes, RowsError};
+use ebb_publish::target::TargetError;
 use ebb_scheduler::runtime::TaskError;
 use ebb_text::counts::counted;
 
@@ -14,6 +15,7 @@ use super::extent::Extent;
 use super::job::{PublicationJob, lock};
 use super::plan::{COLUMNS_PROPERTY, OPTIONS_PROPERTY, TablePlan};
 use super::records::RowCounts;
+use super::section::{self, Section};
 use super::whole::{WholeRecord, WholeTable};
 use crate::history::now_unix_ms;
 
@@ -29,17 +31,7 @@ impl PublicationJob {
         let left = || self.tables.iter().filter(|table| !table.is_published);
         let is_new = left().next().is_some();
         self.check_pins()?;
-        let before = self.records.whole(target).map_err(TaskError::failed)?;
-        let before = before.filter(|before| before.is_of(origin));
-        // The record of earlier publications of the snapshot is true while others of its tables are committed.
-        let stays_true = before
-            .as_ref()
-            .is_some_and(|before| left().all(|table| !before.has(&table.name)));
-        if is_new && !stays_true {
-            self.records
-                .forget_whole(target)
-                .map_err(TaskError::failed)?;
-        }
+        let forgotten = self.forget_whole(origin).map_err(TaskError::failed)?;
         for (number, table) in (0..).zip(&self.tables) {
             self.commit_table(number, table).map_err(|error| {
                 TaskError::failed(match number {
@@ -52,10 +44,9 @@ impl PublicationJob {
                 })
             })?;
         }
-        let whole = self.whole(origin, before);
-        let (whole, newest) = whole.map_err(TaskError::failed)?;
+        let newest = self.record_whole(origin, forgotten)?;
         self.records
-            .end(target, &whole)
+            .clear(target, &self.plan)
             .map_err(TaskError::failed)?;
         for table in left() {
             // The publication is there. What remains is removed by the next one.
@@ -226,31 +217,75 @@ impl PublicationJob {
         Ok(removed_files)
     }
 
-    /// Returns the completion record of the publication. It includes the tables of `before`, the earlier
-    /// record of the same snapshot. Also returns, for each Iceberg table, whether this publication is the
-    /// newest one, which readers see if they name no tag.
-    fn whole(
+    /// Enters the section in which the completion record is read and written anew. Until the result
+    /// is dropped, no publication of other tables of the snapshot changes the record.
+    fn enter_section(&self) -> Section {
+        let tables = self.tables.iter().map(|table| table.name.clone());
+        let record = self.records.whole_location(&self.target);
+        section::enter(record, tables.collect())
+    }
+
+    /// Removes the completion record, unless it stays true while the publication commits the tables
+    /// that are not published yet. It stays true if it is of the snapshot `origin` and has none of
+    /// these tables. Returns the removed record if it is of this snapshot.
+    fn forget_whole(&self, origin: &Origin) -> Result<Option<WholeRecord>, TargetError> {
+        let target = &self.target;
+        let left = || self.tables.iter().filter(|table| !table.is_published);
+        if left().next().is_none() {
+            return Ok(None);
+        }
+        let _section = self.enter_section();
+        let before = self.records.whole(target)?;
+        let before = before.filter(|before| before.is_of(origin));
+        let stays_true = before
+            .as_ref()
+            .is_some_and(|before| left().all(|table| !before.has(&table.name)));
+        if stays_true {
+            return Ok(None);
+        }
+        self.records.forget_whole(target)?;
+        Ok(before)
+    }
+
+    /// Writes the completion record of the publication. The record includes the tables of the
+    /// present record of the same snapshot, which another publication may have written meanwhile.
+    /// It also includes the tables of `forgotten`, the record that this publication has removed.
+    /// Returns for each Iceberg table whether this publication is the newest one, which readers see
+    /// if they name no tag.
+    fn record_whole(
         &self,
         origin: &Origin,
-        before: Option<WholeRecord>,
-    ) -> Result<(WholeRecord, Vec<bool>), CommitError> {
-        // Tasks of an earlier start are counted in the record if it has their tables.
-        let are_counted = before.as_ref().is_some_and(|before| {
-            let mut tables = self.tables.iter();
-            tables.all(|table| table.is_published && before.has(&table.name))
-        });
-        let mut whole = before.unwrap_or_else(|| WholeRecord::new(origin));
-        let mut newest = Vec::new();
-        for (number, table) in (0..).zip(&self.tables) {
-            let found = PublishedTable::open(&self.target, &table.name)?;
+        forgotten: Option<WholeRecord>,
+    ) -> Result<Vec<bool>, TaskError> {
+        let target = &self.target;
+        let (mut places, mut newest) = (Vec::new(), Vec::new());
+        for table in &self.tables {
+            let found = PublishedTable::open(target, &table.name);
+            let found = found.map_err(TaskError::failed)?;
+            places.push(found.metadata_place().map(str::to_owned));
             newest.push(found.origin().as_ref() == Some(&table.origin));
+        }
+        let _section = self.enter_section();
+        let present = self.records.whole(target).map_err(TaskError::failed)?;
+        let present = present.filter(|present| present.is_of(origin));
+        // If the record has all tables, an earlier start or another publication of the same tables
+        // has counted the empty values of these rows.
+        let are_counted = present.as_ref().is_some_and(|present| {
+            let mut tables = self.tables.iter();
+            tables.all(|table| present.has(&table.name))
+        });
+        let mut whole = present.unwrap_or_else(|| WholeRecord::new(origin));
+        if let Some(forgotten) = forgotten {
+            whole.add_earlier(forgotten);
+        }
+        for ((number, table), metadata) in (0..).zip(&self.tables).zip(places) {
             if table.is_published && whole.has(&table.name) {
                 continue;
             }
             let is_new = !table.is_published;
             whole.set(WholeTable {
                 table: table.name.clone(),
-                metadata: found.metadata_place().map(str::to_owned),
+                metadata,
                 is_whole: is_new.then(|| !table.is_of_changes()),
                 rows: is_new.then(|| self.counts(number)),
             });
@@ -260,7 +295,9 @@ impl PublicationJob {
             let tasks = done.values().map(|task| task.empty_values);
             whole.empty_values_as_null += tasks.sum::<u64>();
         }
-        Ok((whole, newest))
+        let written = self.records.replace_whole(target, &whole);
+        written.map_err(TaskError::failed)?;
+        Ok(newest)
     }
 
     /// Returns how many rows all tasks together have added, replaced, rewritten and removed in the table

@@ -218,12 +218,12 @@ impl PublicationJob {
             "read_time_s": of.map(|origin| origin.read_time_s),
             "options": options,
         });
-        let stored = records.plan(&target).map_err(TaskError::failed)?;
+        let stored = records.plans(&target).map_err(TaskError::failed)?;
         // An earlier start of the same publication may have left its plan. The files of its tasks fit
-        // only the splits of that plan, so its other tasks are done as it planned them. The plan
-        // comes from the target, where others may have changed it. The publication would lack the
+        // only the splits of that plan, so its other tasks are done as it planned them. The plans
+        // come from the target, where others may have changed them. The publication would lack the
         // rows of a missing split, and those between two splits, without an error.
-        let stored = stored.filter(|stored| {
+        let stored = stored.into_iter().find(|stored| {
             stored.origin == origin && stored.is_of(&tables) && cells.is_cut_into(&stored.splits)
         });
         let is_resumed = stored.is_some();

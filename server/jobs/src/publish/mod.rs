@@ -31,6 +31,7 @@
 //! | `output` | data files and delete files |
 //! | `commit` | the commit of the tables, and what is reported and kept after it |
 //! | `whole` | the record that a publication is whole, with its tables |
+//! | `section` | the exclusion of publications of other tables that change this record |
 //! | `catalog_url` | the URL of a catalog that commits the tables |
 //!
 //! The options and the list of pins are part of every build. The job needs the feature `publish`.
@@ -58,6 +59,8 @@ mod previous;
 mod records;
 #[cfg(feature = "publish")]
 mod row_keys;
+#[cfg(feature = "publish")]
+mod section;
 #[cfg(all(test, feature = "publish"))]
 mod tests;
 #[cfg(feature = "publish")]

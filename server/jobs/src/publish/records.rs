@@ -3,14 +3,16 @@
 //!
 //! ```text
 //!   _ebb/KEYSPACE/SNAPSHOT.json           the publication is whole; written last
-//!   _ebb/KEYSPACE/SNAPSHOT/plan.json      the plan of the publication that is under way, or was left
+//!   _ebb/KEYSPACE/SNAPSHOT/ID/plan.json   the plan ID of a publication that has not ended
 //!   _ebb/KEYSPACE/SNAPSHOT/ID/task-N.json a task of the plan ID is done: its data files
-//!   _ebb/KEYSPACE/SNAPSHOT/refused.txt    the row for which the publication failed
+//!   _ebb/KEYSPACE/SNAPSHOT/refused.txt    the row for which a publication failed
 //! ```
 //!
 //! The records of tasks are under the id of their plan, so the records of two publishers that run at
-//! once do not mix. Plans and the records of tasks have a checksum: with a wrong number in one of
-//! them, a publication could lack rows without an error.
+//! once do not mix. Publications of different tables of the snapshot may be under way at once: each
+//! leaves the plans and tasks of the others alone, and all share the completion record. Plans and
+//! the records of tasks have a checksum: with a wrong number in one of them, a publication could
+//! lack rows without an error.
 //!
 //! The row for which the publication failed is named in the target, and not in the cause of the
 //! job's failure: readers of the target may read its rows anyway, but clients without permissions
@@ -74,6 +76,15 @@ impl StoredPlan {
         };
         self.tables.len() == tables.len() && self.tables.iter().zip(tables).all(is_same)
     }
+
+    /// Returns whether both plans are of the same snapshot, and have no table in common.
+    fn is_beside(&self, other: &Self) -> bool {
+        let is_same = |member: &str| self.origin[member] == other.origin[member];
+        let of_snapshot = ["database_id", "sequence_number", "read_time_s"];
+        let has = |name: &Value| other.tables.iter().any(|table| table["name"] == *name);
+        let is_shared = self.tables.iter().any(|table| has(&table["name"]));
+        !is_shared && of_snapshot.into_iter().all(is_same)
+    }
 }
 
 /// The result of a finished task.
@@ -131,22 +142,35 @@ impl Records {
         }
     }
 
-    /// Reads the stored plan; `None` if there is none, or if it cannot be decoded.
-    pub(super) fn plan(&self, target: &Target) -> Result<Option<StoredPlan>> {
-        let stored = target.read(&self.plan_name())?;
-        Ok(stored.and_then(|stored| decode(&stored)))
+    /// Reads the stored plans of publications of this snapshot, or of an earlier one with the same
+    /// name. Plans that cannot be decoded are left out.
+    pub(super) fn plans(&self, target: &Target) -> Result<Vec<StoredPlan>> {
+        let mut plans = Vec::new();
+        for name in target.list(&self.folder)? {
+            plans.extend(self.read_plan(target, &name)?);
+        }
+        Ok(plans)
     }
 
-    /// Stores a plan in place of an earlier one. All records of the earlier plan are removed, except
-    /// for a completion record.
+    /// Reads the plan in the object `name`; `None` if the object is not a plan, or cannot be decoded.
+    fn read_plan(&self, target: &Target, name: &str) -> Result<Option<StoredPlan>> {
+        if !name.ends_with("/plan.json") {
+            return Ok(None);
+        }
+        let stored = target.read(name)?.unwrap_or_default();
+        let plan: Option<StoredPlan> = decode(&stored);
+        Ok(plan.filter(|plan| self.plan_name(&plan.id) == name))
+    }
+
+    /// Stores a plan, in place of the earlier plans that [`clear`](Self::clear) removes.
     pub(super) fn begin(&self, target: &Target, plan: &StoredPlan) -> Result<()> {
-        self.clear(target)?;
+        self.clear(target, plan)?;
         self.write_plan(target, plan)
     }
 
-    /// Writes a plan in place of an earlier one, whose other records stay.
+    /// Writes a plan in place of one with the same id. The other records stay.
     pub(super) fn write_plan(&self, target: &Target, plan: &StoredPlan) -> Result<()> {
-        target.replace(&self.plan_name(), encode(plan))
+        target.replace(&self.plan_name(&plan.id), encode(plan))
     }
 
     /// Returns the records of the finished tasks of a plan, by their numbers. `is_there` returns
@@ -210,11 +234,14 @@ impl Records {
         Ok(stored.and_then(|stored| serde_json::from_slice(&stored).ok()))
     }
 
-    /// Writes the completion record of the publication, and removes all other records: the plan,
-    /// those of its tasks, and that of a refused row.
-    pub(super) fn end(&self, target: &Target, whole: &WholeRecord) -> Result<()> {
-        target.replace(&self.whole_name(), format!("{:#}\n", json!(whole)).into())?;
-        self.clear(target)
+    /// Writes the completion record of the publication.
+    pub(super) fn replace_whole(&self, target: &Target, whole: &WholeRecord) -> Result<()> {
+        target.replace(&self.whole_name(), format!("{:#}\n", json!(whole)).into())
+    }
+
+    /// Returns the location of the completion record.
+    pub(super) fn whole_location(&self, target: &Target) -> String {
+        target.url(&self.whole_name())
     }
 
     /// Removes the completion record of the snapshot, or of an earlier one with the same name.
@@ -222,13 +249,30 @@ impl Records {
         target.remove(&self.whole_name())
     }
 
-    fn clear(&self, target: &Target) -> Result<()> {
+    /// Removes the records of a plan, and those of all plans that have a table of it, are of
+    /// another snapshot with the same name, or cannot be read. The plans of other tables of the
+    /// same snapshot stay, with their tasks: another publication may be under way. The record of a
+    /// refused row then stays, too, because the row may be of that publication. The completion
+    /// record always stays.
+    pub(super) fn clear(&self, target: &Target, plan: &StoredPlan) -> Result<()> {
         let names = target.list(&self.folder)?;
-        names.iter().try_for_each(|name| target.remove(name))
+        let mut kept = Vec::new();
+        for name in &names {
+            let other = self.read_plan(target, name)?;
+            if let Some(other) = other.filter(|other| other.is_beside(plan)) {
+                kept.push(format!("{}/{}/", self.folder, other.id));
+            }
+        }
+        if !kept.is_empty() {
+            kept.push(self.refused_name());
+        }
+        let is_kept = |name: &str| kept.iter().any(|start| name.starts_with(start.as_str()));
+        let mut removed = names.iter().filter(|name| !is_kept(name));
+        removed.try_for_each(|name| target.remove(name))
     }
 
-    fn plan_name(&self) -> String {
-        format!("{}/plan.json", self.folder)
+    fn plan_name(&self, id: &str) -> String {
+        format!("{}/{id}/plan.json", self.folder)
     }
 
     fn refused_name(&self) -> String {
@@ -322,20 +366,26 @@ mod tests {
         assert!(!plan.is_of(&[published]));
     }
 
+    /// Returns a plan of one table at the snapshot with the sequence number `seq`. The plan has two
+    /// splits.
+    fn stored_plan(id: &str, seq: u64, table: &str) -> StoredPlan {
+        StoredPlan {
+            id: id.to_owned(),
+            origin: json!({"sequence_number": seq}),
+            tables: vec![json!({"name": table})],
+            splits: vec![Split::default(), Split::default()],
+        }
+    }
+
     #[test]
     fn tasks_are_done_while_their_plan_and_their_files_are_there() {
         let dir = tempfile::tempdir().unwrap();
         let target = Target::folder(dir.path()).unwrap();
         let records = Records::new("app", "monday");
-        let plan = |id: &str| StoredPlan {
-            id: id.to_owned(),
-            origin: json!({"sequence_number": 7}),
-            tables: vec![json!({"name": "app/t"})],
-            splits: vec![Split::default(), Split::default()],
-        };
-        assert_eq!(records.plan(&target).unwrap(), None);
+        let plan = |id: &str| stored_plan(id, 7, "app/t");
+        assert!(records.plans(&target).unwrap().is_empty());
         records.begin(&target, &plan("a")).unwrap();
-        assert_eq!(records.plan(&target).unwrap(), Some(plan("a")));
+        assert_eq!(records.plans(&target).unwrap(), [plan("a")]);
 
         let record = TaskRecord {
             empty_values: 3,
@@ -358,9 +408,9 @@ mod tests {
         records.begin(&target, &plan("b")).unwrap();
         assert_eq!(done(&plan("a")), BTreeMap::new());
         target
-            .replace("_ebb/app/monday/plan.json", Bytes::from_static(b"{"))
+            .replace("_ebb/app/monday/b/plan.json", Bytes::from_static(b"{"))
             .unwrap();
-        assert_eq!(records.plan(&target).unwrap(), None);
+        assert!(records.plans(&target).unwrap().is_empty());
         let origin = Origin {
             database_id: "d".into(),
             table_id: "t".into(),
@@ -370,7 +420,8 @@ mod tests {
         };
         assert_eq!(records.whole(&target).unwrap(), None);
         let whole = WholeRecord::new(&origin);
-        records.end(&target, &whole).unwrap();
+        records.replace_whole(&target, &whole).unwrap();
+        records.clear(&target, &plan("b")).unwrap();
         assert_eq!(target.list("_ebb").unwrap(), ["_ebb/app/monday.json"]);
         assert_eq!(records.whole(&target).unwrap(), Some(whole));
     }
@@ -394,5 +445,44 @@ mod tests {
         }
         let without_checksum = json!(record).to_string();
         assert_eq!(decode::<TaskRecord>(without_checksum.as_bytes()), None);
+    }
+
+    /// Regression: a publication of one table removed the plan and the tasks of a publication of
+    /// another table of the same snapshot, which then could not be continued.
+    #[test]
+    fn a_plan_replaces_those_of_its_tables_and_of_other_snapshots_and_no_others() {
+        let dir = tempfile::tempdir().unwrap();
+        let target = Target::folder(dir.path()).unwrap();
+        let records = Records::new("app", "monday");
+        let ids = || {
+            let plans = records.plans(&target).unwrap();
+            let mut ids: Vec<String> = plans.into_iter().map(|plan| plan.id).collect();
+            ids.sort();
+            ids
+        };
+        let t = stored_plan("t", 7, "app/t");
+        let u = stored_plan("u", 7, "app/u");
+        for plan in [&t, &u] {
+            records.begin(&target, plan).unwrap();
+            let record = TaskRecord::default();
+            records.end_task(&target, &plan.id, 0, &record).unwrap();
+        }
+        records.refuse(&target, "a row of u".to_owned()).unwrap();
+        assert_eq!(ids(), ["t", "u"]);
+        records.clear(&target, &t).unwrap();
+        let mut left = target.list("_ebb").unwrap();
+        left.sort();
+        let of_u = ["refused.txt", "u/plan.json", "u/task-0.json"];
+        assert_eq!(left, of_u.map(|name| format!("_ebb/app/monday/{name}")));
+        assert_eq!(records.done(&target, &u, |_| true).unwrap().len(), 1);
+
+        let same_table = stored_plan("v", 7, "app/u");
+        records.begin(&target, &same_table).unwrap();
+        assert_eq!(ids(), ["v"]);
+        let other_snapshot = stored_plan("w", 8, "app/t");
+        records.begin(&target, &other_snapshot).unwrap();
+        assert_eq!(ids(), ["w"]);
+        records.clear(&target, &other_snapshot).unwrap();
+        assert_eq!(target.list("_ebb").unwrap(), [""; 0]);
     }
 }

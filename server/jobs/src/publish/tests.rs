@@ -644,7 +644,7 @@ fn a_stored_plan_with_a_split_of_an_unknown_table_is_not_continued_and_its_task_
     drop(first);
 
     let (target, records) = (store.target(), Records::new("app", "monday"));
-    let mut stored = records.plan(&target).unwrap().unwrap();
+    let mut stored = records.plans(&target).unwrap().remove(0);
     stored.splits.push(unknown);
     records.write_plan(&target, &stored).unwrap();
 
@@ -671,7 +671,7 @@ fn a_stored_plan_whose_splits_do_not_have_each_key_once_is_not_continued() {
     drop(first);
 
     let (target, records) = (store.target(), Records::new("app", "monday"));
-    let whole = records.plan(&target).unwrap().unwrap();
+    let whole = records.plans(&target).unwrap().remove(0);
     type Fault = (&'static str, fn(&mut Vec<Split>));
     let faults: [Fault; 7] = [
         ("none", |of| of.clear()),
@@ -766,6 +766,39 @@ fn the_record_of_a_snapshot_has_all_tables_that_were_published_of_it() {
     assert_eq!(outcome, Outcome::Succeeded);
     let only = record(&["t"], "tuesday");
     assert_eq!(only["tables"].as_array().unwrap().len(), 1, "{only}");
+}
+
+/// Regression: a publication of one table removed the plan and the records of finished tasks of a
+/// publication of another table of the same snapshot.
+#[test]
+fn publications_of_two_tables_of_one_snapshot_at_once_can_both_be_continued() {
+    let store = Store::new();
+    for table in ["t", "u"] {
+        let written = store.create(table, &[("k", "int", false), ("n", "int", false)]);
+        written.insert(&[("k", int(1)), ("n", int(1))], at(0));
+    }
+    store.keyspace.create_snapshot("monday").unwrap();
+    let spec = |table: &str| {
+        let request = store.request(&[table], "monday", PublishRequest::default());
+        store.spec(&request).unwrap()
+    };
+    let is_done = |spec: &JobSpec| spec.input.splits().unwrap().is_empty();
+    let both = ["t", "u"].map(spec);
+    for started in &both {
+        assert!(!is_done(started));
+        run_tasks(started).unwrap();
+    }
+    // The process ends before the commits.
+    drop(both);
+    let (t, u) = (spec("t"), spec("u"));
+    assert!(is_done(&t) && is_done(&u));
+    t.output.commit().unwrap();
+    // The process ends once more.
+    drop(u);
+    let u = spec("u");
+    assert!(is_done(&u));
+    u.output.commit().unwrap();
+    assert_eq!(store.records(), ["_ebb/app/monday.json"]);
 }
 
 #[test]

@@ -62,6 +62,20 @@ impl WholeRecord {
         self.tables.iter().any(|of| of.table == table)
     }
 
+    /// Adds the tables of an earlier record of the same snapshot, except for those that this record
+    /// has.
+    pub(super) fn add_earlier(&mut self, earlier: Self) {
+        let mut tables = earlier.tables;
+        tables.retain(|of| !self.has(&of.table));
+        // If this record has all of these tables, it counts their empty values, too.
+        if tables.is_empty() {
+            return;
+        }
+        tables.append(&mut self.tables);
+        self.tables = tables;
+        self.empty_values_as_null += earlier.empty_values_as_null;
+    }
+
     /// Adds a published table to the record, in place of an earlier entry for the same table.
     pub(super) fn set(&mut self, table: WholeTable) {
         match self.tables.iter().position(|of| of.table == table.table) {

@@ -74,6 +74,12 @@ impl TestCatalog {
         self.state().commits
     }
 
+    /// Registers a table that was committed in another place, as users do to read it by this
+    /// catalog, too.
+    pub(crate) fn register(&self, table: &str, metadata: TableMetadata) {
+        self.state().tables.insert(table.to_owned(), metadata);
+    }
+
     /// Changes the metadata of a table, as another engine does.
     pub(crate) fn change(&self, table: &str, change: impl FnOnce(&mut TableMetadata)) {
         change(self.state().tables.get_mut(table).unwrap());

@@ -8,6 +8,7 @@
 use super::commit_place::CommitPlace;
 use super::error::CommitError;
 use super::metadata_store::{MetadataStore, Newest};
+use super::names::version_of;
 use crate::catalog::RestCatalog;
 use crate::iceberg::commit_request::CommitRequest;
 use crate::iceberg::metadata::{TableMetadata, is_metadata_file};
@@ -29,6 +30,7 @@ impl MetadataStore for CatalogTables<'_> {
             return Ok(None);
         };
         self.check_location(table, &found.metadata.location)?;
+        self.check_is_own(table)?;
         Ok(Some(Newest {
             version: u64::try_from(found.metadata.last_sequence_number).unwrap_or(0),
             location: found.metadata_location.unwrap_or_default(),
@@ -50,6 +52,7 @@ impl MetadataStore for CatalogTables<'_> {
                 let now = self.newest(table)?;
                 let now = now.ok_or_else(|| CommitError::overtaken(table))?;
                 next.take_retention(&now.metadata);
+                self.place().take(table)?;
                 CommitRequest::update(&before.metadata, &next)
             }
             None => {
@@ -88,11 +91,34 @@ impl CatalogTables<'_> {
     /// mark. If a request to the target fails.
     fn check_is_free(&self, table: &str) -> Result<(), CommitError> {
         let objects = self.target.list(&format!("{table}/metadata"))?;
-        let is_own = self.place().is_taken(table, &objects)?;
+        let is_own = self.place().is_taken(table)?;
         if !is_own && objects.iter().any(|object| is_metadata_file(object)) {
             return refuse(
                 table,
                 "the target has metadata of the table that the catalog does not know; choose another target"
+                    .to_owned(),
+            );
+        }
+        Ok(())
+    }
+
+    /// Checks that a table that the catalog has is also committed by it. Users may register a table
+    /// that is committed in another place.
+    ///
+    /// # Errors
+    /// If the table has a mark in the target, and the mark names another catalog or no catalog. If
+    /// the table has no mark, but metadata under names that ebb gives it without a catalog: an
+    /// earlier build of ebb, which wrote no marks, committed the table. If a request to the target
+    /// fails.
+    fn check_is_own(&self, table: &str) -> Result<(), CommitError> {
+        if self.place().is_taken(table)? {
+            return Ok(());
+        }
+        let objects = self.target.list(&format!("{table}/metadata"))?;
+        if objects.iter().any(|object| version_of(object).is_some()) {
+            return refuse(
+                table,
+                "the table is committed without a catalog; publish without --catalog, or choose another target"
                     .to_owned(),
             );
         }

@@ -1,10 +1,6 @@
 //! Names of objects that a publisher writes. Those of a publication hold the version of the metadata that
 //! its publisher is about to create.
 
-/// The last part of the name of a table's mark, an object that records where the table is committed. Its
-/// content is the URL of the catalog, or the text `no catalog`.
-const CATALOG_MARK: &str = "/metadata/ebb-catalog.txt";
-
 /// Returns the name of a new data file of the table `table`, for the commit that will create `version` of the
 /// metadata. No other data file for this version may have the same `unique`.
 pub fn data_file_name(table: &str, version: u64, unique: &str) -> String {
@@ -35,14 +31,10 @@ pub(super) fn metadata_name(table: &str, version: u64) -> String {
 }
 
 /// Returns the name of the object in which the first commit of a table records by which catalog the
-/// table is committed, or that it is committed without one.
+/// table is committed, or that it is committed without one. Its content is the URL of the catalog,
+/// or the text `no catalog`.
 pub(super) fn catalog_mark(table: &str) -> String {
-    format!("{table}{CATALOG_MARK}")
-}
-
-/// Returns whether `name` is the one that [`catalog_mark`] returns for some table.
-pub(super) fn is_catalog_mark(name: &str) -> bool {
-    name.ends_with(CATALOG_MARK)
+    format!("{table}/metadata/ebb-catalog.txt")
 }
 
 /// Returns N for a name of the form `.../vN.metadata.json`; `None` for other names.

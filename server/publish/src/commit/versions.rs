@@ -17,7 +17,7 @@ pub(super) struct Versions<'t> {
 impl MetadataStore for Versions<'_> {
     fn newest(&self, table: &str) -> Result<Option<Newest>, CommitError> {
         let objects = self.target.list(&format!("{table}/metadata"))?;
-        self.place().is_taken(table, &objects)?;
+        self.place().is_taken(table)?;
         let is_foreign = |object: &String| is_metadata_file(object) && version_of(object).is_none();
         if let Some(foreign) = objects.iter().find(|object| is_foreign(object)) {
             return Err(CommitError::Refused {
@@ -50,9 +50,7 @@ impl MetadataStore for Versions<'_> {
         before: Option<&Newest>,
         next: TableMetadata,
     ) -> Result<(), CommitError> {
-        if before.is_none() {
-            self.place().take(table)?;
-        }
+        self.place().take(table)?;
         let version = before.map_or(0, |before| before.version) + 1;
         let name = metadata_name(table, version);
         let bytes = next.encode().map_err(|error| CommitError::Metadata {

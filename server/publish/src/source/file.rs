@@ -209,6 +209,9 @@ impl Batches {
         roots.sort_unstable();
         roots.dedup();
         let int96 = int96::find(metadata, &roots).map_err(SourceError::file(path))?;
+        let mask = ProjectionMask::roots(metadata.parquet_schema(), roots.iter().copied());
+        // Both readers use this number, so that their batches have the same rows.
+        let rows = batch_rows(metadata, &mask, BATCH_BYTES);
         let seconds = if int96.is_empty() {
             None
         } else {
@@ -216,10 +219,10 @@ impl Batches {
                 ArrowReaderOptions::new().with_schema(int96::as_seconds(metadata, &int96));
             let metadata = ArrowReaderMetadata::try_new(metadata.metadata().clone(), options);
             let metadata = metadata.map_err(SourceError::file(path))?;
-            Some(reader(place, &metadata, &int96)?)
+            Some(reader(place, &metadata, &int96, rows)?)
         };
         Ok(Self {
-            reader: reader(place, metadata, &roots)?,
+            reader: reader(place, metadata, &roots, rows)?,
             roots,
             int96,
             seconds,
@@ -268,7 +271,8 @@ impl Batches {
     }
 }
 
-/// Opens a reader of the columns that have the positions `roots` in a file.
+/// Opens a reader of the columns that have the positions `roots` in a file, in batches of `rows`
+/// rows.
 ///
 /// # Errors
 /// If the file cannot be read, or if one of the columns is compressed in a way that ebb does not read.
@@ -276,6 +280,7 @@ fn reader(
     place: &Place,
     metadata: &ArrowReaderMetadata,
     roots: &[usize],
+    rows: usize,
 ) -> Result<ParquetRecordBatchReader> {
     let schema = metadata.parquet_schema();
     let mask = ProjectionMask::roots(schema, roots.iter().copied());
@@ -288,7 +293,6 @@ fn reader(
         }
     }
     let file = place.open(leaves.len())?;
-    let rows = batch_rows(metadata, &mask, BATCH_BYTES);
     let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(file, metadata.clone())
         .with_projection(mask)
         .with_batch_size(rows);

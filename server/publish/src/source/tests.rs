@@ -307,6 +307,54 @@ fn timestamps_of_96_bits_are_exact() {
     assert_eq!(rows(&source, &columns[1..]).unwrap(), ["1", "2", "3"]);
 }
 
+/// Regression: a file with more than 8 KiB in a row, and more than 8 MiB in all, was refused. The
+/// second reader, of the timestamps alone, had more rows in a batch than the first reader, so the
+/// columns seemed to have different lengths.
+#[test]
+fn timestamps_of_96_bits_beside_large_values_are_read() {
+    const ROWS: usize = 12;
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("spark.parquet");
+    let schema = parse_message_type("message m { required binary v; required int96 t; }").unwrap();
+    // Small on the disk, and without a dictionary that would have the value once.
+    let properties = WriterProperties::builder()
+        .set_compression(Compression::ZSTD(ZstdLevel::default()))
+        .set_dictionary_enabled(false)
+        .build();
+    let file = File::create(&path).unwrap();
+    let mut writer =
+        SerializedFileWriter::new(file, Arc::new(schema), Arc::new(properties)).unwrap();
+    let mut group = writer.next_row_group().unwrap();
+    let mut column = group.next_column().unwrap().unwrap();
+    let value = ByteArray::from(vec![b'x'; 1 << 20]);
+    let typed = column.typed::<ByteArrayType>();
+    typed.write_batch(&vec![value; ROWS], None, None).unwrap();
+    column.close().unwrap();
+    let days = 0..ROWS as u32;
+    let moments = days.map(|day| Int96::from(vec![0, 0, day + 2_440_588]));
+    let moments: Vec<Int96> = moments.collect();
+    let mut column = group.next_column().unwrap().unwrap();
+    let typed = column.typed::<Int96Type>();
+    typed.write_batch(&moments, None, None).unwrap();
+    column.close().unwrap();
+    group.close().unwrap();
+    writer.close().unwrap();
+
+    let source = Source::parquet(&[path]).unwrap();
+    let columns = [("v", CqlType::Blob), ("t", CqlType::Timestamp)];
+    let columns = columns.map(|(name, ty)| (name.to_owned(), ty));
+    let mut read = source.rows(&source.files()[0], &columns).unwrap();
+    for day in 0..ROWS as i64 {
+        assert!(read.next_row().unwrap());
+        let [Some(value), Some(moment)] = read.values() else {
+            panic!("a null on day {day}");
+        };
+        assert_eq!(value.len(), 1 << 20);
+        assert_eq!(moment[..], (day * 86_400_000).to_be_bytes());
+    }
+    assert!(!read.next_row().unwrap());
+}
+
 /// A Parquet file that pyarrow wrote. Its 1024 rows have the same blob, of 2 MiB and one byte, which the
 /// dictionary of the column contains once.
 const SHARED_BLOB: &[u8] = b"\

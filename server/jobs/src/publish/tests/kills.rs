@@ -4,6 +4,9 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
 
 use ebb_publish::commit::sweep;
 use ebb_publish::target::faulty::{self, Event};
@@ -50,12 +53,22 @@ impl Publisher {
         snapshot: &str,
         options: &PublishRequest,
     ) -> Result<(), String> {
+        self.publish_tables(&["t", "u"], target, snapshot, options)
+    }
+
+    fn publish_tables(
+        &self,
+        names: &[&str],
+        target: &Target,
+        snapshot: &str,
+        options: &PublishRequest,
+    ) -> Result<(), String> {
         let opened = self.keyspace.snapshot(snapshot).unwrap();
-        let table = |name: &str| {
+        let table = |name: &&str| {
             let full: TableName = format!("app.{name}").parse().unwrap();
             (full, opened.table(name).unwrap())
         };
-        let tables = ["t", "u"].map(table);
+        let tables: Vec<_> = names.iter().map(table).collect();
         let site = PublicationSite {
             db: self.db.clone(),
             tables: tables.iter().map(|table| (&table.0, &table.1)).collect(),
@@ -385,4 +398,56 @@ fn two_publishers_of_one_snapshot_publish_it_once_wherever_they_meet() {
 #[test]
 fn two_publishers_of_two_snapshots_leave_both_whole_wherever_they_meet() {
     meet_at_calls("wednesday");
+}
+
+/// Regression: the record lost the tables of a publication that ended while another one, of other
+/// tables of the same snapshot, was committed.
+#[test]
+fn publishers_of_two_tables_of_one_snapshot_record_both_wherever_they_meet() {
+    let options = PublishRequest::default();
+    for call in places() {
+        let mut shop = Shop::new();
+        shop.end_day(0, "monday");
+        let (publisher, lake) = (shop.publisher.clone(), shop.lake.clone());
+        let (ended, of_rival) = mpsc::channel();
+        let meanwhile = move || {
+            let (publisher, lake, ended) = (publisher.clone(), lake.clone(), ended.clone());
+            let (end, at_end) = mpsc::channel();
+            thread::spawn(move || {
+                let options = PublishRequest::default();
+                let published = publisher.publish_tables(&["u"], &lake, "monday", &options);
+                let _ = ended.send(published);
+                let _ = end.send(());
+            });
+            // At a call in which the first publisher reads or writes the record, the other one
+            // cannot end before the first one goes on.
+            let _ = at_end.recv_timeout(Duration::from_millis(200));
+        };
+        let event = Event::Meanwhile(Arc::new(meanwhile));
+        let (target, calls) = faulty::with_event(&shop.lake, call, event).unwrap();
+        let first = &shop.publisher;
+        let published = first.publish_tables(&["t"], &target, "monday", &options);
+        published.unwrap();
+        let has_met = calls.met_event();
+        if has_met {
+            let published = of_rival.recv_timeout(Duration::from_secs(60));
+            published.unwrap().unwrap();
+        } else {
+            let published = first.publish_tables(&["u"], &shop.lake, "monday", &options);
+            published.unwrap();
+        }
+        let record = shop.read("_ebb/app/monday.json");
+        let record: serde_json::Value = serde_json::from_slice(&record).unwrap();
+        let tables = record["tables"].as_array().unwrap().iter();
+        let names = tables.map(|table| table["table"].as_str().unwrap());
+        let mut names: Vec<&str> = names.collect();
+        names.sort_unstable();
+        let expected = ["app/t", "app/t_static", "app/u"];
+        assert_eq!(names, expected, "at call {call}");
+        shop.check_whole(&["monday"]);
+        if !has_met {
+            assert!(call > 0, "the publishers have met at no call");
+            break;
+        }
+    }
 }

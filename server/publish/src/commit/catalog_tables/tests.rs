@@ -152,6 +152,71 @@ fn a_table_is_committed_in_one_place_only() {
     assert_eq!((catalog.commit_count(), other.commit_count()), (1, 0));
 }
 
+/// Regression: a publisher committed by a catalog in which a published table was only registered.
+/// Later, publishers in either place deleted the files of those in the other place.
+#[test]
+fn a_table_that_is_registered_in_a_further_catalog_is_committed_in_its_first_place_only() {
+    for is_first_with_catalog in [true, false] {
+        let (dir, catalog, target) = place();
+        let bare = Target::folder(dir.path()).unwrap();
+        let (first, expected) = if is_first_with_catalog {
+            (&target, catalog.url())
+        } else {
+            (&bare, "publish without --catalog")
+        };
+        assert!(commit(first, &publication("monday", 10), 1).unwrap());
+        let further = TestCatalog::start();
+        further.register("ks/t", newest(first));
+        let registered = further.commits(bare.clone(), None);
+        let error = commit(&registered, &publication("tuesday", 20), 2);
+        let error = error.unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
+        assert!(sweep(&registered, "ks/t").is_err());
+        assert_eq!(further.commit_count(), 0);
+        assert!(commit(first, &publication("wednesday", 30), 3).unwrap());
+    }
+}
+
+/// Earlier builds of ebb left no marks.
+#[test]
+fn a_table_without_a_mark_gets_one_with_its_next_commit() {
+    let (dir, catalog, target) = place();
+    let bare = Target::folder(dir.path()).unwrap();
+    commit(&bare, &publication("monday", 10), 1).unwrap();
+    bare.remove("ks/t/metadata/ebb-catalog.txt").unwrap();
+    catalog.register("ks/t", newest(&bare));
+    let error = commit(&target, &publication("tuesday", 20), 2);
+    let error = error.unwrap_err().to_string();
+    assert!(error.contains("publish without --catalog"), "{error}");
+    assert!(sweep(&target, "ks/t").is_err());
+    assert_eq!(catalog.commit_count(), 0);
+    assert!(commit(&bare, &publication("tuesday", 20), 2).unwrap());
+    let mark = bare.read("ks/t/metadata/ebb-catalog.txt").unwrap();
+    assert_eq!(mark.unwrap(), "no catalog");
+}
+
+#[test]
+fn a_catalog_with_another_url_commits_a_table_once_its_mark_is_removed() {
+    let (dir, before, target) = place();
+    assert!(commit(&target, &publication("monday", 10), 1).unwrap());
+    let after = TestCatalog::start();
+    after.register("ks/t", newest(&target));
+    let moved = after.commits(Target::folder(dir.path()).unwrap(), None);
+    let error = commit(&moved, &publication("tuesday", 20), 2);
+    let error = error.unwrap_err().to_string();
+    let mark = "ks/t/metadata/ebb-catalog.txt";
+    let remedy = format!("remove {}", target.url(mark));
+    assert!(error.contains(&remedy), "{error}");
+
+    target.remove(mark).unwrap();
+    assert!(commit(&moved, &publication("tuesday", 20), 2).unwrap());
+    assert_eq!(newest(&moved).snapshots.len(), 2);
+    let error = commit(&target, &publication("wednesday", 30), 3);
+    let error = error.unwrap_err().to_string();
+    assert!(error.contains(after.url()), "{error}");
+    assert_eq!((before.commit_count(), after.commit_count()), (1, 1));
+}
+
 #[test]
 fn a_main_that_was_set_back_meanwhile_does_not_let_a_late_publisher_commit() {
     let (_dir, catalog, target) = place();
