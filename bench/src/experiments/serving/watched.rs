@@ -73,7 +73,7 @@ const SETTLE: Duration = Duration::from_millis(300);
 /// each event stream once a second. The first one after the client has closed the stream may still
 /// be accepted by the connection, so the server may notice the end only at the second one. Until
 /// then the stream counts for the limit of open streams, and the server might refuse the next
-/// consoles: it did after a pause of 1.5 s.
+/// consoles.
 const CLOSED: Duration = Duration::from_millis(2500);
 /// The longest wait for a response or for the end of a job.
 const ANSWER_MAX: Duration = Duration::from_secs(30);

@@ -34,12 +34,14 @@ impl DescriptorBudget {
     /// connections for CQL by the settings, if they name one.
     ///
     /// SSTables get three eighths of the files. In an embedded store they get half, but half would
-    /// leave fewer than 500 files for connections if the limit is 1,024, a common one.
+    /// leave fewer than 500 files for connections if the limit is 1,024, a common one. HTTP gets as
+    /// much of the rest as still leaves these. Half of its connections may be event streams, and
+    /// each open console has one.
     pub(super) fn of(limit: u32, threads: u32, cql_max: Option<u32>) -> Self {
         let tables = (limit / 8 * 3).clamp(16, 1 << 20);
         let reserve = RESERVE.saturating_add(threads).min(limit / 4);
         let rest = limit.saturating_sub(tables).saturating_sub(reserve);
-        let http = (rest / 32).clamp(4, 512);
+        let http = (rest / 16).clamp(4, 512);
         let left = rest.saturating_sub(2 * http).max(1);
         Self {
             limit,
