@@ -218,11 +218,9 @@ impl PublicationJob {
     }
 
     /// Enters the section in which the completion record is read and written anew. Until the result
-    /// is dropped, no publication of other tables of the snapshot changes the record.
+    /// is dropped, no other publication of the snapshot changes the record.
     fn enter_section(&self) -> Section {
-        let tables = self.tables.iter().map(|table| table.name.clone());
-        let record = self.records.whole_location(&self.target);
-        section::enter(record, tables.collect())
+        section::enter(self.records.whole_location(&self.target))
     }
 
     /// Removes the completion record, unless it stays true while the publication commits the tables

@@ -324,7 +324,7 @@ impl PublicationJob {
             sweep(target, &table.name).map_err(TaskError::failed)?;
         }
         let begun = if self.is_resumed {
-            self.records.forget_refused(target)
+            self.records.forget_refused(target, &self.plan.id)
         } else {
             for (name, numbers) in &self.stored {
                 let mut tables = self.of_numbers(numbers).iter();
@@ -372,7 +372,8 @@ impl PublicationJob {
         let key = key.collect::<Vec<_>>().join(" AND ");
         let label = table.label();
         let text = format!("table {label}, row {key}, column {column}: {error}\n");
-        let row = match self.records.refuse(&self.target, text) {
+        let refused = self.records.refuse(&self.target, &self.plan.id, text);
+        let row = match refused {
             Ok(url) => format!("{url} names the row"),
             Err(error) => format!("the row could not be named: {error}"),
         };

@@ -31,7 +31,7 @@
 //! | `output` | data files and delete files |
 //! | `commit` | the commit of the tables, and what is reported and kept after it |
 //! | `whole` | the record that a publication is whole, with its tables |
-//! | `section` | the exclusion of publications of other tables that change this record |
+//! | `section` | the exclusion of publications that change this record at once |
 //! | `catalog_url` | the URL of a catalog that commits the tables |
 //!
 //! The options and the list of pins are part of every build. The job needs the feature `publish`.

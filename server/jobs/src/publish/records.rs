@@ -5,14 +5,14 @@
 //!   _ebb/KEYSPACE/SNAPSHOT.json           the publication is whole; written last
 //!   _ebb/KEYSPACE/SNAPSHOT/ID/plan.json   the plan ID of a publication that has not ended
 //!   _ebb/KEYSPACE/SNAPSHOT/ID/task-N.json a task of the plan ID is done: its data files
-//!   _ebb/KEYSPACE/SNAPSHOT/refused.txt    the row for which a publication failed
+//!   _ebb/KEYSPACE/SNAPSHOT/ID/refused.txt the row for which the publication failed
 //! ```
 //!
-//! The records of tasks are under the id of their plan, so the records of two publishers that run at
-//! once do not mix. Publications of different tables of the snapshot may be under way at once: each
-//! leaves the plans and tasks of the others alone, and all share the completion record. Plans and
-//! the records of tasks have a checksum: with a wrong number in one of them, a publication could
-//! lack rows without an error.
+//! All records but the first are under the id of their plan, so the records of two publishers that
+//! run at once do not mix. Publications of different tables of the snapshot may be under way at
+//! once: each leaves the plans and tasks of the others alone, and all share the completion record.
+//! Plans and the records of tasks have a checksum: with a wrong number in one of them, a
+//! publication could lack rows without an error.
 //!
 //! The row for which the publication failed is named in the target, and not in the cause of the
 //! job's failure: readers of the target may read its rows anyway, but clients without permissions
@@ -215,16 +215,16 @@ impl Records {
     }
 
     /// Writes an object that names the row for which the publication fails, and the reason. Returns
-    /// its location.
-    pub(super) fn refuse(&self, target: &Target, text: String) -> Result<String> {
-        let name = self.refused_name();
+    /// the location of the object.
+    pub(super) fn refuse(&self, target: &Target, plan_id: &str, text: String) -> Result<String> {
+        let name = self.refused_name(plan_id);
         target.replace(&name, text.into())?;
         Ok(target.url(&name))
     }
 
     /// Removes the object that names the row for which an earlier run of the publication failed.
-    pub(super) fn forget_refused(&self, target: &Target) -> Result<()> {
-        target.remove(&self.refused_name())
+    pub(super) fn forget_refused(&self, target: &Target, plan_id: &str) -> Result<()> {
+        target.remove(&self.refused_name(plan_id))
     }
 
     /// Reads the completion record of the snapshot, or of an earlier one with the same name; `None`
@@ -251,9 +251,8 @@ impl Records {
 
     /// Removes the records of a plan, and those of all plans that have a table of it, are of
     /// another snapshot with the same name, or cannot be read. The plans of other tables of the
-    /// same snapshot stay, with their tasks: another publication may be under way. The record of a
-    /// refused row then stays, too, because the row may be of that publication. The completion
-    /// record always stays.
+    /// same snapshot stay, with their other records: another publication may be under way. The
+    /// completion record always stays.
     pub(super) fn clear(&self, target: &Target, plan: &StoredPlan) -> Result<()> {
         let names = target.list(&self.folder)?;
         let mut kept = Vec::new();
@@ -262,9 +261,6 @@ impl Records {
             if let Some(other) = other.filter(|other| other.is_beside(plan)) {
                 kept.push(format!("{}/{}/", self.folder, other.id));
             }
-        }
-        if !kept.is_empty() {
-            kept.push(self.refused_name());
         }
         let is_kept = |name: &str| kept.iter().any(|start| name.starts_with(start.as_str()));
         let mut removed = names.iter().filter(|name| !is_kept(name));
@@ -275,8 +271,8 @@ impl Records {
         format!("{}/{id}/plan.json", self.folder)
     }
 
-    fn refused_name(&self) -> String {
-        format!("{}/refused.txt", self.folder)
+    fn refused_name(&self, plan_id: &str) -> String {
+        format!("{}/{plan_id}/refused.txt", self.folder)
     }
 
     fn whole_name(&self) -> String {
@@ -466,14 +462,15 @@ mod tests {
             records.begin(&target, plan).unwrap();
             let record = TaskRecord::default();
             records.end_task(&target, &plan.id, 0, &record).unwrap();
+            let row = "a row".to_owned();
+            records.refuse(&target, &plan.id, row).unwrap();
         }
-        records.refuse(&target, "a row of u".to_owned()).unwrap();
         assert_eq!(ids(), ["t", "u"]);
         records.clear(&target, &t).unwrap();
         let mut left = target.list("_ebb").unwrap();
         left.sort();
-        let of_u = ["refused.txt", "u/plan.json", "u/task-0.json"];
-        assert_eq!(left, of_u.map(|name| format!("_ebb/app/monday/{name}")));
+        let of_u = ["plan.json", "refused.txt", "task-0.json"];
+        assert_eq!(left, of_u.map(|name| format!("_ebb/app/monday/u/{name}")));
         assert_eq!(records.done(&target, &u, |_| true).unwrap().len(), 1);
 
         let same_table = stored_plan("v", 7, "app/u");

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 use std::sync::mpsc;
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use ebb_publish::commit::sweep;
@@ -339,6 +339,37 @@ fn no_record_is_there_while_some_tables_have_a_tag_that_moves() {
     });
 }
 
+/// The time for which a call waits for the end of a rival that publishes the same snapshot. If the
+/// first publisher reads or writes the completion record by this call, the rival cannot end before
+/// the call. The time is much longer than a publication, so that both run at once only then.
+const RIVAL_WAIT: Duration = Duration::from_secs(1);
+
+/// A thread in which a rival publishes, with the result of its publication.
+type Rival = JoinHandle<Result<(), String>>;
+
+/// Returns an event before which a rival starts to publish by `publish`, in a thread of its own.
+/// The call goes on once the rival has ended, or after `wait`. Also returns the receiver of the
+/// thread.
+fn rival_event(
+    wait: Duration,
+    publish: impl Fn() -> Result<(), String> + Clone + Send + Sync + 'static,
+) -> (Event, mpsc::Receiver<Rival>) {
+    let (started, rivals) = mpsc::channel();
+    let meanwhile = move || {
+        let publish = publish.clone();
+        let (end, at_end) = mpsc::channel::<()>();
+        let rival = thread::spawn(move || {
+            let published = publish();
+            drop(end);
+            published
+        });
+        // Nothing is sent: the end of the rival, or its panic, drops the sender.
+        let _ = at_end.recv_timeout(wait);
+        started.send(rival).unwrap();
+    };
+    (Event::Meanwhile(Arc::new(meanwhile)), rivals)
+}
+
 /// Publishes the snapshot `tuesday` many times, always to a new target. During each of these
 /// publications, a second publisher publishes the snapshot `rival`, just before a call of the first
 /// publisher to the target. This call is a later one each time.
@@ -352,31 +383,38 @@ fn meet_at_calls(rival: &'static str) {
         shop.end_day(2, "wednesday");
 
         let (publisher, lake) = (shop.publisher.clone(), shop.lake.clone());
-        let meanwhile = move || {
-            let published = publisher.publish(&lake, rival, &PublishRequest::default());
-            published.unwrap();
+        let publish = move || publisher.publish(&lake, rival, &PublishRequest::default());
+        // Publishers of two snapshots write two records, so the rival always ends.
+        let wait = if rival == "tuesday" {
+            RIVAL_WAIT
+        } else {
+            Duration::MAX
         };
-        let event = Event::Meanwhile(Arc::new(meanwhile));
+        let (event, rivals) = rival_event(wait, publish);
         let (target, calls) = faulty::with_event(&shop.lake, call, event).unwrap();
         let published = shop.publisher.publish(&target, "tuesday", &options);
+        let mut ended = vec![("tuesday", published)];
         let has_met = calls.met_event();
+        if has_met {
+            ended.push((rival, rivals.recv().unwrap().join().unwrap()));
+        }
 
         shop.check();
-        if has_met {
-            assert!(shop.recorded(rival).is_some(), "at call {call}");
-        }
-        match published {
-            Ok(()) => assert!(shop.recorded("tuesday").is_some(), "at call {call}"),
-            Err(error) => {
-                assert!(has_met && error.contains("publish again"), "{error}");
-                // What the other publisher committed of the same snapshot counts.
-                let is_overtaken = error.contains("another publisher");
-                assert!(
-                    !is_overtaken || rival != "tuesday",
-                    "at call {call}: {error}"
-                );
-                shop.publish("tuesday", &options);
-            }
+        for (snapshot, published) in ended {
+            let Err(error) = published else {
+                assert!(shop.recorded(snapshot).is_some(), "at call {call}");
+                continue;
+            };
+            assert!(has_met && error.contains("publish again"), "{error}");
+            // The rival of another snapshot commits before the first publisher goes on.
+            assert_eq!(snapshot, "tuesday", "at call {call}: {error}");
+            // Tables that the other publisher has committed of the same snapshot are accepted.
+            let is_overtaken = error.contains("another publisher");
+            assert!(
+                !is_overtaken || rival != "tuesday",
+                "at call {call}: {error}"
+            );
+            shop.publish("tuesday", &options);
         }
         if has_met && rival != "tuesday" {
             shop.check_whole(&["monday", "tuesday", rival]);
@@ -409,29 +447,18 @@ fn publishers_of_two_tables_of_one_snapshot_record_both_wherever_they_meet() {
         let mut shop = Shop::new();
         shop.end_day(0, "monday");
         let (publisher, lake) = (shop.publisher.clone(), shop.lake.clone());
-        let (ended, of_rival) = mpsc::channel();
-        let meanwhile = move || {
-            let (publisher, lake, ended) = (publisher.clone(), lake.clone(), ended.clone());
-            let (end, at_end) = mpsc::channel();
-            thread::spawn(move || {
-                let options = PublishRequest::default();
-                let published = publisher.publish_tables(&["u"], &lake, "monday", &options);
-                let _ = ended.send(published);
-                let _ = end.send(());
-            });
-            // At a call in which the first publisher reads or writes the record, the other one
-            // cannot end before the first one goes on.
-            let _ = at_end.recv_timeout(Duration::from_millis(200));
+        let publish = move || {
+            let options = PublishRequest::default();
+            publisher.publish_tables(&["u"], &lake, "monday", &options)
         };
-        let event = Event::Meanwhile(Arc::new(meanwhile));
+        let (event, rivals) = rival_event(RIVAL_WAIT, publish);
         let (target, calls) = faulty::with_event(&shop.lake, call, event).unwrap();
         let first = &shop.publisher;
         let published = first.publish_tables(&["t"], &target, "monday", &options);
         published.unwrap();
         let has_met = calls.met_event();
         if has_met {
-            let published = of_rival.recv_timeout(Duration::from_secs(60));
-            published.unwrap().unwrap();
+            rivals.recv().unwrap().join().unwrap().unwrap();
         } else {
             let published = first.publish_tables(&["u"], &shop.lake, "monday", &options);
             published.unwrap();
