@@ -40,11 +40,18 @@ impl Drop for Section {
     }
 }
 
+/// Returns whether a publication is in the section of the record at the location `record`.
+#[cfg(test)]
+pub(super) fn is_occupied(record: &str) -> bool {
+    lock(&OCCUPIED).contains(record)
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::mpsc;
     use std::thread;
-    use std::time::Duration;
+
+    use ebb_test_support::wait::Observed;
 
     use super::*;
 
@@ -52,13 +59,15 @@ mod tests {
     fn one_publication_at_a_time_is_in_the_section_of_a_record() {
         let first = enter("memory://a".to_owned());
         let _of_other_record = enter("memory://b".to_owned());
+        let (start, at_start) = mpsc::channel();
         let (entered, is_entered) = mpsc::channel();
         let second = thread::spawn(move || {
+            start.send(Observed::current()).unwrap();
             let _section = enter("memory://a".to_owned());
             entered.send(()).unwrap();
         });
-        let early = is_entered.recv_timeout(Duration::from_millis(20));
-        assert!(early.is_err());
+        at_start.recv().unwrap().until_blocked();
+        assert!(is_entered.try_recv().is_err());
         drop(first);
         second.join().unwrap();
         is_entered.recv().unwrap();

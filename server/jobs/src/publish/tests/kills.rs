@@ -6,16 +6,16 @@ use std::fs;
 use std::path::PathBuf;
 use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
 
 use ebb_publish::commit::sweep;
 use ebb_publish::target::faulty::{self, Event};
 use ebb_tables::names::TableName;
 use ebb_test_support::seed::explores;
+use ebb_test_support::wait::Observed;
 
 use super::*;
 use crate::application::PublicationSite;
-use crate::publish::job;
+use crate::publish::{job, section};
 
 /// The Iceberg tables that are published.
 const TABLES: [&str; 3] = ["t", "t_static", "u"];
@@ -339,35 +339,43 @@ fn no_record_is_there_while_some_tables_have_a_tag_that_moves() {
     });
 }
 
-/// The time for which a call waits for the end of a rival that publishes the same snapshot. If the
-/// first publisher reads or writes the completion record by this call, the rival cannot end before
-/// the call. The time is much longer than a publication, so that both run at once only then.
-const RIVAL_WAIT: Duration = Duration::from_secs(1);
-
 /// A thread in which a rival publishes, with the result of its publication.
 type Rival = JoinHandle<Result<(), String>>;
 
-/// Returns an event before which a rival starts to publish by `publish`, in a thread of its own.
-/// The call goes on once the rival has ended, or after `wait`. Also returns the receiver of the
-/// thread.
+/// Returns an event before which a rival publishes by `publish`, in a thread of its own. The call
+/// goes on once the rival has ended. But if the first publisher reads or writes the completion
+/// record `record` by this call, the rival, which has the same record, cannot end before the call.
+/// The call then goes on once the rival is blocked. Also returns the receiver of the thread.
 fn rival_event(
-    wait: Duration,
+    record: String,
     publish: impl Fn() -> Result<(), String> + Clone + Send + Sync + 'static,
 ) -> (Event, mpsc::Receiver<Rival>) {
     let (started, rivals) = mpsc::channel();
     let meanwhile = move || {
         let publish = publish.clone();
+        let (start, at_start) = mpsc::channel();
         let (end, at_end) = mpsc::channel::<()>();
         let rival = thread::spawn(move || {
+            start.send(Observed::current()).unwrap();
             let published = publish();
             drop(end);
             published
         });
-        // Nothing is sent: the end of the rival, or its panic, drops the sender.
-        let _ = at_end.recv_timeout(wait);
+        let thread = at_start.recv().unwrap();
+        if section::is_occupied(&record) {
+            thread.until_blocked();
+        } else {
+            // Nothing is sent: the end of the rival, or its panic, drops the sender.
+            let _ = at_end.recv();
+        }
         started.send(rival).unwrap();
     };
     (Event::Meanwhile(Arc::new(meanwhile)), rivals)
+}
+
+/// Returns the location of the completion record of a snapshot.
+fn record_of(shop: &Shop, snapshot: &str) -> String {
+    Records::new("app", snapshot).whole_location(&shop.lake)
 }
 
 /// Publishes the snapshot `tuesday` many times, always to a new target. During each of these
@@ -384,13 +392,7 @@ fn meet_at_calls(rival: &'static str) {
 
         let (publisher, lake) = (shop.publisher.clone(), shop.lake.clone());
         let publish = move || publisher.publish(&lake, rival, &PublishRequest::default());
-        // Publishers of two snapshots write two records, so the rival always ends.
-        let wait = if rival == "tuesday" {
-            RIVAL_WAIT
-        } else {
-            Duration::MAX
-        };
-        let (event, rivals) = rival_event(wait, publish);
+        let (event, rivals) = rival_event(record_of(&shop, rival), publish);
         let (target, calls) = faulty::with_event(&shop.lake, call, event).unwrap();
         let published = shop.publisher.publish(&target, "tuesday", &options);
         let mut ended = vec![("tuesday", published)];
@@ -451,7 +453,7 @@ fn publishers_of_two_tables_of_one_snapshot_record_both_wherever_they_meet() {
             let options = PublishRequest::default();
             publisher.publish_tables(&["u"], &lake, "monday", &options)
         };
-        let (event, rivals) = rival_event(RIVAL_WAIT, publish);
+        let (event, rivals) = rival_event(record_of(&shop, "monday"), publish);
         let (target, calls) = faulty::with_event(&shop.lake, call, event).unwrap();
         let first = &shop.publisher;
         let published = first.publish_tables(&["t"], &target, "monday", &options);
