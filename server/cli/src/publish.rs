@@ -55,8 +55,8 @@ EBB_CATALOG_TOKEN or ICEBERG_TOKEN, or CLIENT_ID:CLIENT_SECRET of an OAuth2 clie
 EBB_CATALOG_CREDENTIAL or the file EBB_CATALOG_CREDENTIAL_FILE; EBB_CATALOG_OAUTH2_SERVER_URI and
 EBB_CATALOG_SCOPE go with these. EBB_CATALOG_ALLOW_HTTP=true allows servers without TLS.";
 
-/// The file that names the row for which a publication failed. It lies among the publication's
-/// records in the target.
+/// The file that names the row for which a publication failed. It lies beside the publication's
+/// plan in the target.
 const REFUSED: &str = "refused.txt";
 
 /// Publish a snapshot as Iceberg tables, which Spark, Trino, DuckDB and other engines read.
@@ -158,10 +158,11 @@ pub(super) fn run(args: Args) -> Result<()> {
     let done = execute(request, &runner, args.json);
     // The cause of a failed job is only a text. Only a folder is read here: the credentials of a bucket
     // are those of the process that ran the job.
-    if let (Err(error), PublishTarget::Folder(folder)) = (&done, &args.target)
-        && error.to_string().contains(REFUSED)
-    {
-        print_refused_row(folder, keyspace, snapshot);
+    if let (Err(error), PublishTarget::Folder(folder)) = (&done, &args.target) {
+        print_refused_row(
+            &folder.join(format!("_ebb/{keyspace}/{snapshot}")),
+            &error.to_string(),
+        );
     }
     done
 }
@@ -188,13 +189,17 @@ fn tables_of(runner: &Runner, keyspace: &str, snapshot: &str) -> Result<Vec<Stri
     }
 }
 
-/// Prints the row for which the publication failed. The row is in the file [`REFUSED`], which the
-/// cause of the failure names. The cause itself does not contain the row, because clients without
-/// permission to read the table may see the cause.
-fn print_refused_row(folder: &Path, keyspace: &str, snapshot: &str) {
-    let file = folder.join(format!("_ebb/{keyspace}/{snapshot}/{REFUSED}"));
-    if let Ok(text) = fs::read_to_string(file) {
-        write_stderr(format_args!("ebb: {text}"));
+/// Prints the row for which the publication failed. The row is in the file [`REFUSED`] of the
+/// publication's plan, which `cause`, the cause of the failure, names. The cause itself does not
+/// contain the row, because clients without permission to read the table may see the cause.
+/// `records` is the folder with the plans of publications of the snapshot.
+fn print_refused_row(records: &Path, cause: &str) {
+    for plan in fs::read_dir(records).into_iter().flatten().flatten() {
+        let file = plan.path().join(REFUSED);
+        let is_named = cause.contains(&format!("/{}/{REFUSED}", plan.file_name().display()));
+        if is_named && let Ok(text) = fs::read_to_string(file) {
+            write_stderr(format_args!("ebb: {text}"));
+        }
     }
 }
 
