@@ -11,7 +11,7 @@
 //!   number        numbers as people read them, "-" where there is none
 //!   columns       tables of text
 //!   console  resources    bars and files; what a process uses
-//!   threads       the results of threads
+//!   threads       work in other threads, and pauses
 //! ```
 //!
 //! The commands `ebb demo` and `ebb sim` run `demo` and `sim`; `command_line` is the command line
@@ -22,13 +22,13 @@
 pub mod chart;
 pub mod columns;
 pub mod command_line;
-mod console;
+pub mod console;
 pub mod demo;
 mod experiments;
 pub mod msjo;
 pub mod number;
 pub mod queueing;
-mod resources;
+pub mod resources;
 pub mod sim;
 mod threads;
 pub mod ycsb;

@@ -30,11 +30,10 @@ mod usage;
 
 use std::path::Path;
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
+use ebb_bench::console::{stop_on_interrupt, write_json};
 
 use args::RunArgs;
 use outcome::Outcome;
@@ -68,7 +67,6 @@ Exit codes: 0 done; 1 it failed, or an engine did; 2 the command line is wrong; 
 3 reads returned wrong values or none.";
 
 const EXIT_WRONG_READS: u8 = 3;
-const EXIT_INTERRUPTED: i32 = 130;
 
 fn main() -> ExitCode {
     let done = match Cli::parse().command {
@@ -99,7 +97,7 @@ fn measure(args: &RunArgs) -> Result<ExitCode> {
         memtable_bytes: scale.memtable_bytes,
         seed: args.seed,
         shim: shim.transpose()?,
-        stop: stop_on_ctrl_c()?,
+        stop: stop_on_interrupt()?,
     };
     let mut progress = TerminalProgress::new(measurement.turns());
     let outcome = |measured: &TurnResults| Outcome::new(&scale, args, measured.clone(), &entrants);
@@ -122,9 +120,7 @@ fn measure(args: &RunArgs) -> Result<ExitCode> {
 
 fn write_files(args: &RunArgs, outcome: &Outcome, entrants: &[Entrant]) -> Result<()> {
     let cannot_write = |path: &Path| format!("cannot write {}", path.display());
-    if let Some(path) = &args.json {
-        outcome.write(path).with_context(|| cannot_write(path))?;
-    }
+    write_json(args.json.as_deref(), outcome)?;
     if let Some(path) = &args.markdown {
         let page = markdown::render(&outcome.summary, entrants);
         std::fs::write(path, page).with_context(|| cannot_write(path))?;
@@ -136,20 +132,4 @@ fn write_files(args: &RunArgs, outcome: &Outcome, entrants: &[Entrant]) -> Resul
         }
     }
     Ok(())
-}
-
-/// Installs the handler of Ctrl-C. The first one ends the measurement after the current turn, the
-/// second ends the program.
-fn stop_on_ctrl_c() -> Result<Arc<AtomicBool>> {
-    let stop = Arc::new(AtomicBool::new(false));
-    let handler = {
-        let stop = stop.clone();
-        move || {
-            if stop.swap(true, Ordering::Relaxed) {
-                std::process::exit(EXIT_INTERRUPTED);
-            }
-        }
-    };
-    ctrlc::set_handler(handler).context("cannot handle Ctrl-C")?;
-    Ok(stop)
 }

@@ -1,9 +1,5 @@
 //! The results of a measurement: the JSON file, and the warnings below the table.
 
-use std::fs::File;
-use std::io::{self, BufWriter, Write};
-use std::path::Path;
-
 use serde::Serialize;
 
 use crate::args::RunArgs;
@@ -78,15 +74,5 @@ impl Outcome {
                  (/proc/sys/vm/drop_caches is for root): cold is not cold"
             );
         }
-    }
-
-    /// Writes the outcome as JSON.
-    ///
-    /// # Errors
-    /// If the file cannot be written.
-    pub fn write(&self, path: &Path) -> io::Result<()> {
-        let mut file = BufWriter::new(File::create(path)?);
-        serde_json::to_writer_pretty(&mut file, self)?;
-        file.flush()
     }
 }

@@ -5,11 +5,12 @@ use std::path::Path;
 use std::time::Instant;
 
 use anyhow::{Context, Result};
+use ebb_bench::resources::{Usage, memory_peak_bytes};
 use serde::{Deserialize, Serialize};
 
 use crate::engine::Engine;
 use crate::tally::Tally;
-use crate::usage::{Usage, directory_bytes, memory_peak_bytes, reset_memory_peak};
+use crate::usage::{directory_bytes, reset_memory_peak};
 
 /// The metrics of a phase.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -62,8 +63,8 @@ impl Phase {
         phase.set("ops_per_s", operations / elapsed_s);
         phase.set("ops_per_cpu_s", operations / usage.cpu_s);
         phase.set("user_bytes_written", tally.user_bytes_written as f64);
-        phase.set("written_bytes", usage.written_bytes as f64);
-        let cancelled = usage.written_cancelled_bytes;
+        phase.set("written_bytes", usage.process_write_bytes as f64);
+        let cancelled = usage.process_cancelled_write_bytes;
         phase.set("written_cancelled_bytes", cancelled as f64);
         if let (Some(before), Some(after)) = (counts_before, engine.counts()) {
             let written_bytes = after.written_bytes - before.written_bytes;

@@ -14,7 +14,7 @@ mod memory;
 mod processes;
 mod results;
 
-use super::clock::Clock;
+use super::clock::{Clock, MonotonicClock};
 use super::pacing::attempt::Attempt;
 use super::pacing::attempt_state::AttemptState;
 use super::pacing::pacer::{Pacer, SETTLE_EVERY};
@@ -26,10 +26,11 @@ pub(super) use manual_clock::ManualClock;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
+use tempfile::TempDir;
 
 struct WordCount;
 
@@ -101,7 +102,7 @@ fn counts(output: &VecOutput) -> BTreeMap<String, u64> {
 /// Returns options for two cores, without the idle class and without speculation. Threads of the
 /// idle class hardly advance beside a build, and the runtime then starts second attempts at their
 /// slow tasks. Tests of either feature turn it on.
-fn plain_options() -> RuntimeOptions {
+fn options() -> RuntimeOptions {
     RuntimeOptions {
         throttles: Throttles {
             idle_class: false,
@@ -112,11 +113,55 @@ fn plain_options() -> RuntimeOptions {
     }
 }
 
-/// Returns [`plain_options`] with spill files in `spill_dir`.
-fn options(spill_dir: &Path) -> RuntimeOptions {
-    RuntimeOptions {
-        spill_dir: spill_dir.to_path_buf(),
-        ..plain_options()
+/// A runtime with a directory of its own for spill files.
+struct TestRuntime {
+    runtime: Runtime,
+    // Declared after the runtime, so that it is removed when no task uses it any more.
+    spills: TempDir,
+}
+
+impl TestRuntime {
+    fn start(options: RuntimeOptions) -> Self {
+        Self::start_with_clock(options, Arc::new(MonotonicClock::default()))
+    }
+
+    /// Starts a runtime with these options, except for their spill directory.
+    fn start_with_clock(options: RuntimeOptions, clock: Arc<dyn Clock>) -> Self {
+        let spills = tempfile::tempdir().unwrap();
+        let options = RuntimeOptions {
+            spill_dir: spills.path().to_path_buf(),
+            ..options
+        };
+        let runtime = Runtime::start_with_clock(options, clock).unwrap();
+        Self { runtime, spills }
+    }
+
+    /// Runs a job, which must succeed.
+    #[track_caller]
+    fn succeed(&self, spec: JobSpec) -> JobReport {
+        let report = self.submit(spec).unwrap().wait();
+        assert_eq!(report.outcome, Outcome::Succeeded);
+        report
+    }
+
+    fn has_no_spills(&self) -> bool {
+        std::fs::read_dir(&self.spills).unwrap().next().is_none()
+    }
+}
+
+impl Deref for TestRuntime {
+    type Target = Runtime;
+
+    fn deref(&self) -> &Runtime {
+        &self.runtime
+    }
+}
+
+/// Returns the cause of a failure.
+fn cause(report: &JobReport) -> &str {
+    match &report.outcome {
+        Outcome::Failed { cause } => cause,
+        other => panic!("{other:?}"),
     }
 }
 
@@ -154,10 +199,6 @@ pub(super) fn with_attempt<T>(body: impl FnOnce(&Attempt<'_>) -> T) -> T {
     let pacer = Pacer::new(clock, false, None, reads, Arc::default());
     let attempt_state = AttemptState::default();
     body(&Attempt::start(&pacer, &attempt_state, &|| true).expect("nothing is cancelled"))
-}
-
-fn is_empty(directory: &Path) -> bool {
-    std::fs::read_dir(directory).unwrap().next().is_none()
 }
 
 /// Waits until the runtime has completed `cycles` more control cycles.

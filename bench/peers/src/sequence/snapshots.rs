@@ -4,6 +4,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
+use ebb_bench::resources::{anonymous_bytes, memory_peak_bytes};
 use ebb_bench::ycsb::{Distribution, Operation, Stamp, Workload, key};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -15,9 +16,7 @@ use crate::engine::{Engine, See, Snapshot};
 use crate::mix::{self, Mix, Records};
 use crate::phase::Phase;
 use crate::tally::Tally;
-use crate::usage::{
-    directory_bytes, memory_anonymous_bytes, memory_peak_bytes, reset_memory_peak, table_bytes,
-};
+use crate::usage::{directory_bytes, reset_memory_peak, table_bytes};
 
 /// Random overwrites beside an idle snapshot, or without a snapshot for comparison.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -85,7 +84,7 @@ impl Bill {
         phase.set("live_bytes", live_bytes);
         phase.set("disk_over_live", over_live(directory_bytes(spec.dir())?));
         phase.set("disk_peak_over_live", over_live(disk_peak_bytes));
-        phase.set("memory_bytes", memory_anonymous_bytes()? as f64);
+        phase.set("memory_bytes", anonymous_bytes()? as f64);
         phase.set("memory_peak_bytes", memory_peak_bytes()? as f64);
         if let Some(snapshot) = snapshot {
             let tally = check_oldest(snapshot.as_ref(), spec)?;

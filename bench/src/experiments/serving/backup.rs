@@ -3,8 +3,7 @@
 //!
 //! The load is that of all parts about the tail, at half of what a closed loop reaches. Both copies
 //! run beside it, and after the first round both read files that are in the page cache. A backup also
-//! checks each block. In other windows the load runs beside [threads of the idle class](super::idlers)
-//! that only count.
+//! checks each block.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -22,24 +21,18 @@ use tempfile::TempDir;
 use super::args::ServingArgs;
 use super::bar::verdict;
 use super::command;
-use super::idlers::{IdleWork, Idlers};
+use super::repeats::BesideRepeats;
+use super::report::PartResult;
 use super::server::loaded;
 use super::setting::Setting;
-use super::steady::{SteadyLoad, beside_repeats};
-use super::window::{ALONE, Window};
+use super::steady::SteadyLoad;
 use crate::console::progress_bar;
-use crate::experiments::colocation::bootstrap::Estimate;
 use crate::experiments::statistics::{mean, median, median_ratio};
 use crate::number::fixed;
 use crate::ycsb::KEY_BYTES;
 
 /// The largest acceptable ratio of the p99 of reads beside a backup to that of the load alone.
 const P99_MAX: f64 = 1.1;
-/// The index, among the compared conditions, of the load beside backups. Before it comes the load
-/// alone, twice.
-const BACKUPS: usize = ALONE.len();
-/// The index of the load beside threads that only increment a counter.
-const COUNTING: usize = BACKUPS + 1;
 /// The smallest acceptable ratio of the rate of a backup to that of `cp` and `sync`.
 const RATE_MIN: f64 = 0.8;
 
@@ -49,26 +42,11 @@ pub struct Backup {
     pub bytes: u64,
     /// The folder on another file system in which the copies were made.
     pub target: PathBuf,
-    /// The peak rate: operations per second of a closed loop.
-    pub peak_ops_per_s: f64,
-    /// Operations per second of the load: half of the peak, unless a rate was given.
-    pub rate_ops_per_s: f64,
-    /// The p99 of reads alone, in microseconds.
-    pub p99_us: f64,
-    /// The ratio of the p99 of reads alone to that in other windows of reads alone: noise.
-    pub alone_again: Estimate,
-    /// The ratio of the p99 of reads beside backups to that alone.
-    pub beside: Estimate,
-    /// The ratio of the p99 of reads beside threads of the idle class that only count to that alone.
-    pub counting: Estimate,
+    /// The load's reads beside backups and alone.
+    #[serde(flatten)]
+    pub reads: BesideRepeats,
     /// The number of backups that completed during the windows.
     pub backups: u64,
-    /// The number of windows of each condition (alone, alone again, beside backups, beside threads
-    /// that count) that were not spoiled (disturbed by other processes or pauses of the machine). If
-    /// any condition has fewer than two of these, spoiled windows are compared too.
-    pub windows: Vec<usize>,
-    /// The number of operations that were due and never began, over all windows.
-    pub unserved: u64,
     /// Megabytes per second of a backup, round by round.
     pub backup_mb_per_s: Vec<f64>,
     /// Megabytes per second of `cp` and `sync`, round by round.
@@ -106,8 +84,13 @@ impl CoresUsed {
     }
 }
 
-impl Backup {
-    pub fn lines(&self) -> Vec<String> {
+impl PartResult for Backup {
+    fn lines(&self) -> Vec<String> {
+        let BesideRepeats {
+            load,
+            beside,
+            counting,
+        } = &self.reads;
         let rate = median_ratio(&self.backup_mb_per_s, &self.cp_mb_per_s);
         let mut lines = vec![
             format!(
@@ -115,21 +98,19 @@ impl Backup {
                  p99 alone {:.0} us",
                 self.bytes as f64 / 1e9,
                 self.target.display(),
-                self.rate_ops_per_s,
-                self.peak_ops_per_s,
-                self.p99_us
+                load.rate_ops_per_s,
+                load.peak_ops_per_s,
+                load.p99_us
             ),
             format!(
-                "  p99 beside / alone {}, at most {P99_MAX}: {}; alone again {}; beside threads that only \
-                 count {}",
-                self.beside,
-                verdict(self.beside.value <= P99_MAX),
-                self.alone_again,
-                self.counting
+                "  p99 beside / alone {beside}, at most {P99_MAX}: {}; alone again {}; beside threads that \
+                 only count {counting}",
+                verdict(beside.value <= P99_MAX),
+                load.alone_again
             ),
             format!(
                 "  {} backups completed; windows that count {:?}; {} operations were due and never began",
-                self.backups, self.windows, self.unserved
+                self.backups, load.windows, load.unserved
             ),
             format!(
                 "  a backup {:.0} MB/s, cp and sync {:.0} MB/s; ratio {}, at least {RATE_MIN}: {}",
@@ -169,23 +150,10 @@ pub fn measure(setting: &Setting<'_>) -> Result<Backup> {
     server.settle()?;
     let jobs = server.jobs_client()?;
     let load = SteadyLoad::find(args, &mut client)?;
-    let mut backups = 0;
-    let windows = setting.in_turns("backup", COUNTING + 1, |turn| {
-        let mut run = || Window::of_reads(&mut client, &load.plan);
-        if ALONE.contains(&turn) {
-            return run();
-        }
-        if turn == COUNTING {
-            let _idlers = Idlers::start(IdleWork::Count)?;
-            return run();
-        }
-        let (window, completed) = beside_repeats(run, || {
-            let dir = target.path().join("beside");
-            back_up(&jobs, &dir)?;
-            Ok(fs::remove_dir_all(&dir)?)
-        })?;
-        backups += completed;
-        Ok(window)
+    let (reads, backups) = BesideRepeats::measure("backup", setting, &load, &mut client, || {
+        let dir = target.path().join("beside");
+        back_up(&jobs, &dir)?;
+        Ok(fs::remove_dir_all(&dir)?)
     })?;
     // Links to the files of the database, which stay as they are whatever is merged.
     let linked = setting.folder.join("linked");
@@ -226,19 +194,11 @@ pub fn measure(setting: &Setting<'_>) -> Result<Backup> {
     bar.finish_and_clear();
     drop(client);
     server.stop()?;
-    let [p99_us] = windows.alone_us([0.99]);
     Ok(Backup {
         bytes,
         target: args.target.clone(),
-        peak_ops_per_s: load.peak_ops_per_s,
-        rate_ops_per_s: load.rate_ops_per_s,
-        p99_us,
-        alone_again: windows.p99(1, &[0]),
-        beside: windows.p99(BACKUPS, &ALONE),
-        counting: windows.p99(COUNTING, &ALONE),
+        reads,
         backups,
-        windows: windows.whole(),
-        unserved: windows.all().map(|window| window.unserved).sum(),
         backup_mb_per_s,
         cp_mb_per_s,
         cores: CoresUsed::mean_of(&samples),
@@ -295,7 +255,9 @@ fn mb_per_s(dir: &Path, copy: impl FnOnce() -> Result<u64>) -> Result<f64> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::steady::tests::measured_load;
     use super::*;
+    use crate::experiments::colocation::bootstrap::Estimate;
 
     #[test]
     fn a_folder_on_the_file_system_of_the_data_is_refused() {
@@ -317,15 +279,12 @@ mod tests {
         let result = |p99, mb_per_s| Backup {
             bytes: 1_000_000,
             target: PathBuf::from("/dev/shm"),
-            peak_ops_per_s: 2.0,
-            rate_ops_per_s: 1.0,
-            p99_us: 1.0,
-            alone_again: estimate(1.0),
-            beside: estimate(p99),
-            counting: estimate(1.0),
+            reads: BesideRepeats {
+                load: measured_load(),
+                beside: estimate(p99),
+                counting: estimate(1.0),
+            },
             backups: 1,
-            windows: vec![2; 4],
-            unserved: 0,
             backup_mb_per_s: vec![mb_per_s],
             cp_mb_per_s: vec![100.0],
             cores: None,

@@ -4,7 +4,7 @@
 //! Windows of all four conditions (alone comes twice) take turns in an order that is drawn for each
 //! round. The statistics are those of experiment colocation.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
 
@@ -13,14 +13,16 @@ use ebb_cql::client::Client;
 use ebb_cql::protocol::Compression;
 use serde::{Deserialize, Serialize};
 
+use super::report::PartResult;
 use super::server::Server;
 use super::setting::Setting;
-use super::steady::{LEAD, SteadyLoad};
+use super::steady::{LEAD, MeasuredLoad, SteadyLoad};
 use super::window::{ALONE, Window, Windows};
 use crate::experiments::colocation::bootstrap::Estimate;
 use crate::experiments::colocation::disturbance::Observer;
 use crate::experiments::statistics::mean;
-use crate::threads::value_of;
+use crate::number::{fixed, percent};
+use crate::threads::beside;
 use crate::ycsb::cql::{Plan, RawClient, enter_idle_class, pages};
 
 /// The most rows in a page of the client that reads the table page by page. A page has fewer rows
@@ -37,16 +39,11 @@ const CONDITIONS: usize = 4;
 
 #[derive(Debug, Clone, Serialize)]
 pub struct BesideLoad {
-    /// The peak rate: operations per second of a closed loop.
-    pub peak_ops_per_s: f64,
-    /// Operations per second of the load: half of the peak, unless a rate was given.
-    pub rate_ops_per_s: f64,
+    #[serde(flatten)]
+    pub load: MeasuredLoad,
     /// Median latency of the load alone, in microseconds.
     pub p50_us: f64,
-    pub p99_us: f64,
     pub p999_us: f64,
-    /// The ratio of the p99 of one half of the windows alone to that of the other half: noise.
-    pub alone_again: Estimate,
     /// The p99 of the load beside three jobs, divided by that of the load alone.
     pub jobs: Estimate,
     /// The ratio of the cores that the jobs used to those that the load alone left idle.
@@ -59,12 +56,43 @@ pub struct BesideLoad {
     pub paused: Option<Vec<f64>>,
     /// Rows per second that were read by the client that reads the table page by page.
     pub paged_rows_per_s: f64,
-    /// The number of windows of each condition (alone, alone again, beside jobs, beside a client
-    /// that pages) that were not spoiled. If any condition has fewer than two of these, spoiled
-    /// windows are compared too.
-    pub windows: Vec<usize>,
-    /// The number of operations that were due and never began, over all windows.
-    pub unserved: u64,
+}
+
+impl PartResult for BesideLoad {
+    fn lines(&self) -> Vec<String> {
+        let load = &self.load;
+        let mut lines = vec![
+            format!(
+                "open loop at {:.0} ops/s (peak {:.0}): p50 {:.0} us, p99 {:.0} us, p99.9 {:.0} us",
+                load.rate_ops_per_s, load.peak_ops_per_s, self.p50_us, load.p99_us, self.p999_us
+            ),
+            format!(
+                "  p99 over alone: alone again {}, three jobs {}, a pager {}",
+                load.alone_again, self.jobs, self.pager
+            ),
+            format!(
+                "  jobs used {} of what was idle; the pager read {:.0} rows/s; windows that count \
+                 {:?}",
+                fixed(self.idle_cpu_used, 2),
+                self.paged_rows_per_s,
+                load.windows
+            ),
+        ];
+        lines.push(match &self.paused {
+            Some(paused) => {
+                let paused: Vec<String> = paused.iter().map(|part| percent(*part, 1)).collect();
+                let paused = paused.join(", ");
+                format!("  left out because the machine paused: {paused}")
+            }
+            None => "  pauses of the machine count, because they could not be observed".to_owned(),
+        });
+        let unserved = load.unserved;
+        if unserved > 0 {
+            let line = format!("  {unserved} operations were due and never began");
+            lines.push(line);
+        }
+        lines
+    }
 }
 
 /// The mean numbers of cores in use during a window, by requests, by jobs and by other processes,
@@ -88,21 +116,13 @@ pub fn measure(setting: &Setting<'_>) -> Result<BesideLoad> {
     let mut server = Server::host(&setting.folder.join("hosted"))?;
     let mut client = setting.client(&server, None)?;
     server.settle()?;
-    let SteadyLoad {
-        peak_ops_per_s,
-        rate_ops_per_s,
-        plan,
-    } = SteadyLoad::find(args, &mut client)?;
+    let load = SteadyLoad::find(args, &mut client)?;
     let windows = setting.in_turns("beside", CONDITIONS, |turn| {
-        play(&mut server, &mut client, &plan, turn)
+        play(&mut server, &mut client, &load.plan, turn)
     })?;
     let cores = thread::available_parallelism().map_or(1, usize::from) as f64;
-    let outcome = summary(&windows, cores, args.window + LEAD);
-    Ok(BesideLoad {
-        peak_ops_per_s,
-        rate_ops_per_s,
-        ..outcome
-    })
+    let measured = load.measured(&windows);
+    Ok(summary(measured, &windows, cores, args.window + LEAD))
 }
 
 fn play(
@@ -137,27 +157,25 @@ fn play(
 /// Calls `run` while a thread of the idle class reads the table page by page, again and again.
 /// Returns also the number of rows that the thread read.
 fn beside_pager<T>(server: &Server, run: impl FnOnce() -> Result<T>) -> Result<(T, u64)> {
-    let is_over = AtomicBool::new(false);
-    let goes_on = || !is_over.load(Ordering::Relaxed);
-    thread::scope(|scope| {
-        let pager = scope.spawn(|| -> Result<u64> {
-            enter_idle_class()?;
-            let mut client = Client::connect(server.address, Compression::None)?;
-            let mut rows = 0;
-            while goes_on() {
-                rows += pages(&mut client, PAGE_ROWS, goes_on)?;
-            }
-            Ok(rows)
-        });
-        let ran = run();
-        is_over.store(true, Ordering::Relaxed);
-        let rows = value_of(pager.join())?;
-        Ok((ran?, rows))
+    beside(run, |is_over| {
+        let goes_on = || !is_over.load(Ordering::Relaxed);
+        enter_idle_class()?;
+        let mut client = Client::connect(server.address, Compression::None)?;
+        let mut rows = 0;
+        while goes_on() {
+            rows += pages(&mut client, PAGE_ROWS, goes_on)?;
+        }
+        Ok(rows)
     })
 }
 
-fn summary(windows: &Windows<WindowSample>, cores: f64, length: Duration) -> BesideLoad {
-    let [p50_us, p99_us, p999_us] = windows.alone_us([0.5, 0.99, 0.999]);
+fn summary(
+    load: MeasuredLoad,
+    windows: &Windows<WindowSample>,
+    cores: f64,
+    length: Duration,
+) -> BesideLoad {
+    let [p50_us, p999_us] = windows.alone_us([0.5, 0.999]);
     let idle = mean(windows.counting(&ALONE).map(|window| {
         let sample = &window.more.sample;
         let used = sample.transactional_cores + sample.others_cores.max(0.0);
@@ -174,19 +192,14 @@ fn summary(windows: &Windows<WindowSample>, cores: f64, length: Duration) -> Bes
         Some(paused_s / (length - LEAD).as_secs_f64())
     };
     BesideLoad {
-        peak_ops_per_s: 0.0,
-        rate_ops_per_s: 0.0,
+        load,
         p50_us,
-        p99_us,
         p999_us,
-        alone_again: windows.p99(1, &[0]),
         jobs: windows.p99(JOBS, &ALONE),
         idle_cpu_used: used / idle.max(1e-3),
         pager: windows.p99(PAGER, &ALONE),
         paged_rows_per_s: paged / length.as_secs_f64(),
         paused: (0..CONDITIONS).map(paused).collect(),
-        windows: windows.whole(),
-        unserved: windows.all().map(|window| window.unserved).sum(),
     }
 }
 
@@ -221,15 +234,16 @@ mod tests {
             }
         }
         windows.push(0, window(9000, true, measured(0.0)));
-        let summary = summary(&windows, 2.0, Duration::from_secs(2));
-        assert_eq!(summary.windows, [2; 4]);
-        assert!((summary.p99_us / 1000.0 - 1.0).abs() < 0.01, "{summary:?}");
-        assert!((summary.alone_again.value - 1.0).abs() < 1e-9);
+        let load = MeasuredLoad::new(2.0, 1.0, &windows);
+        assert_eq!(load.windows, [2; 4]);
+        assert!((load.p99_us / 1000.0 - 1.0).abs() < 0.01, "{load:?}");
+        assert!((load.alone_again.value - 1.0).abs() < 1e-9);
+        assert_eq!(load.unserved, 9);
+        let summary = summary(load, &windows, 2.0, Duration::from_secs(2));
         assert!((summary.jobs.value - 1.1).abs() < 1e-2);
         assert!((summary.pager.value - 2.0).abs() < 1e-2);
         assert!((summary.idle_cpu_used - 0.9).abs() < 1e-9);
         assert!((summary.paged_rows_per_s - 500.0).abs() < 1e-9);
-        assert_eq!(summary.unserved, 9);
         assert!((summary.paused.unwrap()[3] - 0.2 / 1.5).abs() < 1e-9);
     }
 }

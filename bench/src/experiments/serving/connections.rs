@@ -6,6 +6,7 @@ use ebb_cql::protocol::{Compression, Request};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde::Serialize;
 
+use super::report::PartResult;
 use super::setting::Setting;
 use crate::console::progress_bar;
 
@@ -20,6 +21,18 @@ pub struct Connections {
     pub before_bytes: u64,
     /// The server's resident memory with the connections, in bytes.
     pub with_bytes: u64,
+}
+
+impl PartResult for Connections {
+    fn lines(&self) -> Vec<String> {
+        let mb = |bytes: u64| bytes as f64 / 1e6;
+        vec![format!(
+            "idle connections: {} take the server from {:.1} to {:.1} MB",
+            self.connections,
+            mb(self.before_bytes),
+            mb(self.with_bytes)
+        )]
+    }
 }
 
 pub fn measure(setting: &Setting<'_>) -> Result<Connections> {

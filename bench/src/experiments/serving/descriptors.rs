@@ -20,9 +20,10 @@ use super::backup::{back_up, record_bytes};
 use super::bar::verdict;
 use super::connections::raise_limit;
 use super::pinned::table;
+use super::report::PartResult;
 use super::server::{Server, loaded};
 use super::setting::Setting;
-use super::steady::SteadyLoad;
+use super::steady::{MeasuredLoad, SteadyLoad};
 use super::throughput::{READS, WRITES};
 use super::window::{ALONE, Window};
 use crate::experiments::colocation::bootstrap::Estimate;
@@ -52,21 +53,11 @@ pub struct Descriptors {
     pub connections: u64,
     /// The number of SSTables of the table before the merges.
     pub sstables: u64,
-    /// The peak rate: operations per second of a closed loop, with all SSTables open.
-    pub peak_ops_per_s: f64,
-    /// Operations per second of the load: half of the peak, unless a rate was given.
-    pub rate_ops_per_s: f64,
-    /// The p99 of reads with all SSTables open, in microseconds.
-    pub p99_us: f64,
-    /// The ratio of the p99 of reads with all SSTables open to that in other windows with all
-    /// SSTables open: noise.
-    pub open_again: Estimate,
+    /// The load's reads. Those of the load alone are with all SSTables open.
+    #[serde(flatten)]
+    pub load: MeasuredLoad,
     /// The ratio of the p99 of reads with the limit of open files to that with all SSTables open.
     pub limited: Estimate,
-    /// The number of windows of each condition (all SSTables open, open again, with the limit) that
-    /// were not spoiled (disturbed by other processes or pauses of the machine). If any condition
-    /// has fewer than two of these, spoiled windows are compared too.
-    pub windows: Vec<usize>,
     /// The number of blocks that the server with the limit of open files did not find in its block
     /// cache, over all windows.
     pub cache_misses: u64,
@@ -82,8 +73,9 @@ pub struct Descriptors {
     pub complaints: Vec<String>,
 }
 
-impl Descriptors {
-    pub fn lines(&self) -> Vec<String> {
+impl PartResult for Descriptors {
+    fn lines(&self) -> Vec<String> {
+        let load = &self.load;
         let mut lines = vec![
             format!(
                 "{} SSTables, {} connections, {} open files: reads of an open loop at {:.0} ops/s (peak \
@@ -91,17 +83,17 @@ impl Descriptors {
                 self.sstables,
                 self.connections,
                 self.files_max,
-                self.rate_ops_per_s,
-                self.peak_ops_per_s,
-                self.p99_us
+                load.rate_ops_per_s,
+                load.peak_ops_per_s,
+                load.p99_us
             ),
             format!(
                 "  p99 with the limit / all open {}, at most {P99_MAX}: {}; all open again {}; windows \
                  that count {:?}; {} blocks were not in the cache",
                 self.limited,
                 verdict(self.limited.value <= P99_MAX),
-                self.open_again,
-                self.windows,
+                load.alone_again,
+                load.windows,
                 self.cache_misses
             ),
             format!(
@@ -199,17 +191,12 @@ pub fn measure(setting: &Setting<'_>) -> Result<Descriptors> {
     // Read before the stop, which consumes the server.
     let log = limited.log()?;
     limited.stop()?;
-    let [p99_us] = windows.alone_us([0.99]);
     Ok(Descriptors {
         files_max: FILES_MAX,
         connections: CONNECTIONS,
         sstables,
-        peak_ops_per_s: load.peak_ops_per_s,
-        rate_ops_per_s: load.rate_ops_per_s,
-        p99_us,
-        open_again: windows.p99(1, &[0]),
+        load: load.measured(&windows),
         limited: windows.p99(2, &ALONE),
-        windows: windows.whole(),
         cache_misses,
         scanned_rows,
         backup_files,

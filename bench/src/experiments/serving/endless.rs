@@ -25,6 +25,7 @@ use serde::Serialize;
 
 use super::bar::verdict;
 use super::idlers::{IdleWork, Idlers, MEMORY_BYTES};
+use super::report::PartResult;
 use super::server::{Account, Server};
 use super::setting::Setting;
 use super::stages::{BegunWindow, StageTail, Stages};
@@ -143,8 +144,8 @@ impl StagesOf {
     }
 }
 
-impl EndlessStatements {
-    pub fn lines(&self) -> Vec<String> {
+impl PartResult for EndlessStatements {
+    fn lines(&self) -> Vec<String> {
         let mib = |bytes: u64| bytes >> 20;
         let mut lines = vec![
             format!(
@@ -205,7 +206,9 @@ impl EndlessStatements {
         lines.extend(self.stages.iter().map(StagesOf::line));
         lines
     }
+}
 
+impl EndlessStatements {
     /// Returns the most memory that the endless statements added to the server's, in bytes.
     fn grown_bytes(&self) -> u64 {
         self.most_bytes.saturating_sub(self.before_bytes)

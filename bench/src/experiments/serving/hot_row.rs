@@ -14,6 +14,7 @@ use ebb_cql::protocol::{
 };
 use serde::Serialize;
 
+use super::report::PartResult;
 use super::setting::Setting;
 use crate::console::progress_bar;
 use crate::experiments::statistics::median;
@@ -36,22 +37,23 @@ pub struct HotRow {
     pub counted_per_s: Vec<f64>,
 }
 
-impl HotRow {
-    /// Returns lines with the median rates, and their ratios to the rate of plain writes.
-    pub fn lines(&self) -> Vec<String> {
+impl PartResult for HotRow {
+    /// Returns a line with the median rates, and their ratios to the rate of plain writes.
+    fn lines(&self) -> Vec<String> {
         let plain = median(&self.plain_per_s);
-        let line = |name: &str, values: &[f64]| {
+        let rate = |name: &str, values: &[f64]| {
             let value = median(values);
             let part = fixed(value / plain, 2);
             format!("{name} {value:.0}/s, {part} of plain")
         };
-        vec![
+        let rates = [
             format!("plain {plain:.0}/s"),
-            line("IF EXISTS, applied", &self.conditional_per_s),
-            line("IF v = x, applied", &self.swapped_per_s),
-            line("IF v = x, answered", &self.compared_per_s),
-            line("c = c + 1", &self.counted_per_s),
-        ]
+            rate("IF EXISTS, applied", &self.conditional_per_s),
+            rate("IF v = x, applied", &self.swapped_per_s),
+            rate("IF v = x, answered", &self.compared_per_s),
+            rate("c = c + 1", &self.counted_per_s),
+        ];
+        vec![format!("writes of one row: {}", rates.join("; "))]
     }
 }
 

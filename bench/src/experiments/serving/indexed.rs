@@ -19,6 +19,7 @@ use rand_chacha::ChaCha8Rng;
 use serde::Serialize;
 
 use super::args::ServingArgs;
+use super::report::PartResult;
 use super::server::Server;
 use super::setting::Setting;
 use crate::console::progress_bar;
@@ -47,27 +48,28 @@ pub struct Indexed {
     pub ten_found_us: Vec<f64>,
 }
 
-impl Indexed {
-    pub fn lines(&self) -> Vec<String> {
-        let line = |name: &str, values: &[f64], of: &str, than: &[f64]| {
+impl PartResult for Indexed {
+    fn lines(&self) -> Vec<String> {
+        let cost = |name: &str, values: &[f64], of: &str, than: &[f64]| {
             let (value, other) = (median(values), median(than));
             let ratio = value / other;
             format!("{name} {value:.1} us of CPU, {ratio:.2} of the {other:.1} us of {of}")
         };
-        vec![
-            line(
+        let costs = [
+            cost(
                 "a write with an index",
                 &self.indexed_write_us,
                 "one without",
                 &self.plain_write_us,
             ),
-            line(
+            cost(
                 "ten rows by the index",
                 &self.ten_found_us,
                 "ten reads by key",
                 &self.ten_reads_us,
             ),
-        ]
+        ];
+        vec![format!("an index: {}", costs.join("; "))]
     }
 }
 

@@ -11,6 +11,7 @@ use serde::Serialize;
 use super::args::ServingArgs;
 use super::bar::verdict;
 use super::instructions::Instructions;
+use super::report::PartResult;
 use super::server::Server;
 use super::setting::Setting;
 use super::throughput;
@@ -66,8 +67,10 @@ impl Logs {
             median_ratio(silent, again),
         ]
     }
+}
 
-    pub fn lines(&self) -> Vec<String> {
+impl PartResult for Logs {
+    fn lines(&self) -> Vec<String> {
         let mut lines = vec![format!("the log: {} requests in each run", self.requests)];
         let kinds: [(&str, Kind); 2] = [
             ("CPU time in us", |cost| &cost.cpu_us),

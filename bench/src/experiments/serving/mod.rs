@@ -23,6 +23,7 @@
 //!
 //!   server   `ebb serve` as a child          host    a server with endless jobs
 //!   redis    Redis as a child                embedded   the store in this process
+//!   repeats  reads beside work that is repeated, such as backups
 //!   certificate   of a server that speaks TLS     steady   the load of the parts about the tail
 //!   window   windows of one condition, compared with others     setting   what all parts share
 //!   bar      met or missed     command   other programs     instructions   counted by perf
@@ -55,6 +56,7 @@ mod overload;
 mod pinned;
 mod publications;
 mod redis;
+mod repeats;
 mod report;
 mod run;
 mod secured;

@@ -9,7 +9,6 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, ensure};
@@ -24,15 +23,16 @@ use serde_json::Value;
 
 use super::bar::verdict;
 use super::indexed::{PLAIN, load_plain};
+use super::report::PartResult;
 use super::server::Server;
 use super::setting::Setting;
-use super::steady::SteadyLoad;
+use super::steady::{MeasuredLoad, SteadyLoad};
 use super::window::{ALONE, Window};
 use crate::console::progress_bar;
 use crate::experiments::colocation::bootstrap::Estimate;
 use crate::experiments::statistics::{median, median_ratio};
 use crate::number::fixed;
-use crate::threads::{pause, value_of};
+use crate::threads::{beside, pause};
 
 /// The number of busy programs: two, because the results in the book were measured on a machine
 /// with two cores. The limits below are for such a machine, too.
@@ -71,28 +71,19 @@ pub struct Neighbours {
     pub with_goal_s: Vec<f64>,
     /// The number of aggregation jobs that met their completion time goal.
     pub goals_met: usize,
-    /// The peak rate: operations per second of a closed loop beside other programs that keep all cores
-    /// busy.
-    pub peak_ops_per_s: f64,
-    /// Operations per second of the load: half of the peak, unless a rate was given.
-    pub rate_ops_per_s: f64,
-    /// The p99 of reads without jobs, in microseconds.
-    pub p99_us: f64,
-    /// The ratio of the p99 of reads without jobs to that in other windows without jobs: noise.
-    pub alone_again: Estimate,
+    /// The load's reads, all beside other programs that keep all cores busy. Those of the load
+    /// alone are without jobs.
+    #[serde(flatten)]
+    pub load: MeasuredLoad,
     /// The ratio of the p99 of reads with jobs to that without.
     pub with_jobs: Estimate,
     /// The number of aggregation jobs that completed in the windows with jobs.
     pub completed: u64,
-    /// The number of windows of each condition (without jobs, without jobs again, with jobs) that were
-    /// not spoiled. If any condition has fewer than two of these, spoiled windows are compared too.
-    pub windows: Vec<usize>,
-    /// The number of operations that were due and never began, over all windows.
-    pub unserved: u64,
 }
 
-impl Neighbours {
-    pub fn lines(&self) -> Vec<String> {
+impl PartResult for Neighbours {
+    fn lines(&self) -> Vec<String> {
+        let load = &self.load;
         let ratio = median_ratio(&self.beside_s, &self.alone_s);
         vec![
             format!(
@@ -116,19 +107,19 @@ impl Neighbours {
             ),
             format!(
                 "  reads of an open loop at {:.0} ops/s (peak {:.0}) beside the programs: p99 {:.0} us",
-                self.rate_ops_per_s, self.peak_ops_per_s, self.p99_us
+                load.rate_ops_per_s, load.peak_ops_per_s, load.p99_us
             ),
             format!(
                 "  p99 with aggregates / without {}; without again {}; {} aggregates completed",
-                self.with_jobs, self.alone_again, self.completed
+                self.with_jobs, load.alone_again, self.completed
             ),
             format!(
                 "  upper end {:.2}, at most {P99_MAX}: {}; windows that count {:?}; {} operations were \
                  due and never began",
                 self.with_jobs.high,
                 verdict(self.with_jobs.high <= P99_MAX),
-                self.windows,
-                self.unserved
+                load.windows,
+                load.unserved
             ),
         ]
     }
@@ -183,7 +174,6 @@ pub fn measure(setting: &Setting<'_>) -> Result<Neighbours> {
     })?;
     drop(client);
     server.stop()?;
-    let [p99_us] = windows.alone_us([0.99]);
     Ok(Neighbours {
         rows: args.records,
         programs: PROGRAMS,
@@ -191,14 +181,9 @@ pub fn measure(setting: &Setting<'_>) -> Result<Neighbours> {
         beside_s,
         with_goal_s,
         goals_met,
-        peak_ops_per_s: load.peak_ops_per_s,
-        rate_ops_per_s: load.rate_ops_per_s,
-        p99_us,
-        alone_again: windows.p99(1, &[0]),
+        load: load.measured(&windows),
         with_jobs: windows.p99(2, &ALONE),
         completed,
-        windows: windows.whole(),
-        unserved: windows.all().map(|window| window.unserved).sum(),
     })
 }
 
@@ -271,19 +256,12 @@ impl Aggregates {
     /// Runs `work` while aggregation jobs run, one after the other. Also returns how many of these
     /// jobs completed.
     fn beside<T>(&mut self, work: impl FnOnce() -> Result<T>) -> Result<(T, u64)> {
-        let is_over = AtomicBool::new(false);
-        thread::scope(|scope| {
-            let jobs = scope.spawn(|| -> Result<u64> {
-                let mut completed = 0;
-                while !is_over.load(Ordering::Relaxed) {
-                    completed += u64::from(self.run_until(None, &is_over)?.is_some());
-                }
-                Ok(completed)
-            });
-            let worked = work();
-            is_over.store(true, Ordering::Relaxed);
-            let completed = value_of(jobs.join())?;
-            Ok((worked?, completed))
+        beside(work, |is_over| {
+            let mut completed = 0;
+            while !is_over.load(Ordering::Relaxed) {
+                completed += u64::from(self.run_until(None, is_over)?.is_some());
+            }
+            Ok(completed)
         })
     }
 
@@ -362,6 +340,7 @@ impl Aggregates {
 
 #[cfg(test)]
 mod tests {
+    use super::super::steady::tests::measured_load;
     use super::*;
 
     #[test]
@@ -378,14 +357,9 @@ mod tests {
             beside_s: vec![beside_s],
             with_goal_s: vec![4.0],
             goals_met,
-            peak_ops_per_s: 2.0,
-            rate_ops_per_s: 1.0,
-            p99_us: 1.0,
-            alone_again: estimate(1.1),
+            load: measured_load(),
             with_jobs: estimate(high),
             completed: 1,
-            windows: vec![2; 3],
-            unserved: 0,
         };
         let missed = |result: Neighbours| {
             let lines = result.lines();

@@ -14,6 +14,7 @@ use hdrhistogram::Histogram;
 use rustix::thread::{CpuSet, sched_setaffinity};
 use serde::Serialize;
 
+use super::report::PartResult;
 use super::server::{Server, loaded};
 use super::setting::Setting;
 use super::slow_core::SlowCore;
@@ -111,10 +112,10 @@ impl Window {
     }
 }
 
-impl OverloadedLoad {
+impl PartResult for OverloadedLoad {
     /// Returns lines with the medians over windows, and the ratios of the p99 at three times the
     /// peak rate to that at half of it.
-    pub fn lines(&self) -> Vec<String> {
+    fn lines(&self) -> Vec<String> {
         let of = |windows: &[Window], what: fn(&Window) -> f64| median(windows.iter().map(what));
         let line = |name: &str, windows: &[Window]| {
             format!(

@@ -11,6 +11,7 @@ use ebb_server::http::{JobsClient, SnapshotRequest, TableSummary};
 use serde::Serialize;
 
 use super::bar::verdict;
+use super::report::PartResult;
 use super::server::Server;
 use super::setting::Setting;
 use super::throughput::WRITES;
@@ -41,8 +42,8 @@ pub struct Pinned {
     pub freed_bytes: Vec<f64>,
 }
 
-impl Pinned {
-    pub fn lines(&self) -> Vec<String> {
+impl PartResult for Pinned {
+    fn lines(&self) -> Vec<String> {
         let mb = |bytes: &[f64]| median(bytes) / 1e6;
         let line = |name: &str, bytes: &[f64]| {
             let ratio = median_ratio(bytes, &self.freed_bytes);

@@ -1,9 +1,7 @@
 //! Publications beside reads: the tail of the reads with them and without.
 //!
 //! The load is that of all parts about the tail, at half of what a closed loop reaches. Each
-//! publication writes all rows of the table into a new folder. In other windows the load runs beside
-//! [threads of the idle class](super::idlers) that only count: a job that uses all the CPU that the
-//! load leaves cannot be better than these.
+//! publication writes all rows of the table into a new folder.
 
 use std::fs;
 use std::path::Path;
@@ -20,22 +18,15 @@ use ebb_server::jobs::{Jobs, ReadJobs};
 use serde::Serialize;
 
 use super::bar::verdict;
-use super::idlers::{IdleWork, Idlers};
-use super::server::loaded;
+use super::repeats::BesideRepeats;
+use super::report::PartResult;
 use super::setting::Setting;
-use super::steady::{SteadyLoad, beside_repeats};
-use super::window::{ALONE, Window};
-use crate::experiments::colocation::bootstrap::Estimate;
+use super::steady::SteadyLoad;
 use crate::ycsb::cql::{KEYSPACE, TABLE};
 
 /// The largest acceptable upper end of the confidence interval of the ratio of the p99 of reads beside
 /// publications to that of the load alone.
 const P99_MAX: f64 = 1.2;
-/// The index, among the compared conditions, of the load beside publications. Before it comes the
-/// load alone, twice.
-const PUBLICATIONS: usize = ALONE.len();
-/// The index of the load beside threads that only increment a counter.
-const COUNTING: usize = PUBLICATIONS + 1;
 /// The name of the published snapshot.
 const SNAPSHOT: &str = "published";
 /// The longest time for which one request waits for the end of a publication.
@@ -45,48 +36,36 @@ const LOOK: Duration = Duration::from_secs(1);
 pub struct Publications {
     /// The number of rows of a publication.
     pub rows: u64,
-    /// The peak rate: operations per second of a closed loop.
-    pub peak_ops_per_s: f64,
-    /// Operations per second of the load: half of the peak, unless a rate was given.
-    pub rate_ops_per_s: f64,
-    /// The p99 of reads alone, in microseconds.
-    pub p99_us: f64,
-    /// The ratio of the p99 of reads in some of the windows alone to that in the others: noise.
-    pub alone_again: Estimate,
-    /// The ratio of the p99 of reads beside publications to that alone.
-    pub beside: Estimate,
-    /// The ratio of the p99 of reads beside threads of the idle class that only count to that alone.
-    pub counting: Estimate,
+    /// The load's reads beside publications and alone.
+    #[serde(flatten)]
+    pub reads: BesideRepeats,
     /// The number of publications that completed during the windows.
     pub completed: u64,
-    /// The number of windows of each condition (alone, alone again, beside publications, beside
-    /// threads that count) that were not spoiled (disturbed by other processes or pauses of the
-    /// machine). If any condition has fewer than two of these, spoiled windows are compared too.
-    pub windows: Vec<usize>,
-    /// The number of operations that were due and never began, over all windows.
-    pub unserved: u64,
 }
 
-impl Publications {
-    pub fn lines(&self) -> Vec<String> {
+impl PartResult for Publications {
+    fn lines(&self) -> Vec<String> {
+        let BesideRepeats {
+            load,
+            beside,
+            counting,
+        } = &self.reads;
         vec![
             format!(
                 "publications of {} rows beside reads of an open loop at {:.0} ops/s (peak {:.0}): p99 \
                  alone {:.0} us",
-                self.rows, self.rate_ops_per_s, self.peak_ops_per_s, self.p99_us
+                self.rows, load.rate_ops_per_s, load.peak_ops_per_s, load.p99_us
             ),
             format!(
-                "  p99 beside / alone {}, upper end at most {P99_MAX}: {}; alone again {}; beside threads \
-                 that only count {}",
-                self.beside,
-                verdict(self.beside.high <= P99_MAX),
-                self.alone_again,
-                self.counting
+                "  p99 beside / alone {beside}, upper end at most {P99_MAX}: {}; alone again {}; beside \
+                 threads that only count {counting}",
+                verdict(beside.high <= P99_MAX),
+                load.alone_again
             ),
             format!(
                 "  {} publications completed; windows that count {:?}; {} operations were due and \
                  never began",
-                self.completed, self.windows, self.unserved
+                self.completed, load.windows, load.unserved
             ),
         ]
     }
@@ -100,7 +79,7 @@ impl Publications {
 pub fn measure(setting: &Setting<'_>) -> Result<Publications> {
     let args = setting.args;
     let server = setting.start("published", &[])?;
-    let mut client = loaded(&server, None, args.connections, args)?;
+    let mut client = setting.client(&server, None)?;
     // The flushes and merges of the loading belong to no window.
     server.settle()?;
     let jobs = server.jobs_client()?;
@@ -112,37 +91,18 @@ pub fn measure(setting: &Setting<'_>) -> Result<Publications> {
     })?;
     let load = SteadyLoad::find(args, &mut client)?;
     let lake = setting.folder.join("lake");
-    let mut completed = 0;
-    let windows = setting.in_turns("publications", COUNTING + 1, |turn| {
-        let mut run = || Window::of_reads(&mut client, &load.plan);
-        if ALONE.contains(&turn) {
-            return run();
-        }
-        if turn == COUNTING {
-            let _idlers = Idlers::start(IdleWork::Count)?;
-            return run();
-        }
-        let (window, publications) = beside_repeats(run, || {
-            publish(&jobs, &lake)?;
-            Ok(fs::remove_dir_all(&lake)?)
-        })?;
-        completed += publications;
-        Ok(window)
-    })?;
+    let repeat = || -> Result<()> {
+        publish(&jobs, &lake)?;
+        Ok(fs::remove_dir_all(&lake)?)
+    };
+    let (reads, completed) =
+        BesideRepeats::measure("publications", setting, &load, &mut client, repeat)?;
     drop(client);
     server.stop()?;
-    let [p99_us] = windows.alone_us([0.99]);
     Ok(Publications {
         rows: args.records,
-        peak_ops_per_s: load.peak_ops_per_s,
-        rate_ops_per_s: load.rate_ops_per_s,
-        p99_us,
-        alone_again: windows.p99(1, &[0]),
-        beside: windows.p99(PUBLICATIONS, &ALONE),
-        counting: windows.p99(COUNTING, &ALONE),
+        reads,
         completed,
-        windows: windows.whole(),
-        unserved: windows.all().map(|window| window.unserved).sum(),
     })
 }
 

@@ -23,28 +23,28 @@ pub fn run(args: &ServingArgs) -> Result<()> {
     let mut report = Report::new(args);
     for part in args.parts() {
         match part {
-            Part::Throughput => report.throughput = Some(throughput::measure(&setting)?),
-            Part::Beside => report.beside = Some(beside::measure(&setting)?),
-            Part::Connections => report.connections = Some(connections::measure(&setting)?),
-            Part::Startup => report.startup = Some(startup::measure(&setting)?),
-            Part::Overload => report.overload = Some(overload::measure(&setting)?),
-            Part::Secured => report.secured = Some(secured::measure(&setting)?),
-            Part::Watched => report.watched = Some(watched::measure(&setting)?),
-            Part::Hostile => report.hostile = Some(hostile::measure(&setting)?),
-            Part::Endless => report.endless = Some(endless::measure(&setting)?),
-            Part::Neighbours => report.neighbours = Some(neighbours::measure(&setting)?),
-            Part::Logs => report.logs = Some(logs::measure(&setting)?),
-            Part::Backup => report.backup = Some(backup::measure(&setting)?),
-            Part::Publications => report.publications = Some(publications::measure(&setting)?),
-            Part::Pinned => report.pinned = Some(pinned::measure(&setting)?),
-            Part::Descriptors => report.descriptors = Some(descriptors::measure(&setting)?),
-            Part::Snapshots => report.snapshots = Some(snapshots::measure(&setting)?),
-            Part::Indexed => report.indexed = Some(indexed::measure(&setting)?),
-            Part::HotRow => report.hot_row = Some(hot_row::measure(&setting)?),
-        }
+            Part::Throughput => report.add("throughput", &throughput::measure(&setting)?),
+            Part::Beside => report.add("beside", &beside::measure(&setting)?),
+            Part::Connections => report.add("connections", &connections::measure(&setting)?),
+            Part::Startup => report.add("startup", &startup::measure(&setting)?),
+            Part::Overload => report.add("overload", &overload::measure(&setting)?),
+            Part::Secured => report.add("secured", &secured::measure(&setting)?),
+            Part::Watched => report.add("watched", &watched::measure(&setting)?),
+            Part::Hostile => report.add("hostile", &hostile::measure(&setting)?),
+            Part::Endless => report.add("endless", &endless::measure(&setting)?),
+            Part::Neighbours => report.add("neighbours", &neighbours::measure(&setting)?),
+            Part::Logs => report.add("logs", &logs::measure(&setting)?),
+            Part::Backup => report.add("backup", &backup::measure(&setting)?),
+            Part::Publications => report.add("publications", &publications::measure(&setting)?),
+            Part::Pinned => report.add("pinned", &pinned::measure(&setting)?),
+            Part::Descriptors => report.add("descriptors", &descriptors::measure(&setting)?),
+            Part::Snapshots => report.add("snapshots", &snapshots::measure(&setting)?),
+            Part::Indexed => report.add("indexed", &indexed::measure(&setting)?),
+            Part::HotRow => report.add("hot_row", &hot_row::measure(&setting)?),
+        }?;
         // After each part, so that an interrupted run keeps the parts that are done.
         write_json(args.json.as_deref(), &report)?;
     }
-    print!("{}", report.text());
+    report.print();
     Ok(())
 }

@@ -11,6 +11,7 @@ use ebb_cql::protocol::Compression;
 use serde::Serialize;
 
 use super::certificate::Certificate;
+use super::report::PartResult;
 use super::server::{Account, Server, loaded};
 use super::setting::Setting;
 use super::throughput;
@@ -49,8 +50,10 @@ impl Secured {
         let around = means_of_rounds(&self.plain_cpu_us, &self.again_cpu_us);
         median_ratio(&around, &self.secured_cpu_us)
     }
+}
 
-    pub fn lines(&self) -> Vec<String> {
+impl PartResult for Secured {
+    fn lines(&self) -> Vec<String> {
         vec![
             format!(
                 "TLS and roles: {:.0} ops/s; cpu per op of the server {:.2} us; without {:.0} \

@@ -14,6 +14,7 @@ use hdrhistogram::Histogram;
 use serde::Serialize;
 
 use super::bar::verdict;
+use super::report::PartResult;
 use super::server::Server;
 use super::setting::Setting;
 use crate::console::progress_bar;
@@ -61,8 +62,8 @@ pub struct Snapshots {
     pub rest_cores: f64,
 }
 
-impl Snapshots {
-    pub fn lines(&self) -> Vec<String> {
+impl PartResult for Snapshots {
+    fn lines(&self) -> Vec<String> {
         let line = |name: &str, stages: &[Latencies]| {
             let of = |stage: Option<&Latencies>| {
                 let stage = stage.copied().unwrap_or_default();

@@ -8,9 +8,11 @@ use ebb_cql::protocol::{Compression, Response};
 use serde::Serialize;
 
 use super::args::ServingArgs;
+use super::report::PartResult;
 use super::server::{Server, loaded};
 use super::setting::Setting;
 use crate::console::progress_bar;
+use crate::experiments::statistics::median;
 use crate::ycsb::cql::{Operations, Plan, query};
 use crate::ycsb::{Distribution, KEY_BYTES, Workload, key};
 
@@ -30,6 +32,25 @@ pub struct Startup {
     /// Times from the start of the process to the response to a read, in seconds, after SIGKILL
     /// during writes.
     pub after_kill_s: Vec<f64>,
+}
+
+impl PartResult for Startup {
+    fn lines(&self) -> Vec<String> {
+        let ms = |seconds: &[f64]| {
+            let most = seconds.iter().copied().fold(0.0, f64::max);
+            format!(
+                "{:.0} ms (at most {:.0})",
+                median(seconds) * 1e3,
+                most * 1e3
+            )
+        };
+        vec![format!(
+            "first answer with {:.2} GB: after a stop {}, after SIGKILL {}",
+            self.data_bytes as f64 / 1e9,
+            ms(&self.after_stop_s),
+            ms(&self.after_kill_s)
+        )]
+    }
 }
 
 pub fn measure(setting: &Setting<'_>) -> Result<Startup> {

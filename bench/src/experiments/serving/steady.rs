@@ -7,11 +7,14 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::Result;
+use serde::Serialize;
 
 use super::args::ServingArgs;
+use super::window::{ALONE, Windows};
+use crate::experiments::colocation::bootstrap::Estimate;
 use crate::experiments::statistics::median;
 use crate::threads::value_of;
-use crate::ycsb::cql::{Operations, Plan, RawClient, enter_idle_class};
+use crate::ycsb::cql::{Operations, Plan, RawClient};
 use crate::ycsb::{Pace, Workload};
 
 /// The workload: 95% reads.
@@ -36,7 +39,45 @@ pub(super) struct SteadyLoad {
     pub(super) plan: Plan,
 }
 
+/// The load in the measured windows of a part.
+#[derive(Debug, Clone, Serialize)]
+pub struct MeasuredLoad {
+    /// The peak rate: operations per second of a closed loop.
+    pub peak_ops_per_s: f64,
+    /// Operations per second of the load: half of the peak, unless a rate was given.
+    pub rate_ops_per_s: f64,
+    /// The p99 of the load alone, in microseconds.
+    pub p99_us: f64,
+    /// The ratio of the p99 of the load alone to that in other windows of the load alone: noise.
+    pub alone_again: Estimate,
+    /// The number of windows of each condition, in the order of the conditions (the load alone
+    /// comes first, twice), that were not spoiled (disturbed by other processes or pauses of the
+    /// machine). If any condition has fewer than two of these, spoiled windows are compared too.
+    pub windows: Vec<usize>,
+    /// The number of operations that were due and never began, over all windows.
+    pub unserved: u64,
+}
+
+impl MeasuredLoad {
+    pub fn new<M>(peak_ops_per_s: f64, rate_ops_per_s: f64, windows: &Windows<M>) -> Self {
+        let [p99_us] = windows.alone_us([0.99]);
+        Self {
+            peak_ops_per_s,
+            rate_ops_per_s,
+            p99_us,
+            alone_again: windows.p99(ALONE[1], &ALONE[..1]),
+            windows: windows.whole(),
+            unserved: windows.all().map(|window| window.unserved).sum(),
+        }
+    }
+}
+
 impl SteadyLoad {
+    /// Returns the results that all parts with this load have in common.
+    pub(super) fn measured<M>(&self, windows: &Windows<M>) -> MeasuredLoad {
+        MeasuredLoad::new(self.peak_ops_per_s, self.rate_ops_per_s, windows)
+    }
+
     /// Measures the peak rate of the server by closed loops, and returns the load that follows from it.
     pub(super) fn find(args: &ServingArgs, client: &mut RawClient) -> Result<Self> {
         Self::find_of(WORKLOAD.parse()?, args, client)
@@ -99,31 +140,23 @@ impl SteadyLoad {
     }
 }
 
-/// Runs `work` while another thread calls `repeat` again and again. Also returns the number of its calls,
-/// all of which have returned.
-///
-/// # Errors
-/// Those of `work` and of `repeat`.
-pub(super) fn beside_repeats<T>(
-    work: impl FnOnce() -> Result<T>,
-    mut repeat: impl FnMut() -> Result<()> + Send,
-) -> Result<(T, u64)> {
-    let is_over = AtomicBool::new(false);
-    thread::scope(|scope| {
-        let repeats = scope.spawn(|| -> Result<u64> {
-            // The load must not wait for what the client does, such as removing the files that the
-            // server wrote.
-            enter_idle_class()?;
-            let mut completed = 0;
-            while !is_over.load(Ordering::Relaxed) {
-                repeat()?;
-                completed += 1;
-            }
-            Ok(completed)
-        });
-        let worked = work();
-        is_over.store(true, Ordering::Relaxed);
-        let completed = value_of(repeats.join())?;
-        Ok((worked?, completed))
-    })
+#[cfg(test)]
+pub mod tests {
+    use super::*;
+
+    /// Returns a measured load whose numbers meet no bar and miss none.
+    pub fn measured_load() -> MeasuredLoad {
+        MeasuredLoad {
+            peak_ops_per_s: 2.0,
+            rate_ops_per_s: 1.0,
+            p99_us: 1.0,
+            alone_again: Estimate {
+                value: 1.0,
+                low: 0.5,
+                high: 1.5,
+            },
+            windows: vec![2; 4],
+            unserved: 0,
+        }
+    }
 }

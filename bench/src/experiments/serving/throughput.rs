@@ -6,10 +6,12 @@ use serde::Serialize;
 
 use super::embedded::Embedded;
 use super::redis::Redis;
+use super::report::PartResult;
 use super::server::Server;
 use super::setting::Setting;
 use crate::console::progress_bar;
-use crate::experiments::statistics::median_ratio;
+use crate::experiments::statistics::{median, median_ratio};
+use crate::number::fixed;
 use crate::ycsb::cql::{Operations, Plan, RawClient};
 use crate::ycsb::{Distribution, Operation, Workload};
 
@@ -60,26 +62,61 @@ pub struct Throughput {
 impl Kind {
     /// Returns the median ratio of the server's operations per second to those of Redis; `None` if
     /// Redis is not installed.
-    pub fn over_redis(&self) -> Option<f64> {
+    fn over_redis(&self) -> Option<f64> {
         median_ratio(&self.ops_per_s, &self.redis_ops_per_s)
     }
 
     /// Returns the median ratio of the operations per second of the first to those of the second
     /// run of a round: how far two equal runs differ by chance.
-    pub fn over_itself(&self) -> Option<f64> {
+    fn over_itself(&self) -> Option<f64> {
         median_ratio(&self.ops_per_s, &self.again_ops_per_s)
     }
 
     /// Returns the median ratio of the server's CPU time for an operation to that of the store in
     /// process.
-    pub fn cpu_over_embedded(&self) -> Option<f64> {
+    fn cpu_over_embedded(&self) -> Option<f64> {
         median_ratio(&self.server_cpu_us, &self.embedded_cpu_us)
     }
 
     /// Returns the median ratio of the server's CPU time in the first to that in the second run of
     /// a round: how far two equal runs differ by chance.
-    pub fn cpu_over_itself(&self) -> Option<f64> {
+    fn cpu_over_itself(&self) -> Option<f64> {
         median_ratio(&self.server_cpu_us, &self.again_server_cpu_us)
+    }
+
+    fn lines(&self, name: &str) -> Vec<String> {
+        let mut lines = vec![format!(
+            "{name}: {:.0} ops/s; cpu per op: server {:.2} us, client {:.2} us, in process \
+             {:.2} us",
+            median(&self.ops_per_s),
+            median(&self.server_cpu_us),
+            median(&self.client_cpu_us),
+            median(&self.embedded_cpu_us)
+        )];
+        lines.extend(self.over_redis().map(|ratio| {
+            format!(
+                "  Redis {:.0} ops/s; cpu per op: server {:.2} us, client {:.2} us; ebb / Redis {}",
+                median(&self.redis_ops_per_s),
+                median(&self.redis_cpu_us),
+                median(&self.redis_client_cpu_us),
+                fixed(ratio, 2)
+            )
+        }));
+        lines.push(format!(
+            "  cpu through CQL / in process {}; against itself: ops/s {}, cpu {}",
+            fixed(self.cpu_over_embedded(), 2),
+            fixed(self.over_itself(), 2),
+            fixed(self.cpu_over_itself(), 2)
+        ));
+        lines
+    }
+}
+
+impl PartResult for Throughput {
+    fn lines(&self) -> Vec<String> {
+        let mut lines = self.reads.lines("reads");
+        lines.extend(self.writes.lines("writes"));
+        lines
     }
 }
 

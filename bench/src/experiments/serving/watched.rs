@@ -29,9 +29,10 @@ use ebb_threads::thread_cpu;
 use serde::Serialize;
 
 use super::bar::verdict;
+use super::report::PartResult;
 use super::server::Server;
 use super::setting::Setting;
-use super::steady::SteadyLoad;
+use super::steady::{MeasuredLoad, SteadyLoad};
 use super::window::{ALONE, Window};
 use crate::console::progress_bar;
 use crate::experiments::colocation::bootstrap::Estimate;
@@ -80,17 +81,11 @@ const ANSWER_MAX: Duration = Duration::from_secs(30);
 
 #[derive(Debug, Clone, Serialize)]
 pub struct WatchedLoad {
-    /// The peak rate: operations per second of a closed loop.
-    pub peak_ops_per_s: f64,
-    /// Operations per second of the load: half of the peak, unless a rate was given.
-    pub rate_ops_per_s: f64,
+    /// The load's reads. Those of the load alone are without consoles.
+    #[serde(flatten)]
+    pub load: MeasuredLoad,
     /// The p50 of reads while no console watches the server, in microseconds.
     pub p50_us: f64,
-    /// The p99 of reads while no console watches the server, in microseconds.
-    pub p99_us: f64,
-    /// The ratio of the p99 of reads in windows without consoles to that in other windows without
-    /// consoles: differences from 1 are noise.
-    pub alone_again: Estimate,
     /// The ratio of the p99 of reads with consoles to that without.
     pub watched: Estimate,
     pub streams: usize,
@@ -109,25 +104,20 @@ pub struct WatchedLoad {
     /// The CPU time of the thread that acts as all consoles, in milliseconds per second. It is in
     /// the idle class.
     pub consoles_cpu_ms_per_s: f64,
-    /// The number of windows of each condition (without consoles, without consoles again, with
-    /// consoles) that were not spoiled (disturbed by other processes or pauses of the machine). If
-    /// any condition has fewer than two of these, spoiled windows are compared too.
-    pub windows: Vec<usize>,
-    /// The number of operations that were due and never began, over all windows.
-    pub unserved: u64,
 }
 
-impl WatchedLoad {
-    pub fn lines(&self) -> Vec<String> {
+impl PartResult for WatchedLoad {
+    fn lines(&self) -> Vec<String> {
+        let load = &self.load;
         vec![
             format!(
                 "reads of an open loop at {:.0} ops/s (peak {:.0}): p50 {:.0} us, p99 {:.0} us",
-                self.rate_ops_per_s, self.peak_ops_per_s, self.p50_us, self.p99_us
+                load.rate_ops_per_s, load.peak_ops_per_s, self.p50_us, load.p99_us
             ),
             format!(
                 "  p99 with {} event streams, a list of {} jobs and a scrape each second, over \
                  without: {:.3}; without again: {:.3}",
-                self.streams, self.jobs, self.watched, self.alone_again
+                self.streams, self.jobs, self.watched, load.alone_again
             ),
             format!(
                 "  upper end {:.3}, at most {P99_MAX}: {}",
@@ -147,8 +137,8 @@ impl WatchedLoad {
                 self.list_bytes,
                 self.scrapes,
                 self.scrape_bytes,
-                self.windows,
-                self.unserved
+                load.windows,
+                load.unserved
             ),
         ]
     }
@@ -192,28 +182,23 @@ pub fn measure(setting: &Setting<'_>) -> Result<WatchedLoad> {
         play(&server, &mut client, &load.plan, watched_by)
     })?;
     server.stop()?;
-    let [p50_us, p99_us] = windows.alone_us([0.5, 0.99]);
-    let sum = |of: fn(&Window<Received>) -> u64| windows.all().map(of).sum();
+    let [p50_us] = windows.alone_us([0.5]);
+    let sum = |of: fn(&Received) -> u64| windows.all().map(|window| of(&window.more)).sum();
     let with_consoles =
         |of: fn(&Received) -> f64| mean((windows.counting(&[2])).map(|window| of(&window.more)));
     Ok(WatchedLoad {
-        peak_ops_per_s: load.peak_ops_per_s,
-        rate_ops_per_s: load.rate_ops_per_s,
+        load: load.measured(&windows),
         p50_us,
-        p99_us,
-        alone_again: windows.p99(1, &[0]),
         watched: windows.p99(2, &ALONE),
         streams: STREAMS,
         jobs,
-        events: sum(|window| window.more.events),
-        lists: sum(|window| window.more.lists),
-        scrapes: sum(|window| window.more.scrapes),
+        events: sum(|it| it.events),
+        lists: sum(|it| it.lists),
+        scrapes: sum(|it| it.scrapes),
         list_bytes: list.len(),
         scrape_bytes,
         http_cpu_ms_per_s: with_consoles(|it| it.http_cpu_ms_per_s),
         consoles_cpu_ms_per_s: with_consoles(|it| it.consoles_cpu_ms_per_s),
-        windows: windows.whole(),
-        unserved: sum(|window| window.unserved),
     })
 }
 
@@ -447,23 +432,20 @@ fn events(stream: &mut TcpStream, buffer: &mut [u8]) -> Result<u64> {
 mod tests {
     use ebb_test_support::wait::{HANG, uninterrupted, until};
 
+    use super::super::steady::tests::measured_load;
     use super::*;
 
     #[test]
     fn the_bar_is_met_by_the_upper_end_of_the_interval() {
         let missed = |high| {
-            let estimate = |high| Estimate {
-                value: 1.0,
-                low: 0.9,
-                high,
-            };
             let load = WatchedLoad {
-                peak_ops_per_s: 2.0,
-                rate_ops_per_s: 1.0,
+                load: measured_load(),
                 p50_us: 1.0,
-                p99_us: 2.0,
-                alone_again: estimate(1.5),
-                watched: estimate(high),
+                watched: Estimate {
+                    value: 1.0,
+                    low: 0.9,
+                    high,
+                },
                 streams: STREAMS,
                 jobs: JOBS as usize,
                 events: 200,
@@ -473,8 +455,6 @@ mod tests {
                 scrape_bytes: 1,
                 http_cpu_ms_per_s: 9.0,
                 consoles_cpu_ms_per_s: 3.0,
-                windows: vec![2; 3],
-                unserved: 0,
             };
             let lines = load.lines();
             lines.iter().any(|line| line.ends_with(": misses"))

@@ -46,8 +46,7 @@ fn counts_of_counts(counts: &VecOutput, output: &VecOutput) -> JobSpec {
 
 #[test]
 fn a_chain_is_submitted_at_once_and_each_job_reads_the_output_of_the_one_before() {
-    let spills = tempfile::tempdir().unwrap();
-    let runtime = Runtime::start(options(spills.path())).unwrap();
+    let runtime = TestRuntime::start(options());
     let text = generated_text(8, 40_000);
     let (first_rows, second_rows) = (VecOutput::new(), VecOutput::new());
     let first = runtime
@@ -78,8 +77,7 @@ fn a_chain_is_submitted_at_once_and_each_job_reads_the_output_of_the_one_before(
 
 #[test]
 fn a_job_that_follows_an_unsuccessful_one_fails_with_its_cause() {
-    let spills = tempfile::tempdir().unwrap();
-    let runtime = Runtime::start(options(spills.path())).unwrap();
+    let runtime = TestRuntime::start(options());
     let (rows, nothing) = (VecOutput::new(), VecOutput::new());
     let failing = |_: &[u8], _: &[u8], _: &mut dyn Emit| Err(TaskError::failed("no words"));
     let mut spec = word_count("a", 1, 1, &rows);
@@ -128,13 +126,12 @@ fn a_job_that_follows_an_unsuccessful_one_fails_with_its_cause() {
     );
     assert_eq!((nothing.rows(), nothing.has_staged()), (None, false));
     runtime.shutdown();
-    assert!(is_empty(spills.path()));
+    assert!(runtime.has_no_spills());
 }
 
 #[test]
 fn a_job_that_waits_for_another_can_be_cancelled() {
-    let spills = tempfile::tempdir().unwrap();
-    let runtime = Runtime::start(options(spills.path())).unwrap();
+    let runtime = TestRuntime::start(options());
     let nothing = VecOutput::new();
     let first = runtime.submit(spinning_job(1, &nothing)).unwrap();
     let second = runtime
@@ -144,5 +141,5 @@ fn a_job_that_waits_for_another_can_be_cancelled() {
     assert_eq!(second.wait().outcome, Outcome::Cancelled);
     assert!(first.cancel());
     assert_eq!(first.wait().outcome, Outcome::Cancelled);
-    assert!(is_empty(spills.path()));
+    assert!(runtime.has_no_spills());
 }

@@ -6,8 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 #[test]
 fn a_panicking_mapper_fails_its_own_job_only_and_leaves_nothing() {
-    let spills = tempfile::tempdir().unwrap();
-    let runtime = Runtime::start(options(spills.path())).unwrap();
+    let runtime = TestRuntime::start(options());
     let text = generated_text(5, 50_000);
     let (good, bad) = (VecOutput::new(), VecOutput::new());
     let panics = |_: &[u8], text: &[u8], _: &mut dyn Emit| -> Result<(), TaskError> {
@@ -20,9 +19,7 @@ fn a_panicking_mapper_fails_its_own_job_only_and_leaves_nothing() {
     let good_job = runtime.submit(word_count(&text, 4, 2, &good)).unwrap();
 
     let report = bad_job.wait();
-    let Outcome::Failed { cause } = &report.outcome else {
-        panic!("{report:?}")
-    };
+    let cause = cause(&report);
     assert!(
         cause.contains("seven is too many") && cause.contains("attempt 4"),
         "{cause}"
@@ -34,13 +31,12 @@ fn a_panicking_mapper_fails_its_own_job_only_and_leaves_nothing() {
 
     assert_eq!(good_job.wait().outcome, Outcome::Succeeded);
     assert_eq!(counts(&good), count_independently(&text));
-    assert!(is_empty(spills.path()));
+    assert!(runtime.has_no_spills());
 }
 
 #[test]
 fn a_flaky_task_is_tried_again_and_its_failed_attempts_leave_no_trace() {
-    let spills = tempfile::tempdir().unwrap();
-    let runtime = Runtime::start(options(spills.path())).unwrap();
+    let runtime = TestRuntime::start(options());
     let text = generated_text(6, 50_000);
     let failures_left = Arc::new(AtomicU32::new(3));
     let flaky = {
@@ -58,8 +54,7 @@ fn a_flaky_task_is_tried_again_and_its_failed_attempts_leave_no_trace() {
     let output = VecOutput::new();
     let mut spec = word_count(&text, 1, 2, &output);
     spec.mapper = Arc::new(flaky);
-    let report = runtime.submit(spec).unwrap().wait();
-    assert_eq!(report.outcome, Outcome::Succeeded);
+    let report = runtime.succeed(spec);
     assert_eq!(
         (
             report.counters.attempts_failed,
@@ -72,8 +67,7 @@ fn a_flaky_task_is_tried_again_and_its_failed_attempts_leave_no_trace() {
 
 #[test]
 fn a_failing_reducer_leaves_no_rows_and_a_succeeding_job_leaves_all() {
-    let spills = tempfile::tempdir().unwrap();
-    let runtime = Runtime::start(options(spills.path())).unwrap();
+    let runtime = TestRuntime::start(options());
     let output = VecOutput::new();
     let job = |reducer: Arc<dyn Reducer>| JobSpec {
         reducer: Some(reducer),
@@ -91,8 +85,7 @@ fn a_failing_reducer_leaves_no_rows_and_a_succeeding_job_leaves_all() {
     assert!(matches!(report.outcome, Outcome::Failed { .. }));
     assert_eq!((output.rows(), output.has_staged()), (None, false));
 
-    let report = runtime.submit(job(Arc::new(Sum))).unwrap().wait();
-    assert_eq!(report.outcome, Outcome::Succeeded);
+    runtime.succeed(job(Arc::new(Sum)));
     assert_eq!(counts(&output), count_independently("b a b\na b"));
 }
 
@@ -114,8 +107,7 @@ fn an_output_that_refuses_early_refuses_the_job() {
 
         fn abort(&self) {}
     }
-    let spills = tempfile::tempdir().unwrap();
-    let runtime = Runtime::start(options(spills.path())).unwrap();
+    let runtime = TestRuntime::start(options());
     let input = Arc::new(VecInput::lines("a", 1));
     let refused = runtime.submit(JobSpec::new(
         "taken",
@@ -124,7 +116,7 @@ fn an_output_that_refuses_early_refuses_the_job() {
         Arc::new(RefusingOutput),
     ));
     assert!(matches!(refused, Err(SubmitError::Output(_))));
-    assert!(is_empty(spills.path()));
+    assert!(runtime.has_no_spills());
 }
 
 #[test]
@@ -135,8 +127,7 @@ fn a_combiner_or_partitioner_that_breaks_its_contract_fails_the_job() {
             partitions
         }
     }
-    let spills = tempfile::tempdir().unwrap();
-    let runtime = Runtime::start(options(spills.path())).unwrap();
+    let runtime = TestRuntime::start(options());
     let renames = |_: &[u8], _: &mut Values<'_>, emit: &mut dyn Emit| -> Result<(), TaskError> {
         emit.emit(b"x", b"1")
     };
@@ -148,17 +139,15 @@ fn a_combiner_or_partitioner_that_breaks_its_contract_fails_the_job() {
         (with_combiner, "combiner"),
         (with_partitioner, "partitioner"),
     ] {
-        let Outcome::Failed { cause } = runtime.submit(spec).unwrap().wait().outcome else {
-            panic!()
-        };
+        let report = runtime.submit(spec).unwrap().wait();
+        let cause = cause(&report);
         assert!(cause.contains(part), "{cause}");
     }
 }
 
 #[test]
 fn jobs_that_make_no_sense_are_refused() {
-    let spills = tempfile::tempdir().unwrap();
-    let runtime = Runtime::start(options(spills.path())).unwrap();
+    let runtime = TestRuntime::start(options());
     let output = VecOutput::new();
     let spec = || word_count("a", 1, 1, &output);
     let refusal = |spec| runtime.submit(spec).err().expect("refused");
@@ -178,7 +167,7 @@ fn jobs_that_make_no_sense_are_refused() {
     let mut idle = spec();
     idle.profile.map_task_cpu_s = 0.0;
     assert!(matches!(refusal(idle), SubmitError::Profile(_)));
-    assert!(is_empty(spills.path()));
+    assert!(runtime.has_no_spills());
     let no_cores = RuntimeOptions::new(0);
     assert!(matches!(
         Runtime::start(no_cores),
@@ -199,8 +188,7 @@ fn jobs_that_make_no_sense_are_refused() {
 
 #[test]
 fn a_failure_of_every_attempt_fails_its_job_at_the_first() {
-    let spills = tempfile::tempdir().unwrap();
-    let runtime = Runtime::start(options(spills.path())).unwrap();
+    let runtime = TestRuntime::start(options());
     for is_invalid in [true, false] {
         let refuses = move |_: &[u8], text: &[u8], _: &mut dyn Emit| match text {
             b"b" if is_invalid => Err(TaskError::invalid("line 2: b is no number")),
@@ -211,9 +199,7 @@ fn a_failure_of_every_attempt_fails_its_job_at_the_first() {
         let output = Arc::new(VecOutput::new());
         let job = runtime.submit(JobSpec::new("bad", input, Arc::new(refuses), output));
         let report = job.unwrap().wait();
-        let Outcome::Failed { cause } = &report.outcome else {
-            panic!("{report:?}")
-        };
+        let cause = cause(&report);
         assert!(
             cause.ends_with("attempt 1: line 2: b is no number"),
             "{cause}"
@@ -226,8 +212,7 @@ fn a_failure_of_every_attempt_fails_its_job_at_the_first() {
 /// Regression: a job that met a full disk or a quota wrote everything again, four times in all.
 #[test]
 fn a_write_that_finds_no_space_fails_its_job_at_the_first_attempt() {
-    let spills = tempfile::tempdir().unwrap();
-    let runtime = Runtime::start(options(spills.path())).unwrap();
+    let runtime = TestRuntime::start(options());
     for kind in [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded] {
         let fails = move |_: &[u8], _: &[u8], _: &mut dyn Emit| {
             Err::<(), _>(TaskError::io("writing x")(kind.into()))
@@ -236,9 +221,7 @@ fn a_write_that_finds_no_space_fails_its_job_at_the_first_attempt() {
         let output = Arc::new(VecOutput::new());
         let job = runtime.submit(JobSpec::new("full", input, Arc::new(fails), output));
         let report = job.unwrap().wait();
-        let Outcome::Failed { cause } = &report.outcome else {
-            panic!("{report:?}")
-        };
+        let cause = cause(&report);
         assert!(cause.contains("attempt 1: writing x: "), "{cause}");
         assert_eq!(report.counters.attempts_failed, 1);
     }
@@ -247,22 +230,19 @@ fn a_write_that_finds_no_space_fails_its_job_at_the_first_attempt() {
 /// Regression: a job spilled until the disk was full, and the writes of the database failed.
 #[test]
 fn a_job_that_would_spill_into_the_reserve_fails_at_once_and_leaves_nothing() {
-    let spills = tempfile::tempdir().unwrap();
     let free_bytes = Arc::<AtomicU64>::default();
     let found = Arc::clone(&free_bytes);
     let options = RuntimeOptions {
         spill_space: SpillSpace::new(move |_| Ok(found.load(Ordering::SeqCst))),
-        ..options(spills.path())
+        ..options()
     };
-    let runtime = Runtime::start(options).unwrap();
+    let runtime = TestRuntime::start(options);
     let output = VecOutput::new();
     let run = || (runtime.submit(word_count("b a b", 1, 1, &output)).unwrap()).wait();
     let report = run();
-    let Outcome::Failed { cause } = &report.outcome else {
-        panic!("{report:?}")
-    };
+    let cause = cause(&report);
     assert!(cause.contains("attempt 1: the disk is full"), "{cause}");
-    assert!(!report.invalid_input && is_empty(spills.path()));
+    assert!(!report.invalid_input && runtime.has_no_spills());
     free_bytes.store(u64::MAX, Ordering::SeqCst);
     assert_eq!(run().outcome, Outcome::Succeeded);
 }
@@ -287,17 +267,14 @@ fn a_commit_that_finds_invalid_input_reports_its_job_as_invalid() {
 
         fn abort(&self) {}
     }
-    let spills = tempfile::tempdir().unwrap();
-    let runtime = Runtime::start(options(spills.path())).unwrap();
+    let runtime = TestRuntime::start(options());
     let nothing = |_: &[u8], _: &[u8], _: &mut dyn Emit| Ok(());
     for is_invalid in [true, false] {
         let input = Arc::new(VecInput::lines("a", 1));
         let output = Arc::new(Refusing(is_invalid));
         let job = runtime.submit(JobSpec::new("bad", input, Arc::new(nothing), output));
         let report = job.unwrap().wait();
-        let Outcome::Failed { cause } = &report.outcome else {
-            panic!("{report:?}")
-        };
+        let cause = cause(&report);
         assert!(cause.starts_with("committing the output: no "), "{cause}");
         assert_eq!(report.invalid_input, is_invalid);
     }

@@ -25,7 +25,7 @@ impl CapacitySource for OtherProcesses {
 
 /// Returns options under which tasks run in the idle class, or at a high nice value (on the floor)
 /// while `others` hold the cores, and slow tasks get second attempts.
-fn floor_options(others: &Arc<OtherProcesses>, spill_dir: &Path) -> RuntimeOptions {
+fn floor_options(others: &Arc<OtherProcesses>) -> RuntimeOptions {
     RuntimeOptions {
         capacity: others.clone(),
         cycle_s: 0.01,
@@ -33,7 +33,7 @@ fn floor_options(others: &Arc<OtherProcesses>, spill_dir: &Path) -> RuntimeOptio
         speculation: true,
         // The clock of a test may run far ahead of a thread of the idle class.
         stall_s: 1e9,
-        ..options(spill_dir)
+        ..options()
     }
 }
 
@@ -44,10 +44,9 @@ fn one_map(output: &VecOutput, mapper: impl Mapper + 'static) -> JobSpec {
 
 #[test]
 fn while_others_hold_the_cores_tasks_start_on_the_floor() {
-    let spills = tempfile::tempdir().unwrap();
     let others = Arc::new(OtherProcesses::default());
     others.hold_cores.store(true, Ordering::SeqCst);
-    let runtime = Runtime::start(floor_options(&others, spills.path())).unwrap();
+    let runtime = TestRuntime::start(floor_options(&others));
     let output = VecOutput::new();
     let mapper = |_: &[u8], _: &[u8], emit: &mut dyn Emit| -> Result<(), TaskError> {
         assert_ne!(current_class(), SchedulingClass::Idle);
@@ -61,11 +60,10 @@ fn while_others_hold_the_cores_tasks_start_on_the_floor() {
 /// Regression: beside two busy processes a job of a third of a second took a minute.
 #[test]
 fn an_attempt_that_began_in_the_idle_class_is_overtaken_or_moved() {
-    let spills = tempfile::tempdir().unwrap();
     let others = Arc::new(OtherProcesses::default());
     let clock = Arc::new(ManualClock::default());
-    let options = floor_options(&others, spills.path());
-    let runtime = Runtime::start_with_clock(options, clock.clone()).unwrap();
+    let options = floor_options(&others);
+    let runtime = TestRuntime::start_with_clock(options, clock.clone());
     let output = VecOutput::new();
     let mapper = |_: &[u8], _: &[u8], emit: &mut dyn Emit| -> Result<(), TaskError> {
         while current_class() == SchedulingClass::Idle {
@@ -92,14 +90,12 @@ fn an_attempt_that_began_in_the_idle_class_is_overtaken_or_moved() {
 
 #[test]
 fn the_capacity_source_gets_the_need_of_the_goals() {
-    let spills = tempfile::tempdir().unwrap();
     let others = Arc::new(OtherProcesses::default());
-    let runtime = Runtime::start(RuntimeOptions {
+    let runtime = TestRuntime::start(RuntimeOptions {
         capacity: others.clone(),
         cycle_s: 0.01,
-        ..options(spills.path())
-    })
-    .unwrap();
+        ..options()
+    });
     let output = VecOutput::new();
     let job = runtime
         .submit(spinning_job(2, &output).goal_s(1e6))

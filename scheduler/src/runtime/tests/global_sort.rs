@@ -57,21 +57,18 @@ impl OutputWriter for PartitionWriter {
 
 /// Sorts `records` and returns the rows of each reduce.
 fn sorted(records: Vec<Row>, splits: usize, reduces: u32) -> Vec<Vec<Row>> {
-    let spills = tempfile::tempdir().unwrap();
-    let runtime = Runtime::start(RuntimeOptions {
+    let runtime = TestRuntime::start(RuntimeOptions {
         task_memory_bytes: 64 << 10,
         management: Management::Unmanaged,
-        ..options(spills.path())
-    })
-    .unwrap();
+        ..options()
+    });
     let partitions = Partitions::default();
     let input = Arc::new(VecInput::new(records, splits));
     let output = Arc::new(partitions.clone());
     let spec = JobSpec::new("sort", input, Arc::new(identity), output)
         .reducer(Arc::new(each), reduces)
         .globally_sorted();
-    let report = runtime.submit(spec).unwrap().wait();
-    assert_eq!(report.outcome, Outcome::Succeeded);
+    runtime.succeed(spec);
     let rows = std::mem::take(&mut *partitions.0.lock().unwrap());
     assert_eq!(rows.len(), reduces as usize);
     rows.into_values().collect()

@@ -36,9 +36,8 @@ impl Door {
 
 /// A runtime on a clock that the test moves.
 struct Fixture {
-    spills: tempfile::TempDir,
     clock: Arc<ManualClock>,
-    runtime: Runtime,
+    runtime: TestRuntime,
     door: Arc<Door>,
     output: VecOutput,
 }
@@ -56,21 +55,18 @@ fn fixture(management: Management, stall_s: f64) -> Fixture {
     fixture_with(RuntimeOptions {
         management,
         stall_s,
-        ..plain_options()
+        ..options()
     })
 }
 
 fn fixture_with(options: RuntimeOptions) -> Fixture {
-    let spills = tempfile::tempdir().unwrap();
     let clock = Arc::new(ManualClock::default());
     let options = RuntimeOptions {
         cycle_s: 0.01,
-        spill_dir: spills.path().to_path_buf(),
         ..options
     };
-    let runtime = Runtime::start_with_clock(options, clock.clone()).unwrap();
+    let runtime = TestRuntime::start_with_clock(options, clock.clone());
     Fixture {
-        spills,
         clock,
         runtime,
         door: Arc::default(),
@@ -153,7 +149,7 @@ impl Fixture {
     /// up end, and leave no files.
     fn let_go(&self) {
         self.door.open();
-        wait::until("the spills to be removed", || is_empty(self.spills.path()));
+        wait::until("the spills to be removed", || self.runtime.has_no_spills());
     }
 }
 
@@ -185,7 +181,7 @@ fn a_map_that_hangs_while_it_samples_the_keys_is_replaced_by_one_that_waits() {
         cores: maps,
         management: Management::Unmanaged,
         stall_s: 5.0,
-        ..plain_options()
+        ..options()
     });
     let spec = word_count("a\nb\nc\nd", maps as usize, 2, &fixture.output);
     let job = fixture.submit_hanging(spec.globally_sorted(), 1);
@@ -228,14 +224,13 @@ fn the_memory_of_hanging_attempts_is_missing_until_they_end() {
             stall_s: 5.0,
             task_memory_bytes,
             memory_bytes: Some(task_memory_bytes as u64),
-            ..plain_options()
+            ..options()
         });
         let job = fixture.submit("a", 1);
         fixture.wait_until_hanging(1);
         fixture.until("the job to fail", || job.status().finished_s.is_some());
-        let Outcome::Failed { cause } = job.wait().outcome else {
-            panic!("there is no memory for its second attempt")
-        };
+        let report = job.wait();
+        let cause = cause(&report);
         assert!(
             cause.contains("threads of tasks that made no progress hold all memory, 1 of them"),
             "{cause}"
@@ -358,7 +353,7 @@ fn a_slow_task_gets_a_copy_and_one_of_the_two_finishes() {
             management: Management::Unmanaged,
             stall_s: 1e9,
             speculation: true,
-            ..plain_options()
+            ..options()
         });
         let attempts = Arc::new(AtomicU32::new(0));
         let mapper = {

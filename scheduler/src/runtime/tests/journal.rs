@@ -50,18 +50,17 @@ impl JobJournal for Book {
     }
 }
 
-fn with_book(spills: &Path, torn: bool) -> (Runtime, Arc<Book>) {
+fn with_book(torn: bool) -> (TestRuntime, Arc<Book>) {
     let book = Arc::new(Book {
         torn,
         ..Book::default()
     });
-    (Runtime::start(options(spills)).unwrap(), book)
+    (TestRuntime::start(options()), book)
 }
 
 #[test]
 fn a_journal_gets_each_event_once_before_the_wait_ends() {
-    let spills = tempfile::tempdir().unwrap();
-    let (runtime, book) = with_book(spills.path(), false);
+    let (runtime, book) = with_book(false);
     let output = VecOutput::new();
     let mut spec = word_count("a\nb\na", 3, 2, &output);
     spec.journal = Some(book.clone());
@@ -93,8 +92,7 @@ fn a_journal_gets_each_event_once_before_the_wait_ends() {
 
 #[test]
 fn a_journal_that_panics_does_not_disturb_the_jobs() {
-    let spills = tempfile::tempdir().unwrap();
-    let (runtime, book) = with_book(spills.path(), true);
+    let (runtime, book) = with_book(true);
     let output = VecOutput::new();
     let mut spec = word_count("a b\na", 2, 1, &output);
     spec.journal = Some(book.clone());
@@ -106,12 +104,10 @@ fn a_journal_that_panics_does_not_disturb_the_jobs() {
 
 #[test]
 fn attempts_and_measures_of_a_job_show_its_bytes_cpu_and_memory() {
-    let spills = tempfile::tempdir().unwrap();
-    let runtime = Runtime::start(RuntimeOptions {
+    let runtime = TestRuntime::start(RuntimeOptions {
         task_memory_bytes: 64 << 10,
-        ..options(spills.path())
-    })
-    .unwrap();
+        ..options()
+    });
     let output = VecOutput::new();
     let text = generated_text(9, 300_000);
     let job = runtime.submit(word_count(&text, 2, 2, &output)).unwrap();

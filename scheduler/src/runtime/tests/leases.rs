@@ -39,17 +39,17 @@ impl CapacitySource for TestCapacity {
 }
 
 /// Returns options with the policy of equal shares and short control cycles.
-fn fair_options(spills: &Path, left: &Arc<TestCapacity>) -> RuntimeOptions {
+fn fair_options(left: &Arc<TestCapacity>) -> RuntimeOptions {
     RuntimeOptions {
         policy: Arc::new(Fair),
         capacity: left.clone(),
         cycle_s: 0.01,
-        ..options(spills)
+        ..options()
     }
 }
 
-fn start(spills: &Path, left: &Arc<TestCapacity>) -> Runtime {
-    Runtime::start(fair_options(spills, left)).unwrap()
+fn start(left: &Arc<TestCapacity>) -> TestRuntime {
+    TestRuntime::start(fair_options(left))
 }
 
 fn lease(runtime: &Runtime, name: &str) -> Lease {
@@ -78,10 +78,9 @@ fn status(lease: &Lease) -> JobStatus {
 
 #[test]
 fn two_threads_of_a_lease_use_no_more_than_its_share() {
-    let spills = tempfile::tempdir().unwrap();
     let clock = Arc::new(ManualClock::default());
-    let options = fair_options(spills.path(), &TestCapacity::new(30));
-    let runtime = Runtime::start_with_clock(options, clock.clone()).unwrap();
+    let options = fair_options(&TestCapacity::new(30));
+    let runtime = TestRuntime::start_with_clock(options, clock.clone());
     let (lease, longest) = (lease(&runtime, "query"), Arc::new(LongestStep::default()));
     let threads = [(); 2].map(|()| {
         let (lease, longest) = (lease.clone(), Arc::clone(&longest));
@@ -124,8 +123,7 @@ fn two_threads_of_a_lease_use_no_more_than_its_share() {
 
 #[test]
 fn a_lease_shares_with_jobs_and_leaves_them_its_share_when_it_is_dropped() {
-    let spills = tempfile::tempdir().unwrap();
-    let runtime = start(spills.path(), &TestCapacity::new(100));
+    let runtime = start(&TestCapacity::new(100));
     let output = VecOutput::new();
     let job = runtime.submit(spinning_job(2, &output)).unwrap();
     wait::until("the job to have the whole core", || {
@@ -152,8 +150,7 @@ fn a_lease_shares_with_jobs_and_leaves_them_its_share_when_it_is_dropped() {
 /// Regression: a query that waited for its client kept a share that jobs could have used.
 #[test]
 fn a_lease_without_a_thread_has_no_share_until_one_enters() {
-    let spills = tempfile::tempdir().unwrap();
-    let runtime = start(spills.path(), &TestCapacity::new(100));
+    let runtime = start(&TestCapacity::new(100));
     let output = VecOutput::new();
     let job = runtime.submit(spinning_job(1, &output)).unwrap();
     let lease = lease(&runtime, "query");
@@ -174,10 +171,9 @@ fn a_lease_without_a_thread_has_no_share_until_one_enters() {
 
 #[test]
 fn without_capacity_or_bytes_a_lease_pauses_and_with_them_continues() {
-    let spills = tempfile::tempdir().unwrap();
     let left = TestCapacity::new(0);
     left.read_bytes_per_s.store(0, Ordering::SeqCst);
-    let runtime = start(spills.path(), &left);
+    let runtime = start(&left);
     let (lease, is_in) = (lease(&runtime, "backup"), Arc::new(AtomicBool::new(false)));
     let thread = {
         let (lease, is_in) = (lease.clone(), Arc::clone(&is_in));
@@ -200,12 +196,11 @@ fn without_capacity_or_bytes_a_lease_pauses_and_with_them_continues() {
 
 #[test]
 fn a_holder_that_panics_gives_back_its_task_its_class_and_with_the_lease_the_share() {
-    let spills = tempfile::tempdir().unwrap();
     let options = RuntimeOptions {
         throttles: Throttles::default(),
-        ..fair_options(spills.path(), &TestCapacity::new(100))
+        ..fair_options(&TestCapacity::new(100))
     };
-    let runtime = Runtime::start(options).unwrap();
+    let runtime = TestRuntime::start(options);
     let lease = lease(&runtime, "torn");
     let before = current_class();
     let held = lease.clone();
@@ -230,12 +225,11 @@ fn a_holder_that_panics_gives_back_its_task_its_class_and_with_the_lease_the_sha
 /// Regression: a backup waited for a core that the load used while another core was idle.
 #[test]
 fn a_thread_under_a_lease_is_tied_to_a_core_only_beside_others() {
-    let spills = tempfile::tempdir().unwrap();
     let options = RuntimeOptions {
         throttles: Throttles::default(),
-        ..fair_options(spills.path(), &TestCapacity::new(100))
+        ..fair_options(&TestCapacity::new(100))
     };
-    let runtime = Runtime::start(options).unwrap();
+    let runtime = TestRuntime::start(options);
     if !runtime.shared.can_raise {
         return;
     }
@@ -256,8 +250,7 @@ fn a_thread_under_a_lease_is_tied_to_a_core_only_beside_others() {
 
 #[test]
 fn a_cancelled_lease_refuses_its_threads_and_is_listed_until_it_is_dropped() {
-    let spills = tempfile::tempdir().unwrap();
-    let runtime = start(spills.path(), &TestCapacity::new(100));
+    let runtime = start(&TestCapacity::new(100));
     let (lease, stop) = (lease(&runtime, "query"), Arc::default());
     let thread = spinning(&lease, &stop);
     wait::until("the thread to be in", || status(&lease).tasks_running == 1);
@@ -274,9 +267,8 @@ fn a_cancelled_lease_refuses_its_threads_and_is_listed_until_it_is_dropped() {
 /// A shutdown must not wait for a lease that is still held, by the calling thread or another.
 #[test]
 fn a_shutdown_does_not_wait_for_leases_and_refuses_them() {
-    let spills = tempfile::tempdir().unwrap();
     let left = TestCapacity::new(100);
-    let runtime = start(spills.path(), &left);
+    let runtime = start(&left);
     let (lease, stop) = (lease(&runtime, "query"), Arc::default());
     let thread = spinning(&lease, &stop);
     wait::until("the thread to be in", || status(&lease).tasks_running == 1);
@@ -292,8 +284,7 @@ fn a_shutdown_does_not_wait_for_leases_and_refuses_them() {
 
 #[test]
 fn a_lease_without_a_sensible_goal_or_cost_is_refused() {
-    let spills = tempfile::tempdir().unwrap();
-    let runtime = start(spills.path(), &TestCapacity::new(100));
+    let runtime = start(&TestCapacity::new(100));
     for bad in [0.0, -1.0, f64::NAN, f64::INFINITY] {
         let with_goal = LeaseOptions {
             goal_s: Some(bad),
@@ -313,8 +304,7 @@ fn a_lease_without_a_sensible_goal_or_cost_is_refused() {
 
 #[test]
 fn a_job_that_follows_a_lease_starts_when_the_lease_is_dropped() {
-    let spills = tempfile::tempdir().unwrap();
-    let runtime = start(spills.path(), &TestCapacity::new(100));
+    let runtime = start(&TestCapacity::new(100));
     let (lease, output) = (lease(&runtime, "export"), VecOutput::new());
     let spec = word_count("a b a", 2, 1, &output).after(lease.id());
     let job = runtime.submit(spec).unwrap();
@@ -533,14 +523,12 @@ fn a_lease_is_planned_with_its_remaining_work() {
 
 #[test]
 fn under_fifo_an_older_job_comes_before_a_lease() {
-    let spills = tempfile::tempdir().unwrap();
-    let runtime = Runtime::start(RuntimeOptions {
+    let runtime = TestRuntime::start(RuntimeOptions {
         policy: Arc::new(Fifo),
         capacity: TestCapacity::new(100),
         cycle_s: 0.01,
-        ..options(spills.path())
+        ..options()
     });
-    let runtime = runtime.unwrap();
     let output = VecOutput::new();
     let job = runtime.submit(spinning_job(2, &output)).unwrap();
     wait::until("the job to have the whole core", || {

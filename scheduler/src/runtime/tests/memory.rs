@@ -10,11 +10,11 @@ use std::time::Duration;
 const TASK_MEMORY_BYTES: usize = 1 << 20;
 
 /// Returns options of a runtime with memory for `tasks` tasks at a time.
-fn memory_for(tasks: u32, spills: &Path) -> RuntimeOptions {
+fn memory_for(tasks: u32) -> RuntimeOptions {
     RuntimeOptions {
         task_memory_bytes: TASK_MEMORY_BYTES,
         memory_bytes: Some(u64::from(tasks) * TASK_MEMORY_BYTES as u64),
-        ..options(spills)
+        ..options()
     }
 }
 
@@ -23,14 +23,12 @@ fn all_tasks_of_all_jobs_together_stay_within_the_memory() {
     let test = "all_tasks_of_all_jobs_together_stay_within_the_memory";
     for_seeds(test, 1, |seed| {
         for management in [Management::Managed, Management::Unmanaged] {
-            let spills = tempfile::tempdir().unwrap();
-            let runtime = Runtime::start(RuntimeOptions {
+            let runtime = TestRuntime::start(RuntimeOptions {
                 cores: 8,
                 management,
                 capacity: Arc::new(FixedCapacity::new(800)),
-                ..memory_for(2, spills.path())
+                ..memory_for(2)
             });
-            let runtime = runtime.unwrap();
             let (running, most) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
             let mapper = {
                 let (running, most) = (Arc::clone(&running), Arc::clone(&most));
@@ -93,14 +91,12 @@ impl CapacitySource for MemorySource {
 
 #[test]
 fn without_memory_a_job_pauses_and_with_it_continues() {
-    let spills = tempfile::tempdir().unwrap();
     let memory = Arc::new(MemorySource::default());
-    let runtime = Runtime::start(RuntimeOptions {
+    let runtime = TestRuntime::start(RuntimeOptions {
         capacity: memory.clone(),
         cycle_s: 0.01,
-        ..memory_for(1, spills.path())
+        ..memory_for(1)
     });
-    let runtime = runtime.unwrap();
     let output = VecOutput::new();
     let job = runtime.submit(word_count("a b a", 2, 1, &output)).unwrap();
     memory
@@ -116,15 +112,13 @@ fn without_memory_a_job_pauses_and_with_it_continues() {
 
 #[test]
 fn the_capacity_source_gets_the_memory_that_tasks_hold() {
-    let spills = tempfile::tempdir().unwrap();
     let memory = Arc::new(MemorySource::default());
     memory.left_bytes.store(1 << 40, Ordering::SeqCst);
-    let runtime = Runtime::start(RuntimeOptions {
+    let runtime = TestRuntime::start(RuntimeOptions {
         capacity: memory.clone(),
         cycle_s: 0.01,
-        ..memory_for(1, spills.path())
+        ..memory_for(1)
     });
-    let runtime = runtime.unwrap();
     let (gate, output) = (Gate::default(), VecOutput::new());
     let mut spec = gate.word_count("a", &output);
     let waiting = Arc::clone(&spec.mapper);
@@ -174,12 +168,11 @@ impl Gate {
 
 #[test]
 fn with_memory_for_one_task_jobs_that_have_a_share_take_turns() {
-    let spills = tempfile::tempdir().unwrap();
     let options = RuntimeOptions {
         policy: Arc::new(Fair),
-        ..memory_for(1, spills.path())
+        ..memory_for(1)
     };
-    let runtime = Runtime::start(options).unwrap();
+    let runtime = TestRuntime::start(options);
     let (gate, output) = (Gate::default(), VecOutput::new());
     let submit = || {
         let spec = gate.word_count("a\nb\nc\nd\ne\nf", &output);
@@ -231,27 +224,24 @@ impl Policy for ChosenJob {
 
 /// A runtime on the test's clock, with one core for analytics and little memory.
 struct ScarceMemory {
-    spills: tempfile::TempDir,
     clock: Arc<ManualClock>,
     chosen: Arc<ChosenJob>,
-    runtime: Runtime,
+    runtime: TestRuntime,
 }
 
 impl ScarceMemory {
     /// Returns a runtime with memory for `tasks` tasks.
     fn new(tasks: u32) -> Self {
-        let spills = tempfile::tempdir().unwrap();
         let (clock, chosen) = (Arc::<ManualClock>::default(), Arc::<ChosenJob>::default());
         let options = RuntimeOptions {
             policy: chosen.clone(),
             capacity: Arc::new(FixedCapacity::new(100)),
             cycle_s: 0.01,
             stall_s: 1e9,
-            ..memory_for(tasks, spills.path())
+            ..memory_for(tasks)
         };
-        let runtime = Runtime::start_with_clock(options, clock.clone()).unwrap();
+        let runtime = TestRuntime::start_with_clock(options, clock.clone());
         Self {
-            spills,
             clock,
             chosen,
             runtime,
@@ -327,7 +317,7 @@ fn an_urgent_job_takes_the_memory_of_a_paused_one_and_both_succeed() {
     let most_bytes = history.iter().map(|cycle| cycle.memory_bytes).max();
     assert_eq!(most_bytes, Some(TASK_MEMORY_BYTES as u64));
     scarce.runtime.shutdown();
-    assert!(is_empty(scarce.spills.path()));
+    assert!(scarce.runtime.has_no_spills());
 }
 
 /// Regression: a map that waited for another map's sample of the keys, for a global sort, came to
@@ -419,7 +409,6 @@ fn a_job_that_is_preempted_again_and_again_does_not_fail() {
 
 #[test]
 fn memory_that_the_load_needs_is_freed_and_all_attempts_restart_when_it_returns() {
-    let spills = tempfile::tempdir().unwrap();
     let (clock, memory) = (
         Arc::<ManualClock>::default(),
         Arc::<MemorySource>::default(),
@@ -431,9 +420,9 @@ fn memory_that_the_load_needs_is_freed_and_all_attempts_restart_when_it_returns(
         cycle_s: 0.01,
         stall_s: 1e9,
         policy: Arc::new(Fair),
-        ..memory_for(2, spills.path())
+        ..memory_for(2)
     };
-    let runtime = Runtime::start_with_clock(options, clock.clone()).unwrap();
+    let runtime = TestRuntime::start_with_clock(options, clock.clone());
     let (gate, outputs) = (Gate::default(), [VecOutput::new(), VecOutput::new()]);
     let running = |job: &JobHandle| job.status().tasks_running;
     let soon = runtime

@@ -7,7 +7,7 @@ use crate::policy::ReverseAdaptive;
 use ebb_test_support::seed::for_seeds;
 use ebb_threads::{current_class, process_cpu};
 use rustix::process::{Signal, getpid, kill_process};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -169,25 +169,16 @@ fn report_this_process(_: &[u8], _: &[u8], emit: &mut dyn Emit) -> Result<(), Ta
     emit.emit(b"cpu_ns", cpu_ns.to_string().as_bytes())
 }
 
-fn runtime(spills: &Path, task_memory_bytes: usize) -> Runtime {
-    let options = RuntimeOptions {
+fn runtime(task_memory_bytes: usize) -> TestRuntime {
+    TestRuntime::start(RuntimeOptions {
         task_memory_bytes,
-        ..options(spills)
-    };
-    Runtime::start(options).unwrap()
+        ..options()
+    })
 }
 
-fn rows_of(runtime: &Runtime, spec: JobSpec, output: &VecOutput) -> (Vec<Row>, Counters) {
-    let report = runtime.submit(spec).unwrap().wait();
-    assert_eq!(report.outcome, Outcome::Succeeded);
+fn rows_of(runtime: &TestRuntime, spec: JobSpec, output: &VecOutput) -> (Vec<Row>, Counters) {
+    let report = runtime.succeed(spec);
     (output.rows().expect("it committed"), report.counters)
-}
-
-fn cause(report: &JobReport) -> &str {
-    match &report.outcome {
-        Outcome::Failed { cause } => cause,
-        other => panic!("{other:?}"),
-    }
 }
 
 #[test]
@@ -195,7 +186,6 @@ fn processes_give_the_rows_that_threads_give() {
     let test = "processes_give_the_rows_that_threads_give";
     for_seeds(test, 1, |seed| {
         let dir = tempfile::tempdir().unwrap();
-        let spills = tempfile::tempdir().unwrap();
         let text = generated_text(seed, 300_000);
         for (application, task_memory_bytes) in [
             ("count", 16 << 20),
@@ -204,7 +194,7 @@ fn processes_give_the_rows_that_threads_give() {
             ("sort", 128 << 10),
             ("copy", 16 << 20),
         ] {
-            let runtime = runtime(spills.path(), task_memory_bytes);
+            let runtime = runtime(task_memory_bytes);
             let described = TestJob::new(application, dir.path(), &text);
             let output = VecOutput::new();
             let (rows, counted) = rows_of(&runtime, described.spec(&output), &output);
@@ -217,7 +207,7 @@ fn processes_give_the_rows_that_threads_give() {
                 ..counters
             };
             assert_eq!(alike(counted), alike(counted_in_processes), "{application}");
-            assert!(is_empty(spills.path()), "spill files are removed");
+            assert!(runtime.has_no_spills(), "spill files are removed");
         }
     });
 }
@@ -227,12 +217,10 @@ fn processes_give_the_rows_that_threads_give() {
 #[test]
 fn a_process_leaves_the_reserve_of_its_runtime() {
     let dir = tempfile::tempdir().unwrap();
-    let spills = tempfile::tempdir().unwrap();
-    let runtime = Runtime::start(RuntimeOptions {
+    let runtime = TestRuntime::start(RuntimeOptions {
         spill_space: SpillSpace::default().leaving(u64::MAX),
-        ..options(spills.path())
-    })
-    .unwrap();
+        ..options()
+    });
     let described = TestJob {
         maps: 1,
         ..TestJob::new("count", dir.path(), "b a b")
@@ -243,30 +231,24 @@ fn a_process_leaves_the_reserve_of_its_runtime() {
     assert!(cause.contains("attempt 1: the disk is full"), "{cause}");
     assert!(cause.contains(&u64::MAX.to_string()), "{cause}");
     assert_eq!(report.counters.attempts_failed, 1);
-    assert!(is_empty(spills.path()));
+    assert!(runtime.has_no_spills());
 }
 
 #[test]
 fn a_process_has_the_class_of_a_task_thread_and_pays_for_all_its_use() {
     let dir = tempfile::tempdir().unwrap();
-    let spills = tempfile::tempdir().unwrap();
-    let runtime = Runtime::start(RuntimeOptions {
+    let runtime = TestRuntime::start(RuntimeOptions {
         throttles: Throttles::default(),
         task_memory_bytes: 1 << 20,
-        ..options(spills.path())
-    })
-    .unwrap();
+        ..options()
+    });
     let described = TestJob {
         maps: 1,
         ..TestJob::new("report", dir.path(), "one line")
     };
     let output = VecOutput::new();
     let before_s = processes_cpu_s();
-    let report = runtime
-        .submit(described.spec_in_processes(&output))
-        .unwrap()
-        .wait();
-    assert_eq!(report.outcome, Outcome::Succeeded);
+    let report = runtime.succeed(described.spec_in_processes(&output));
     let rows = output.rows().unwrap();
     let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
     assert_ne!(text(&rows[0].0), std::process::id().to_string());
@@ -281,8 +263,7 @@ fn a_process_that_is_killed_fails_its_attempt_only() {
     let test = "a_process_that_is_killed_fails_its_attempt_only";
     for_seeds(test, 1, |seed| {
         let dir = tempfile::tempdir().unwrap();
-        let spills = tempfile::tempdir().unwrap();
-        let runtime = runtime(spills.path(), 1 << 20);
+        let runtime = runtime(1 << 20);
         let text = generated_text(seed, 50_000);
         let described = TestJob::new("die-once", dir.path(), &text);
         let output = VecOutput::new();
@@ -309,8 +290,7 @@ fn a_task_that_allocates_without_end_fails_its_own_job_with_the_cause() {
     let test = "a_task_that_allocates_without_end_fails_its_own_job_with_the_cause";
     for_seeds(test, 1, |seed| {
         let dir = tempfile::tempdir().unwrap();
-        let spills = tempfile::tempdir().unwrap();
-        let runtime = runtime(spills.path(), 1 << 20);
+        let runtime = runtime(1 << 20);
         let described = TestJob::new("allocate", dir.path(), "a\nb\nc");
         let (bad_output, good_output) = (VecOutput::new(), VecOutput::new());
         let processes = described.processes().memory_bytes(128 << 20);
@@ -329,15 +309,14 @@ fn a_task_that_allocates_without_end_fails_its_own_job_with_the_cause() {
         );
         assert_eq!(good.wait().outcome, Outcome::Succeeded);
         assert_eq!(counts(&good_output), count_independently(&text));
-        assert!(is_empty(spills.path()));
+        assert!(runtime.has_no_spills());
     });
 }
 
 #[test]
 fn a_panic_and_a_job_that_cannot_be_made_are_reported() {
     let dir = tempfile::tempdir().unwrap();
-    let spills = tempfile::tempdir().unwrap();
-    let runtime = runtime(spills.path(), 1 << 20);
+    let runtime = runtime(1 << 20);
     let output = VecOutput::new();
     let described = TestJob::new("panic", dir.path(), "a");
     let report = runtime
@@ -368,16 +347,14 @@ fn a_panic_and_a_job_that_cannot_be_made_are_reported() {
 #[test]
 fn the_memory_of_a_process_is_reported() {
     let dir = tempfile::tempdir().unwrap();
-    let spills = tempfile::tempdir().unwrap();
     let memory = Arc::new(MemorySource::default());
     memory.left_bytes.store(1 << 40, Ordering::SeqCst);
-    let runtime = Runtime::start(RuntimeOptions {
+    let runtime = TestRuntime::start(RuntimeOptions {
         capacity: memory.clone(),
         cycle_s: 0.01,
         task_memory_bytes: 1 << 20,
-        ..options(spills.path())
+        ..options()
     });
-    let runtime = runtime.unwrap();
     let output = VecOutput::new();
     let described = TestJob::new("fill", dir.path(), "a");
     let job = runtime
@@ -395,17 +372,15 @@ fn a_preempted_process_is_killed_and_the_job_that_needs_its_memory_runs() {
     let test = "a_preempted_process_is_killed_and_the_job_that_needs_its_memory_runs";
     for_seeds(test, 1, |seed| {
         let dir = tempfile::tempdir().unwrap();
-        let spills = tempfile::tempdir().unwrap();
-        let runtime = Runtime::start(RuntimeOptions {
+        let runtime = TestRuntime::start(RuntimeOptions {
             // This policy serves first a job whose goal cannot be met.
             policy: Arc::new(ReverseAdaptive),
             capacity: Arc::new(FixedCapacity::new(100)),
             cycle_s: 0.02,
             task_memory_bytes: 1 << 20,
             memory_bytes: Some(1 << 20),
-            ..options(spills.path())
+            ..options()
         });
-        let runtime = runtime.unwrap();
         let outputs = [VecOutput::new(), VecOutput::new()];
         let described = TestJob::new("spin", dir.path(), "a");
         let patient = described.spec_in_processes(&outputs[0]).goal_s(1e6);
@@ -439,15 +414,14 @@ fn alive(signs: &Path) -> Vec<String> {
 #[test]
 fn a_process_that_hangs_is_killed_and_so_is_that_of_a_cancelled_job() {
     let dir = tempfile::tempdir().unwrap();
-    let spills = tempfile::tempdir().unwrap();
     let clock = Arc::new(ManualClock::default());
     let options = RuntimeOptions {
         management: Management::Unmanaged,
         stall_s: 5.0,
         cycle_s: 0.01,
-        ..options(spills.path())
+        ..options()
     };
-    let runtime = Runtime::start_with_clock(options, clock.clone()).unwrap();
+    let runtime = TestRuntime::start_with_clock(options, clock.clone());
     let output = VecOutput::new();
     let described = TestJob::new("hang", dir.path(), "a");
 
@@ -476,21 +450,20 @@ fn a_process_that_hangs_is_killed_and_so_is_that_of_a_cancelled_job() {
     );
     wait::until("the process to be killed", || alive(dir.path()).is_empty());
     runtime.shutdown();
-    assert!(is_empty(spills.path()));
+    assert!(runtime.has_no_spills());
 }
 
 /// Checks the CPU time that the kernel counts for the processes, not the time that they report.
 #[test]
 fn processes_of_a_paced_job_pay_for_their_use_and_pause_until_it_is_earned() {
     let dir = tempfile::tempdir().unwrap();
-    let spills = tempfile::tempdir().unwrap();
     let clock = Arc::new(ManualClock::default());
     let options = RuntimeOptions {
         capacity: Arc::new(FixedCapacity::new(30)),
         cycle_s: 0.01,
-        ..options(spills.path())
+        ..options()
     };
-    let runtime = Runtime::start_with_clock(options, clock.clone()).unwrap();
+    let runtime = TestRuntime::start_with_clock(options, clock.clone());
     let described = TestJob {
         maps: 2,
         ..TestJob::new("spin", dir.path(), "a\nb")
@@ -528,12 +501,10 @@ fn processes_of_a_paced_job_pay_for_their_use_and_pause_until_it_is_earned() {
 #[ignore = "nightly: compares CPU time with the time that passes meanwhile"]
 fn processes_of_a_paced_job_use_no_more_than_its_share() {
     let dir = tempfile::tempdir().unwrap();
-    let spills = tempfile::tempdir().unwrap();
-    let runtime = Runtime::start(RuntimeOptions {
+    let runtime = TestRuntime::start(RuntimeOptions {
         capacity: Arc::new(FixedCapacity::new(30)),
-        ..options(spills.path())
-    })
-    .unwrap();
+        ..options()
+    });
     let described = TestJob {
         maps: 2,
         ..TestJob::new("spin", dir.path(), "a\nb")
@@ -576,8 +547,7 @@ fn a_job_ends_whatever_its_process_sends_and_the_next_job_succeeds() {
     for_seeds(test, 1, |seed| {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let dir = tempfile::tempdir().unwrap();
-        let spills = tempfile::tempdir().unwrap();
-        let runtime = runtime(spills.path(), 1 << 20);
+        let runtime = runtime(1 << 20);
         let described = TestJob {
             maps: 1,
             ..TestJob::new("copy", dir.path(), "a")

@@ -9,19 +9,16 @@ fn word_count_equals_an_independent_count_whatever_the_memory_and_the_combiner()
     let expected = count_independently(&text);
     for (task_memory_bytes, maps, reduces) in [(TASK_MEMORY_BYTES_MIN, 3, 2), (16 << 20, 7, 3)] {
         for combine in [false, true] {
-            let spills = tempfile::tempdir().unwrap();
-            let runtime = Runtime::start(RuntimeOptions {
+            let runtime = TestRuntime::start(RuntimeOptions {
                 task_memory_bytes,
-                ..options(spills.path())
-            })
-            .unwrap();
+                ..options()
+            });
             let output = VecOutput::new();
             let mut spec = word_count(&text, maps, reduces, &output);
             if combine {
                 spec = spec.combiner(Arc::new(Sum));
             }
-            let report = runtime.submit(spec).unwrap().wait();
-            assert_eq!(report.outcome, Outcome::Succeeded);
+            let report = runtime.succeed(spec);
             assert_eq!(
                 counts(&output),
                 expected,
@@ -41,7 +38,7 @@ fn word_count_equals_an_independent_count_whatever_the_memory_and_the_combiner()
             } else {
                 assert!(c.reduce_input_records < c.map_output_records);
             }
-            assert!(is_empty(spills.path()), "spill files are removed");
+            assert!(runtime.has_no_spills(), "spill files are removed");
         }
     }
 }
@@ -72,21 +69,15 @@ fn values_are_combined_in_place_before_the_reduce_and_the_count_is_the_same() {
         emit.emit(key, u64::from_le_bytes(sum).to_string().as_bytes())
     };
     for task_memory_bytes in [TASK_MEMORY_BYTES_MIN, 16 << 20] {
-        let spills = tempfile::tempdir().unwrap();
-        let runtime = Runtime::start(RuntimeOptions {
+        let runtime = TestRuntime::start(RuntimeOptions {
             task_memory_bytes,
-            ..options(spills.path())
-        })
-        .unwrap();
+            ..options()
+        });
         let output = VecOutput::new();
         let mut spec = word_count(&text, 3, 2, &output);
         spec.mapper = Arc::new(one_each);
         spec.reducer = Some(Arc::new(total));
-        let report = runtime
-            .submit(spec.in_place_combiner(Arc::new(add)))
-            .unwrap()
-            .wait();
-        assert_eq!(report.outcome, Outcome::Succeeded);
+        let report = runtime.succeed(spec.in_place_combiner(Arc::new(add)));
         assert_eq!(counts(&output), expected);
         let c = report.counters;
         assert_eq!(c.map_output_records, expected.values().sum::<u64>());
@@ -104,13 +95,11 @@ fn every_policy_and_the_unmanaged_runtime_complete_several_jobs_at_once() {
         .map(|policy| (policy, Management::Managed));
     let unmanaged: (Arc<dyn crate::policy::Policy>, _) = (Arc::new(Fifo), Management::Unmanaged);
     for (policy, management) in managed.chain([unmanaged]) {
-        let spills = tempfile::tempdir().unwrap();
-        let runtime = Runtime::start(RuntimeOptions {
+        let runtime = TestRuntime::start(RuntimeOptions {
             policy,
             management,
-            ..options(spills.path())
-        })
-        .unwrap();
+            ..options()
+        });
         let outputs: Vec<VecOutput> = (0..4).map(|_| VecOutput::new()).collect();
         let jobs: Vec<JobHandle> = (outputs.iter().enumerate())
             .map(|(n, output)| {
@@ -137,8 +126,7 @@ fn every_policy_and_the_unmanaged_runtime_complete_several_jobs_at_once() {
 
 #[test]
 fn a_job_of_maps_only_writes_the_maps_output() {
-    let spills = tempfile::tempdir().unwrap();
-    let runtime = Runtime::start(options(spills.path())).unwrap();
+    let runtime = TestRuntime::start(options());
     let output = VecOutput::new();
     let input = Arc::new(VecInput::lines("b a\nc", 2));
     let spec = JobSpec::new(
@@ -147,10 +135,7 @@ fn a_job_of_maps_only_writes_the_maps_output() {
         Arc::new(WordCount),
         Arc::new(output.clone()),
     );
-    assert_eq!(
-        runtime.submit(spec).unwrap().wait().outcome,
-        Outcome::Succeeded
-    );
+    runtime.succeed(spec);
     let keys: Vec<_> = output
         .rows()
         .unwrap()
@@ -162,8 +147,7 @@ fn a_job_of_maps_only_writes_the_maps_output() {
 
 #[test]
 fn an_empty_input_gives_an_empty_output() {
-    let spills = tempfile::tempdir().unwrap();
-    let runtime = Runtime::start(options(spills.path())).unwrap();
+    let runtime = TestRuntime::start(options());
     for reduces in [0, 2] {
         let output = VecOutput::new();
         let input = Arc::new(VecInput::lines("", 3));
@@ -176,10 +160,7 @@ fn an_empty_input_gives_an_empty_output() {
         if reduces > 0 {
             spec = spec.reducer(Arc::new(Sum), reduces);
         }
-        assert_eq!(
-            runtime.submit(spec).unwrap().wait().outcome,
-            Outcome::Succeeded
-        );
+        runtime.succeed(spec);
         assert_eq!(output.rows(), Some(Vec::new()));
     }
 }
@@ -213,19 +194,14 @@ impl Output for CommitWitness {
 /// kept that place while it waited for a core, and every transaction behind it waited too.
 #[test]
 fn a_commit_runs_at_ordinary_priority() {
-    let spills = tempfile::tempdir().unwrap();
-    let runtime = Runtime::start(RuntimeOptions {
+    let runtime = TestRuntime::start(RuntimeOptions {
         throttles: Throttles::default(),
-        ..options(spills.path())
-    })
-    .unwrap();
+        ..options()
+    });
     let output = Arc::new(CommitWitness::default());
     let mut spec = word_count("a b a", 1, 1, &VecOutput::new());
     spec.output = output.clone();
-    assert_eq!(
-        runtime.submit(spec).unwrap().wait().outcome,
-        Outcome::Succeeded
-    );
+    runtime.succeed(spec);
     let witness = output.thread.lock().unwrap().clone();
     assert_eq!(witness, Some(("ebb-commit".to_owned(), false)));
 }

@@ -31,6 +31,7 @@ use serde::Serialize;
 use self::attacker::{Attacker, Target};
 use self::attacks::Attack;
 use super::certificate::Certificate;
+use super::report::PartResult;
 use super::setting::Setting;
 use super::steady::SteadyLoad;
 use super::window::{ALONE, Beside, ServerUse, Window, Windows};
@@ -76,8 +77,8 @@ pub struct HostileClients {
     pub after_bytes: u64,
 }
 
-impl HostileClients {
-    pub fn lines(&self) -> Vec<String> {
+impl PartResult for HostileClients {
+    fn lines(&self) -> Vec<String> {
         let mib = |bytes: u64| bytes >> 20;
         let attacks: u64 = self.attacks.values().sum();
         let kinds = self.attacks.iter();
