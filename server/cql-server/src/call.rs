@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use bytes::BytesMut;
 use ebb_cql::protocol::{
-    BatchKind, Columns, Consistency, ErrorResponse, QueryParameters, SchemaChange, Values, Version,
-    WriteType,
+    BatchKind, Columns, Consistency, QueryParameters, SchemaChange, Values, Version, WriteType,
 };
 
 use super::access::{Login, User};
+use super::error::Result;
 pub use super::interrupt::{Interrupt, TimeOut};
 pub use super::outcome::{Outcome, SchemaChanges};
 use super::write::write_type_of;
@@ -62,7 +62,7 @@ pub trait Service: Send + Sync + 'static {
         keyspace: Option<&str>,
         text: &str,
         analysis: &mut RequestAnalysis,
-    ) -> Result<Self::Statement, ErrorResponse>;
+    ) -> Result<Self::Statement>;
 
     /// Returns whether a prepared statement can still be executed: it is valid under the current
     /// schema, its markers have the same names and types as at PREPARE, and it takes about as much
@@ -83,7 +83,7 @@ pub trait Service: Send + Sync + 'static {
         statement: &Self::Statement,
         call: &Call<'_>,
         out: &mut BytesMut,
-    ) -> Result<Outcome, ErrorResponse>;
+    ) -> Result<Outcome>;
 
     /// Executes writes, all of which [may be in a batch](Statement::may_be_in_batch), as one batch, and
     /// appends the body of the RESULT as `execute` does.
@@ -97,7 +97,7 @@ pub trait Service: Send + Sync + 'static {
         statements: &[(Arc<Self::Statement>, Values<'_>)],
         call: &Call<'_>,
         out: &mut BytesMut,
-    ) -> Result<Outcome, ErrorResponse>;
+    ) -> Result<Outcome>;
 
     /// Returns a hash of each partition that conditional writes or counter writes among these
     /// statements read before they write. Statements with the same hash should be executed one
@@ -105,10 +105,7 @@ pub trait Service: Send + Sync + 'static {
     ///
     /// # Errors
     /// The error for the client, if execution would fail with the same error.
-    fn turns(
-        &self,
-        _statements: &[(Arc<Self::Statement>, Values<'_>)],
-    ) -> Result<Vec<u64>, ErrorResponse> {
+    fn turns(&self, _statements: &[(Arc<Self::Statement>, Values<'_>)]) -> Result<Vec<u64>> {
         Ok(Vec::new())
     }
 
@@ -118,7 +115,7 @@ pub trait Service: Send + Sync + 'static {
     }
 
     /// Checks that requests of this user may be traced.
-    fn check_trace(&self, _user: &User) -> Result<(), ErrorResponse> {
+    fn check_trace(&self, _user: &User) -> Result<()> {
         Ok(())
     }
 
@@ -136,7 +133,7 @@ pub trait Service: Send + Sync + 'static {
     ///
     /// # Errors
     /// The error for the clients whose writes may be lost.
-    fn sync(&self) -> Result<(), ErrorResponse> {
+    fn sync(&self) -> Result<()> {
         Ok(())
     }
 }
@@ -277,7 +274,7 @@ pub trait ResponseMemory: Debug {
     ///
     /// # Errors
     /// OVERLOADED, if there is too little memory at the moment.
-    fn grow(&self, bytes: usize) -> Result<(), ErrorResponse>;
+    fn grow(&self, bytes: usize) -> Result<()>;
 }
 
 /// The parameters of one execution.

@@ -6,14 +6,15 @@ use ebb_model::access::Resource;
 use ebb_model::schema::Schema;
 use ebb_tables::Catalog;
 
+use super::error::Result;
 use super::outcome::SchemaChanges;
 use super::system::SystemTables;
 
 /// A check that the user has the permissions that a statement requires under a schema.
-pub type Check<'a> = &'a dyn Fn(&Schema) -> Result<(), ErrorResponse>;
+pub type Check<'a> = &'a dyn Fn(&Schema) -> Result<()>;
 
 /// A function that grants the user all permissions on a keyspace or table.
-pub type Grant<'a> = &'a dyn Fn(&Resource) -> Result<(), ErrorResponse>;
+pub type Grant<'a> = &'a dyn Fn(&Resource) -> Result<()>;
 
 /// The context in which statements about the schema and about snapshots are executed.
 #[derive(Clone, Copy)]
@@ -41,10 +42,7 @@ pub struct SchemaContext<'a> {
 ///
 /// # Errors
 /// If the name is unqualified and no keyspace is in use.
-pub fn in_keyspace<'n>(
-    name: &'n QualifiedName,
-    in_use: Option<&'n str>,
-) -> Result<&'n str, ErrorResponse> {
+pub fn in_keyspace<'n>(name: &'n QualifiedName, in_use: Option<&'n str>) -> Result<&'n str> {
     let own = name.keyspace.as_ref().map(|keyspace| keyspace.as_str());
     own.or(in_use).ok_or_else(|| {
         ErrorResponse::invalid(

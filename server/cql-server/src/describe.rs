@@ -21,7 +21,7 @@ use ebb_model::types::{CqlType, QuotedType};
 use ebb_storage::SnapshotScope;
 use ebb_tables::SNAPSHOT_SIGN;
 
-use super::error::of_schema;
+use super::error::{Result, invalid, of_schema};
 use super::interrupt;
 use super::listing::Listing;
 use super::snapshots::{find, keyspace_at};
@@ -37,11 +37,7 @@ const INDEX: &str = "index";
 const TYPE: &str = "type";
 
 /// Executes DESCRIBE. `in_use` is the keyspace in use, if there is one.
-pub fn describe(
-    facts: &Facts,
-    in_use: Option<&str>,
-    describe: &Describe,
-) -> Result<Listing, ErrorResponse> {
+pub fn describe(facts: &Facts, in_use: Option<&str>, describe: &Describe) -> Result<Listing> {
     let describer = Describer {
         facts,
         in_use,
@@ -85,7 +81,7 @@ impl Element {
     ///
     /// # Errors
     /// If the statement's time is over.
-    fn charged(self) -> Result<Self, ErrorResponse> {
+    fn charged(self) -> Result<Self> {
         interrupt::charge_bytes(self.statement.len())?;
         Ok(self)
     }
@@ -125,7 +121,7 @@ impl Describer<'_> {
     /// If the keyspace or object that `target` names does not exist or has an unreadable record, or
     /// if the statement's time is over. Where `target` is a list or a whole keyspace, unreadable
     /// objects are no error: the result contains them as comments.
-    fn elements(&self, target: &DescribeTarget) -> Result<Answer, ErrorResponse> {
+    fn elements(&self, target: &DescribeTarget) -> Result<Answer> {
         Ok(match target {
             DescribeTarget::Cluster => Answer::Cluster,
             DescribeTarget::Keyspaces => {
@@ -212,7 +208,7 @@ impl Describer<'_> {
     /// Describes the object with this name, when the statement does not give the kind of the
     /// object. An unqualified name means a keyspace or, if there is no such keyspace, a table or
     /// index in the keyspace in use. A qualified name means a table or index.
-    fn any(&self, name: &QualifiedName) -> Result<Vec<Element>, ErrorResponse> {
+    fn any(&self, name: &QualifiedName) -> Result<Vec<Element>> {
         let wanted = name.name.as_str();
         let within = match &name.keyspace {
             Some(keyspace) => keyspace.as_str(),
@@ -229,9 +225,7 @@ impl Describer<'_> {
         }
         match index(&keyspace, wanted) {
             Some(index) => Ok(vec![index]),
-            None => Err(ErrorResponse::invalid(format!(
-                "'{wanted}' not found in keyspace '{within}'"
-            ))),
+            None => invalid(format!("'{wanted}' not found in keyspace '{within}'")),
         }
     }
 
@@ -256,7 +250,7 @@ impl Describer<'_> {
     /// # Errors
     /// If the keyspace or snapshot is unreadable, if there is no snapshot for a name with `@`, or
     /// if a name with `__at__` fits several snapshots.
-    fn find(&self, name: &str) -> Result<Option<Found>, ErrorResponse> {
+    fn find(&self, name: &str) -> Result<Option<Found>> {
         let (state, db) = (&self.facts.state, self.facts.catalog.db());
         if let Some(keyspace) = state.schema().keyspace(name) {
             return Ok(Some(Found::User(keyspace.clone())));
@@ -272,13 +266,13 @@ impl Describer<'_> {
         Ok(found.map(|keyspace| Found::User(Arc::new(keyspace))))
     }
 
-    fn existing(&self, name: &str) -> Result<Found, ErrorResponse> {
+    fn existing(&self, name: &str) -> Result<Found> {
         self.find(name)?
             .ok_or_else(|| ErrorResponse::invalid(format!("'{name}' not found in keyspaces")))
     }
 
     /// Returns the keyspace of this name or, without a name, the keyspace in use.
-    fn named(&self, name: Option<&Name>) -> Result<Found, ErrorResponse> {
+    fn named(&self, name: Option<&Name>) -> Result<Found> {
         let name = name.map(Name::as_str).or(self.in_use).ok_or_else(|| {
             ErrorResponse::invalid("No keyspace specified and no current keyspace")
         })?;
@@ -287,16 +281,13 @@ impl Describer<'_> {
 
     /// Returns the keyspace that a name is qualified with or, for an unqualified name, the keyspace
     /// in use.
-    fn of(&self, name: &QualifiedName) -> Result<Found, ErrorResponse> {
+    fn of(&self, name: &QualifiedName) -> Result<Found> {
         self.named(name.keyspace.as_ref())
     }
 
     /// Calls `of` for the keyspace in use or, without one, for each keyspace, and returns the
     /// resulting elements, sorted by name within each keyspace.
-    fn listed(
-        &self,
-        of: impl Fn(&Found) -> Result<Vec<Element>, ErrorResponse>,
-    ) -> Result<Vec<Element>, ErrorResponse> {
+    fn listed(&self, of: impl Fn(&Found) -> Result<Vec<Element>>) -> Result<Vec<Element>> {
         let keyspaces = match self.in_use {
             Some(name) => vec![self.existing(name)?],
             None => self.all(),
@@ -312,7 +303,7 @@ impl Describer<'_> {
 
     /// Returns a keyspace, its types and its tables, in this order. Each type comes after the types
     /// that it uses. So the statements of the elements can be executed in their order.
-    fn whole(&self, keyspace: &Found) -> Result<Vec<Element>, ErrorResponse> {
+    fn whole(&self, keyspace: &Found) -> Result<Vec<Element>> {
         let mut whole = vec![self.keyspace(keyspace)];
         whole.extend(self.types(keyspace)?);
         whole.extend(self.tables(keyspace)?);
@@ -376,7 +367,7 @@ impl Describer<'_> {
         }
     }
 
-    fn types(&self, keyspace: &Found) -> Result<Vec<Element>, ErrorResponse> {
+    fn types(&self, keyspace: &Found) -> Result<Vec<Element>> {
         let Found::User(keyspace) = keyspace else {
             return Ok(Vec::new());
         };
@@ -395,7 +386,7 @@ impl Describer<'_> {
     }
 
     /// Returns the tables of a keyspace, each followed by its indexes. Unreadable tables come last.
-    fn tables(&self, keyspace: &Found) -> Result<Vec<Element>, ErrorResponse> {
+    fn tables(&self, keyspace: &Found) -> Result<Vec<Element>> {
         let mut elements = Vec::new();
         match keyspace {
             Found::User(keyspace) => {
@@ -418,7 +409,7 @@ impl Describer<'_> {
     ///
     /// # Errors
     /// If the table's record is unreadable, or the statement's time is over.
-    fn table(&self, keyspace: &Found, name: &str) -> Result<Option<Vec<Element>>, ErrorResponse> {
+    fn table(&self, keyspace: &Found, name: &str) -> Result<Option<Vec<Element>>> {
         match keyspace {
             Found::User(of) => {
                 if let Some(unreadable) = of.unreadable_table(name) {
@@ -439,7 +430,7 @@ impl Describer<'_> {
     ///
     /// # Errors
     /// If the statement's time is over.
-    fn with_indexes(&self, table: &TableSchema) -> Result<Vec<Element>, ErrorResponse> {
+    fn with_indexes(&self, table: &TableSchema) -> Result<Vec<Element>> {
         let mut elements = vec![self.element(table, false).charged()?];
         for indexed in table.indexed_columns() {
             elements.push(index_element(table, &indexed).charged()?);

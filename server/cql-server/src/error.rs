@@ -11,11 +11,16 @@ use ebb_storage::ErrorKind;
 use ebb_tables::CatalogError;
 use ebb_tables::read::TableError;
 
-pub type Result<T> = std::result::Result<T, ErrorResponse>;
+pub type Result<T, E = ErrorResponse> = std::result::Result<T, E>;
 
 /// Returns Cassandra's error for an invalid request (code 0x2200), with this message.
 pub fn invalid<T>(message: impl Into<String>) -> Result<T> {
     Err(ErrorResponse::invalid(message))
+}
+
+/// Returns Cassandra's error for an invalid option (code 0x2300), with this message.
+pub fn config<T>(message: impl Into<String>) -> Result<T> {
+    Err(ErrorResponse::config(message))
 }
 
 /// Returns the error of a result that takes more memory than a statement may use.

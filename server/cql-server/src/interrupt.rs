@@ -78,23 +78,12 @@ pub enum TimeOut {
 impl TimeOut {
     /// Returns the error of a statement that ended early, with Cassandra's code and message.
     pub fn error(self) -> ErrorResponse {
-        let (received, block_for) = (0, 1);
         let timed_out = "Operation timed out - received only 0 responses.";
         let (kind, message) = match self {
-            Self::Read(consistency) => {
-                let kind = ErrorKind::ReadTimeout {
-                    consistency,
-                    received,
-                    block_for,
-                    data_present: false,
-                };
-                (kind, timed_out)
-            }
+            Self::Read(consistency) => (ErrorKind::ReadTimeout { consistency }, timed_out),
             Self::Write(consistency, write_type) => {
                 let kind = ErrorKind::WriteTimeout {
                     consistency,
-                    received,
-                    block_for,
                     write_type,
                 };
                 let message = match write_type {

@@ -29,7 +29,7 @@ use ebb_tables::lifetime::{LIFETIME_MAX, LIFETIME_YEARS_MAX};
 use ebb_tables::{CatalogState, SNAPSHOT_SIGN, covered_resource, schema_at};
 
 use super::context::{SchemaContext, in_keyspace};
-use super::error::{of_catalog, of_schema, of_store};
+use super::error::{Result, invalid, of_catalog, of_schema, of_store};
 use super::interrupt;
 use super::listing::Listing;
 use super::outcome::Outcome;
@@ -92,11 +92,7 @@ fn splits<'a>(
 /// # Errors
 /// For a name with `@` if there is no such keyspace or snapshot, and for a name with `__at__` that
 /// fits several snapshots.
-pub fn find(
-    db: &Db,
-    state: &CatalogState,
-    name: &str,
-) -> Result<Option<SnapshotName>, ErrorResponse> {
+pub fn find(db: &Db, state: &CatalogState, name: &str) -> Result<Option<SnapshotName>> {
     let is_there = |(keyspace, snapshot): &(&str, &str)| {
         let found = db
             .existing_keyspace(keyspace)
@@ -116,9 +112,9 @@ pub fn find(
                 None => Err(no_keyspace(state, keyspace)),
             },
         },
-        [(keyspace, snapshot), ..] => Err(ErrorResponse::invalid(format!(
+        [(keyspace, snapshot), ..] => invalid(format!(
             "Keyspace name {name} means more than one snapshot; name it \"{keyspace}@{snapshot}\""
-        ))),
+        )),
     }
 }
 
@@ -148,7 +144,7 @@ pub(super) fn open(
     db: &Db,
     (keyspace, snapshot): (&str, &str),
     table: &str,
-) -> Result<SnapshotTarget, ErrorResponse> {
+) -> Result<SnapshotTarget> {
     let of = db.existing_keyspace(keyspace).map_err(of_store)?;
     let opened = of.snapshot(snapshot).map_err(|error| match error.kind() {
         ErrorKind::NotFound => no_snapshot(keyspace, snapshot),
@@ -173,7 +169,7 @@ pub(super) fn keyspace_at(
     db: &Db,
     state: &CatalogState,
     name: &SnapshotName,
-) -> Result<KeyspaceSchema, ErrorResponse> {
+) -> Result<KeyspaceSchema> {
     let now = state.schema().keyspace(&name.keyspace);
     let now = now.ok_or_else(|| no_snapshot(&name.keyspace, &name.snapshot))?;
     ebb_tables::keyspace_at(db, now, &name.snapshot).map_err(of_catalog)
@@ -188,9 +184,9 @@ pub(super) fn keyspace_at(
 pub fn execute(
     context: &SchemaContext<'_>,
     statement: &Statement,
-    check_drop: impl FnOnce(Resource) -> Result<(), ErrorResponse>,
+    check_drop: impl FnOnce(Resource) -> Result<()>,
     out: &mut BytesMut,
-) -> Result<Outcome, ErrorResponse> {
+) -> Result<Outcome> {
     let mut created_snapshot = false;
     let changes = match statement {
         Statement::CreateSnapshot(statement) => {
@@ -258,7 +254,7 @@ pub(super) fn changed(
 fn names_of<'a>(
     context: &'a SchemaContext<'_>,
     on: &'a Scope,
-) -> Result<(&'a str, Option<&'a str>), ErrorResponse> {
+) -> Result<(&'a str, Option<&'a str>)> {
     Ok(match on {
         Scope::Keyspace(keyspace) => (keyspace.as_str(), None),
         Scope::Table(name) => {
@@ -273,7 +269,7 @@ fn scope<'a>(
     context: &'a SchemaContext<'_>,
     state: &CatalogState,
     on: &'a Scope,
-) -> Result<(&'a str, Option<&'a str>), ErrorResponse> {
+) -> Result<(&'a str, Option<&'a str>)> {
     let (keyspace, table) = names_of(context, on)?;
     if let Some(unreadable) = state.schema().unreadable(keyspace, table) {
         return Err(of_schema(unreadable));
@@ -299,7 +295,7 @@ fn scope<'a>(
 fn create(
     context: &SchemaContext<'_>,
     create: &CreateSnapshot,
-) -> Result<Option<Vec<SchemaChange>>, ErrorResponse> {
+) -> Result<Option<Vec<SchemaChange>>> {
     let expires_in = expiry(&create.properties)?;
     let db = context.catalog.db();
     // Not between the steps of a schema change, so that the snapshot contains no half-created
@@ -333,9 +329,9 @@ fn create(
                 if create.if_not_exists {
                     Ok(None)
                 } else {
-                    Err(ErrorResponse::invalid(format!(
+                    invalid(format!(
                         "Snapshot '{name}' of keyspace '{keyspace}' already exists"
-                    )))
+                    ))
                 }
             }
             Err(error) => Err(of_store(error)),
@@ -344,7 +340,7 @@ fn create(
 }
 
 /// Parses `WITH ttl = '1h'`; `None` if there is no `ttl`, so that the snapshot does not expire.
-fn expiry(properties: &[Property]) -> Result<Option<Duration>, ErrorResponse> {
+fn expiry(properties: &[Property]) -> Result<Option<Duration>> {
     let mut ttl = None;
     for property in properties {
         let name = property.name.as_str();
@@ -385,8 +381,8 @@ fn expiry(properties: &[Property]) -> Result<Option<Duration>, ErrorResponse> {
 fn drop(
     context: &SchemaContext<'_>,
     drop: &DropSnapshot,
-    check: impl FnOnce(Resource) -> Result<(), ErrorResponse>,
-) -> Result<Vec<SchemaChange>, ErrorResponse> {
+    check: impl FnOnce(Resource) -> Result<()>,
+) -> Result<Vec<SchemaChange>> {
     let db = context.catalog.db();
     let name = drop.name.as_str();
     // No other statement and no request over HTTP creates or deletes a snapshot meanwhile, so the permission,
@@ -464,11 +460,7 @@ fn drop(
 
 /// Returns the resource that a snapshot covers or, if there is no such snapshot, the resource of
 /// the keyspace and table in `named`.
-fn dropped_resource(
-    db: &Db,
-    named: (&str, Option<&str>),
-    snapshot: &str,
-) -> Result<Resource, ErrorResponse> {
+fn dropped_resource(db: &Db, named: (&str, Option<&str>), snapshot: &str) -> Result<Resource> {
     let of = db.existing_keyspace(named.0);
     match of.and_then(|of| covered_resource(&of, snapshot)) {
         Ok(covered) => Ok(covered),
@@ -499,7 +491,7 @@ const LISTED: [&str; 10] = [
 
 /// Returns the snapshots that LIST SNAPSHOTS names: those of a keyspace, those that cover a table,
 /// or all.
-pub fn list(context: &SchemaContext<'_>, list: &ListSnapshots) -> Result<Listing, ErrorResponse> {
+pub fn list(context: &SchemaContext<'_>, list: &ListSnapshots) -> Result<Listing> {
     let state = context.catalog.state();
     let on = list.on.as_ref();
     let on = on.map(|on| scope(context, &state, on)).transpose()?;

@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 
-use ebb_cql::protocol::ErrorResponse;
 use ebb_storage::Db;
 use ebb_tables::{CatalogState, CqlTable};
 
-use super::error::of_schema;
+use super::error::{Result, invalid, of_schema};
 use super::snapshots::{self, SnapshotTarget, names_snapshot, no_keyspace, no_table};
 use super::system::{SystemTables, VirtualTable};
 
@@ -29,7 +28,7 @@ pub fn readable(
     system: &SystemTables,
     (keyspace, table): (&str, &str),
     snapshot: Option<&str>,
-) -> Result<Target, ErrorResponse> {
+) -> Result<Target> {
     if let Some(snapshot) = snapshot {
         return match state.schema().keyspace(keyspace) {
             Some(_) => snapshots::open(db, (keyspace, snapshot), table),
@@ -84,23 +83,23 @@ pub fn writable(
     state: &CatalogState,
     system: &SystemTables,
     (keyspace, table): (&str, &str),
-) -> Result<Arc<CqlTable>, ErrorResponse> {
+) -> Result<Arc<CqlTable>> {
     if let Some(table) = state.table(keyspace, table) {
         return Ok(table.clone());
     }
     if system.table(keyspace, table).is_some() {
-        return Err(ErrorResponse::invalid(format!(
+        return invalid(format!(
             "Modification is not supported by table {keyspace}.{table}"
-        )));
+        ));
     }
     if let Some(unreadable) = state.schema().unreadable(keyspace, Some(table)) {
         return Err(of_schema(unreadable));
     }
     if names_snapshot(state, keyspace) {
-        return Err(ErrorResponse::invalid(format!(
+        return invalid(format!(
             "Cannot write to {keyspace}.{table}: a snapshot never changes; write to the keyspace \
              itself"
-        )));
+        ));
     }
     if is_keyspace(state, system, keyspace) {
         Err(no_table(table))

@@ -169,28 +169,16 @@ fn column_of(call: &Output, outputs: &Outputs, schema: &TableSchema) -> Result<u
 /// Appends the columns in an expression to `found`, each column once, as its index among the
 /// columns of the table.
 fn collect_columns(output: &Output, outputs: &Outputs, found: &mut Vec<usize>) {
-    match output {
-        Output::Column(slot) | Output::WriteTime(slot) | Output::Ttl(slot) => {
-            let at = outputs.slots.columns()[*slot];
-            if !found.contains(&at) {
-                found.push(at);
-            }
-        }
-        Output::Term(_) => {}
-        Output::Call(_, args) => {
-            for arg in args {
-                collect_columns(arg, outputs, found);
-            }
-        }
-        Output::Field(of, _) | Output::Element { of, .. } | Output::Slice { of, .. } => {
-            collect_columns(of, outputs, found);
-        }
-        Output::Aggregate(at) => {
-            let (_, args) = &outputs.aggregates[*at];
-            for arg in args {
-                collect_columns(arg, outputs, found);
-            }
-        }
+    let column = output.slot().map(|slot| outputs.slots.columns()[slot]);
+    if let Some(at) = column.filter(|at| !found.contains(at)) {
+        found.push(at);
+    }
+    let parts = match output {
+        Output::Aggregate(at) => outputs.aggregates[*at].1.as_slice(),
+        _ => output.parts(),
+    };
+    for part in parts {
+        collect_columns(part, outputs, found);
     }
 }
 

@@ -58,6 +58,32 @@ pub enum Output {
     Aggregate(usize),
 }
 
+impl Output {
+    /// Returns the outputs from which this one is computed: the arguments of a call, or the value
+    /// that contains a field, an element or a slice.
+    pub fn parts(&self) -> &[Self] {
+        match self {
+            Self::Call(_, args) => args,
+            Self::Field(of, _) | Self::Element { of, .. } | Self::Slice { of, .. } => {
+                std::slice::from_ref(&**of)
+            }
+            Self::Column(_)
+            | Self::WriteTime(_)
+            | Self::Ttl(_)
+            | Self::Term(_)
+            | Self::Aggregate(_) => &[],
+        }
+    }
+
+    /// Returns the slot of the column that this output itself, not one of its parts, reads.
+    pub fn slot(&self) -> Option<usize> {
+        match self {
+            Self::Column(slot) | Self::WriteTime(slot) | Self::Ttl(slot) => Some(*slot),
+            _ => None,
+        }
+    }
+}
+
 /// The columns that a statement reads. The index of a column among them is its slot.
 #[derive(Debug, Default, Clone)]
 pub struct Slots {

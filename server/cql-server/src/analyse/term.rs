@@ -86,6 +86,18 @@ impl<'v> Evaluated<'v> {
             Self::Unset => invalid(format!("Invalid unset value for column {column}")),
         }
     }
+
+    /// Returns the bytes of a value.
+    ///
+    /// # Errors
+    /// If there is no value. `error` makes the message from the word `null` or `unset`.
+    pub fn required(self, error: impl FnOnce(&str) -> String) -> Result<Cow<'v, [u8]>> {
+        match self {
+            Self::Value(bytes) => Ok(bytes),
+            Self::Null => invalid(error("null")),
+            Self::Unset => invalid(error("unset")),
+        }
+    }
 }
 
 /// The number of fields of a user-defined type, or parts of a literal, that the analysis checks in
@@ -544,12 +556,12 @@ impl Term {
             }
             Self::List(items) => {
                 let items = parts(items, bound)?;
-                Ok(owned(elements::build(items.iter().map(|item| &**item))))
+                Ok(owned(elements::build(items)))
             }
             Self::Set(ty, items) => {
                 let items = parts(items, bound)?;
                 let items = sort_once(ty, items, |item| item, &mut interrupt::charge_bytes)?;
-                Ok(owned(elements::build(items.iter().map(|item| &**item))))
+                Ok(owned(elements::build(items)))
             }
             Self::Map(ty, entries) => {
                 let mut built = Vec::with_capacity(entries.len());
@@ -559,8 +571,7 @@ impl Term {
                 // Of equal keys the last one counts, and `sort_once` keeps the first.
                 built.reverse();
                 let built = sort_once(ty, built, |(key, _)| key, &mut interrupt::charge_bytes)?;
-                let entries = built.iter().map(|(k, v)| (&**k, &**v));
-                Ok(owned(elements::build_map(entries)))
+                Ok(owned(elements::build_map(built)))
             }
             Self::Tuple(items) => {
                 let unset = |at: usize| format!("Invalid unset value for tuple field number {at}");

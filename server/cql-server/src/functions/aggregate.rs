@@ -151,7 +151,7 @@ impl DecimalTotal {
 
     /// Gives the total the scale of a number, if that is larger. Returns the number's digits at the
     /// scale of the total.
-    fn align(&mut self, number: BigDecimal) -> std::result::Result<BigInt, &'static str> {
+    fn align(&mut self, number: BigDecimal) -> Result<BigInt, &'static str> {
         check_decimal(&number)?;
         let power = |places: u64| BigInt::from(10).pow(places as u32);
         let (unscaled, scale) = number.into_bigint_and_exponent();

@@ -213,11 +213,7 @@ fn read(ty: &CqlType, result: &CqlType, bytes: &[u8]) -> Option<Operand> {
 
 /// Applies an operator to two operands that have the same type. The error is a message for the
 /// client.
-fn numbers(
-    operator: Operator,
-    left: Operand,
-    right: Operand,
-) -> std::result::Result<Number, Cow<'static, str>> {
+fn numbers(operator: Operator, left: Operand, right: Operand) -> Result<Number, Cow<'static, str>> {
     match (left, right) {
         // Computed in 64 bits. Cutting the result to its type gives the same bits as computing in
         // that type.
@@ -271,7 +267,7 @@ where
 }
 
 /// Rejects a division by zero, which would make big numbers panic.
-fn check_divisor(operator: Operator, is_zero: bool) -> std::result::Result<(), &'static str> {
+fn check_divisor(operator: Operator, is_zero: bool) -> Result<(), &'static str> {
     match operator {
         Operator::Divide | Operator::Remainder if is_zero => Err("BigInteger divide by zero"),
         _ => Ok(()),
@@ -353,7 +349,7 @@ fn time_and_duration(
     time: &[u8],
     duration: &[u8],
     back: bool,
-) -> std::result::Result<Vec<u8>, String> {
+) -> Result<Vec<u8>, String> {
     let out_of_range = || "the time is out of range".to_owned();
     let Duration {
         months,

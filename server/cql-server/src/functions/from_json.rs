@@ -188,7 +188,7 @@ fn composite(ty: &CqlType, json: &str, memory: &mut Memory) -> Result<Vec<u8>> {
             let items = array(json, "a list")?.into_iter();
             let items = items.map(|raw| part(element, raw, "element in list", memory));
             let items = items.collect::<Result<Vec<_>>>()?;
-            Ok(elements::build(items.iter().map(Vec::as_slice)))
+            Ok(elements::build(items))
         }
         CqlType::Set { element, .. } => {
             let items = array(json, "a list (representing a set)")?.into_iter();
@@ -196,7 +196,7 @@ fn composite(ty: &CqlType, json: &str, memory: &mut Memory) -> Result<Vec<u8>> {
             let items = items.collect::<Result<Vec<_>>>()?;
             // JSON has no sets: the array may have any order, and equal elements.
             let items = sort_once(element, items, |item| item, &mut interrupt::charge_bytes)?;
-            Ok(elements::build(items.iter().map(Vec::as_slice)))
+            Ok(elements::build(items))
         }
         CqlType::Map { key, value: of, .. } => {
             let mut members: Vec<_> = object(json)?.into_iter().collect();
@@ -212,9 +212,7 @@ fn composite(ty: &CqlType, json: &str, memory: &mut Memory) -> Result<Vec<u8>> {
             // first. In Cassandra 4.1 any of them may count.
             entries.reverse();
             let entries = sort_once(key, entries, |(key, _)| key, &mut interrupt::charge_bytes)?;
-            Ok(elements::build_map(
-                entries.iter().map(|(k, v)| (&k[..], &v[..])),
-            ))
+            Ok(elements::build_map(entries))
         }
         CqlType::Tuple(types) => {
             // Unlike a literal in CQL, the array must have all components. They may be null.
@@ -402,7 +400,7 @@ struct Parts<'c, F> {
 
 impl<F> Parts<'_, F> {
     /// Charges the statement for a part whose name and value have `bytes` bytes together.
-    fn charge<E: serde::de::Error>(&mut self, bytes: usize) -> std::result::Result<(), E> {
+    fn charge<E: serde::de::Error>(&mut self, bytes: usize) -> Result<(), E> {
         *self.charged = interrupt::charge_bytes(bytes);
         match self.charged {
             Ok(()) => Ok(()),
@@ -418,7 +416,7 @@ impl<'t, F: FnMut(String, &'t RawValue)> Visitor<'t> for Parts<'_, F> {
         f.write_str("a map")
     }
 
-    fn visit_map<A: MapAccess<'t>>(mut self, mut map: A) -> std::result::Result<(), A::Error> {
+    fn visit_map<A: MapAccess<'t>>(mut self, mut map: A) -> Result<(), A::Error> {
         while let Some((name, raw)) = map.next_entry::<String, &'t RawValue>()? {
             self.charge::<A::Error>(name.len() + raw.get().len())?;
             (self.take)(name, raw);
@@ -426,7 +424,7 @@ impl<'t, F: FnMut(String, &'t RawValue)> Visitor<'t> for Parts<'_, F> {
         Ok(())
     }
 
-    fn visit_seq<A: SeqAccess<'t>>(mut self, mut items: A) -> std::result::Result<(), A::Error> {
+    fn visit_seq<A: SeqAccess<'t>>(mut self, mut items: A) -> Result<(), A::Error> {
         while let Some(raw) = items.next_element::<&'t RawValue>()? {
             self.charge::<A::Error>(raw.get().len())?;
             (self.take)(String::new(), raw);

@@ -313,7 +313,7 @@ fn mark_built(catalog: &Catalog, table: &CqlTable, built: &[u32]) -> Result<()> 
         };
         schema.alter_table(keyspace, name, mark).map(Some)
     });
-    let changed: std::result::Result<bool, SchemaError> = changed.map_err(of_catalog)?;
+    let changed: Result<bool, SchemaError> = changed.map_err(of_catalog)?;
     changed.map(drop).map_err(of_schema)
 }
 
@@ -357,7 +357,7 @@ impl<'b> ScanPace<'b> {
 }
 
 impl Pace for ScanPace<'_> {
-    fn passed(&self) -> std::result::Result<(), Ended> {
+    fn passed(&self) -> Result<(), Ended> {
         self.yielding.offer_core(Instant::now());
         if self.shared.is_stopped() {
             return Err(Arc::new(ErrorResponse::server("the server stops")));

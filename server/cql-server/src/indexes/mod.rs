@@ -62,10 +62,6 @@ pub fn check_available(plan: &SelectPlan, table: &CqlTable, call: &Call<'_>) -> 
         Some(indexed) => Err(ErrorResponse {
             kind: ErrorKind::ReadFailure {
                 consistency: call.parameters.consistency,
-                received: 0,
-                block_for: 1,
-                failures: 1,
-                data_present: false,
             },
             message: format!(
                 "The secondary index '{}' is not yet available",

@@ -12,7 +12,7 @@ use crate::analyse::markers::Bound;
 use crate::analyse::restrictions::{Predicate, Related, Role, Test};
 use crate::analyse::selection::Slots;
 use crate::analyse::term::{Evaluated, Term};
-use crate::error::{Result, invalid, of_type};
+use crate::error::{Result, of_type};
 use crate::interrupt;
 
 /// The predicates of a statement with their bound values.
@@ -175,11 +175,7 @@ impl<'f> Filter<'f> {
 /// Returns the evaluated key or value of a predicate on a map entry, which may not be null or
 /// unset. `what` names it in errors.
 fn entry<'v>(evaluated: Evaluated<'v>, what: &str, column: &str) -> Result<Cow<'v, [u8]>> {
-    match evaluated {
-        Evaluated::Value(value) => Ok(value),
-        Evaluated::Null => invalid(format!("Unsupported null map {what} for column {column}")),
-        Evaluated::Unset => invalid(format!("Unsupported unset map {what} for column {column}")),
-    }
+    evaluated.required(|no| format!("Unsupported {no} map {what} for column {column}"))
 }
 
 /// Returns whether a list or set contains an element, or a map a value.

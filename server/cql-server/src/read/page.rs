@@ -743,30 +743,15 @@ impl<'s> Page<'s> {
 
 /// Returns whether an output depends on all rows of a group.
 fn has_aggregate(output: &Output) -> bool {
-    match output {
-        Output::Aggregate(_) => true,
-        Output::Call(_, args) => args.iter().any(has_aggregate),
-        Output::Field(of, _) | Output::Element { of, .. } | Output::Slice { of, .. } => {
-            has_aggregate(of)
-        }
-        _ => false,
-    }
+    matches!(output, Output::Aggregate(_)) || output.parts().iter().any(has_aggregate)
 }
 
 /// Appends the slots of the columns that an output reads, without those in arguments of its
 /// aggregates.
 fn collect_slots(output: &Output, slots: &mut Vec<usize>) {
-    match output {
-        Output::Column(slot) | Output::WriteTime(slot) | Output::Ttl(slot) => slots.push(*slot),
-        Output::Call(_, args) => {
-            for arg in args {
-                collect_slots(arg, slots);
-            }
-        }
-        Output::Field(of, _) | Output::Element { of, .. } | Output::Slice { of, .. } => {
-            collect_slots(of, slots);
-        }
-        Output::Term(_) | Output::Aggregate(_) => {}
+    slots.extend(output.slot());
+    for part in output.parts() {
+        collect_slots(part, slots);
     }
 }
 

@@ -105,10 +105,6 @@ impl<'s> ScanCounts<'s> {
         };
         let kind = ErrorKind::ReadFailure {
             consistency: self.consistency,
-            received: 0,
-            block_for: 1,
-            failures: 1,
-            data_present: false,
         };
         let words = Limit::Tombstones.words(false, &self.name(), tombstones, fail);
         Err(ErrorResponse::new(kind, words))

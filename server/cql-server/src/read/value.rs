@@ -147,37 +147,22 @@ fn computed<'r>(output: &'r Output, context: &Context<'r>) -> Result<Value<'r>> 
 /// If a key is null or invalid, or the statement's time is over.
 pub fn check_keys(output: &Output, bound: &Bound<'_>) -> Result<()> {
     match output {
-        Output::Element { of, name, key, .. } => {
+        Output::Element { name, key, .. } => {
             element_key(key, name, bound)?;
-            check_keys(of, bound)
         }
-        Output::Slice {
-            of, name, from, to, ..
-        } => {
+        Output::Slice { name, from, to, .. } => {
             slice_end(from.as_ref(), name, bound)?;
             slice_end(to.as_ref(), name, bound)?;
-            check_keys(of, bound)
         }
-        Output::Call(_, args) => args.iter().try_for_each(|arg| check_keys(arg, bound)),
-        Output::Field(of, _) => check_keys(of, bound),
-        Output::Column(_)
-        | Output::WriteTime(_)
-        | Output::Ttl(_)
-        | Output::Term(_)
-        | Output::Aggregate(_) => Ok(()),
+        _ => {}
     }
+    let mut parts = output.parts().iter();
+    parts.try_for_each(|part| check_keys(part, bound))
 }
 
 fn element_key<'v>(key: &'v Term, name: &str, bound: &Bound<'v>) -> Result<Cow<'v, [u8]>> {
-    match key.evaluate(bound)? {
-        Evaluated::Value(key) => Ok(key),
-        Evaluated::Null => invalid(format!(
-            "Invalid null value for element selection on {name}"
-        )),
-        Evaluated::Unset => invalid(format!(
-            "Invalid unset value for element selection on {name}"
-        )),
-    }
+    let error = |no: &str| format!("Invalid {no} value for element selection on {name}");
+    key.evaluate(bound)?.required(error)
 }
 
 /// Evaluates one of the two bounds of a slice, as in `name[from..to]`, of the collection `name`.

@@ -10,6 +10,7 @@
 use ebb_cql::protocol::ErrorResponse;
 
 use super::entries::{Entries, digits, full_class, is_one_of};
+use crate::error::{Result, config};
 
 /// Cassandra's compaction strategies, those of Cassandra 5.0 included.
 const STRATEGIES: [&str; 5] = [
@@ -207,9 +208,9 @@ const DATE_TIERED: Options = &[
 /// # Errors
 /// A strategy that is missing or unknown, an option that the strategy does not have, or a value that
 /// the option does not take.
-pub(super) fn complete(entries: &mut Entries) -> Result<(), ErrorResponse> {
+pub(super) fn complete(entries: &mut Entries) -> Result<()> {
     let Some(class) = entries.get_mut("class") else {
-        return refuse("Missing sub-option 'class' for the 'compaction' option".to_string());
+        return config("Missing sub-option 'class' for the 'compaction' option");
     };
     *class = full_class("db.compaction", &STRATEGIES, class, |full| {
         format!("Unable to find compaction strategy class '{full}'")
@@ -234,7 +235,7 @@ pub(super) fn complete(entries: &mut Entries) -> Result<(), ErrorResponse> {
 
 /// Checks each of the options `entries` by itself. `class` is the name of the compaction strategy,
 /// and `known` are its options.
-fn check_each(class: &str, known: &[(&str, Kind)], entries: &Entries) -> Result<(), ErrorResponse> {
+fn check_each(class: &str, known: &[(&str, Kind)], entries: &Entries) -> Result<()> {
     let mut unknown = Vec::new();
     for (name, text) in entries {
         match known.iter().find(|(option, _)| option == name) {
@@ -247,7 +248,7 @@ fn check_each(class: &str, known: &[(&str, Kind)], entries: &Entries) -> Result<
         return Ok(());
     }
     let strategy = class.rsplit('.').next().unwrap_or(class);
-    refuse(format!(
+    config(format!(
         "Properties specified [{}] are not understood by {strategy}",
         unknown.join(", ")
     ))
@@ -255,14 +256,14 @@ fn check_each(class: &str, known: &[(&str, Kind)], entries: &Entries) -> Result<
 
 /// Checks `bucket_low` and `bucket_high`: the least and the greatest file size in a bucket, as
 /// multiples of the average size there.
-fn check_buckets(entries: &Entries) -> Result<(), ErrorResponse> {
+fn check_buckets(entries: &Entries) -> Result<()> {
     let number = |name: &str, default: f64| match entries.get(name) {
         Some(text) => text.parse::<f64>().map_err(|_| not_parsable(name, text)),
         None => Ok(default),
     };
     let (low, high) = (number("bucket_low", 0.5)?, number("bucket_high", 1.5)?);
     if high <= low {
-        return refuse(format!(
+        return config(format!(
             "Bucket high value ({high:?}) is less than or equal bucket low value ({low:?})"
         ));
     }
@@ -270,7 +271,7 @@ fn check_buckets(entries: &Entries) -> Result<(), ErrorResponse> {
 }
 
 /// Checks the least and the greatest number of files that a compaction merges.
-fn check_thresholds(entries: &Entries) -> Result<(), ErrorResponse> {
+fn check_thresholds(entries: &Entries) -> Result<()> {
     let number = |name: &str| {
         let text = entries.get(name).map_or("", String::as_str);
         digits(text).ok_or_else(|| {
@@ -281,19 +282,18 @@ fn check_thresholds(entries: &Entries) -> Result<(), ErrorResponse> {
     };
     let (min, max) = (number("min_threshold")?, number("max_threshold")?);
     if min == 0 || max == 0 {
-        return refuse(
+        return config(
             "Disabling compaction by setting compaction thresholds to 0 has been removed, set the \
-             compaction option 'enabled' to false instead."
-                .to_string(),
+             compaction option 'enabled' to false instead.",
         );
     }
     if min < 2 {
-        return refuse(format!(
+        return config(format!(
             "Min compaction threshold cannot be less than 2 (got {min})"
         ));
     }
     if min > max {
-        return refuse(format!(
+        return config(format!(
             "Min compaction threshold (got {min}) cannot be greater than max compaction threshold \
              (got {max})"
         ));
@@ -303,20 +303,20 @@ fn check_thresholds(entries: &Entries) -> Result<(), ErrorResponse> {
 
 impl Kind {
     /// Checks the value of the option `name`.
-    fn check(self, name: &str, text: &str) -> Result<(), ErrorResponse> {
+    fn check(self, name: &str, text: &str) -> Result<()> {
         match self {
             Self::Any => Ok(()),
             Self::Word(words, _) if is_one_of(text, words) => Ok(()),
             Self::Unit(units, _) if units.contains(&text) => Ok(()),
-            Self::Word(_, error) | Self::Unit(_, error) => refuse(error.replace('$', text)),
+            Self::Word(_, error) | Self::Unit(_, error) => config(error.replace('$', text)),
             Self::Integer(least, most, error) => match text.parse::<i64>() {
-                Ok(value) if value < least => refuse(error.replace('$', &value.to_string())),
+                Ok(value) if value < least => config(error.replace('$', &value.to_string())),
                 Ok(value) if value <= most => Ok(()),
                 _ => Err(not_parsable(name, text)),
             },
             Self::NotNegative(decimals, error) => match text.parse::<f64>() {
                 Ok(value) if value < 0.0 => {
-                    refuse(error.replace('$', &format!("{value:.decimals$}")))
+                    config(error.replace('$', &format!("{value:.decimals$}")))
                 }
                 Ok(_) => Ok(()),
                 Err(_) => Err(not_parsable(name, text)),
@@ -327,8 +327,4 @@ impl Kind {
 
 fn not_parsable(name: &str, text: &str) -> ErrorResponse {
     ErrorResponse::config(format!("{text} is not a parsable int (base10) for {name}"))
-}
-
-fn refuse(message: String) -> Result<(), ErrorResponse> {
-    Err(ErrorResponse::config(message))
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ebb_cql::protocol::ErrorResponse;
+use crate::error::{Result, config};
 
 pub(super) type Entries = BTreeMap<String, String>;
 
@@ -26,7 +26,7 @@ pub(super) fn full_class(
     known: &[&str],
     class: &str,
     unknown: impl FnOnce(&str) -> String,
-) -> Result<String, ErrorResponse> {
+) -> Result<String> {
     let package = format!("org.apache.cassandra.{package}.");
     let full = if class.contains('.') {
         class.to_string()
@@ -34,7 +34,7 @@ pub(super) fn full_class(
         format!("{package}{class}")
     };
     match full.strip_prefix(&package) {
-        Some(own) if !known.contains(&own) => Err(ErrorResponse::config(unknown(&full))),
+        Some(own) if !known.contains(&own) => config(unknown(&full)),
         _ => Ok(full),
     }
 }

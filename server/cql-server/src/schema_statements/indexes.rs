@@ -1,12 +1,10 @@
 //! CREATE and DROP INDEX.
 
-use ebb_cql::protocol::{ErrorResponse, SchemaChange, SchemaChangeKind, SchemaTarget};
+use ebb_cql::protocol::{SchemaChange, SchemaChangeKind, SchemaTarget};
 use ebb_cql::syntax::ast::{CreateIndex, DropObject};
 
-use super::{SchemaContext, changed, check_readable, in_keyspace, no_keyspace};
-use crate::error::of_schema;
-
-type Done = Result<Option<SchemaChange>, ErrorResponse>;
+use super::{Done, SchemaContext, changed, check_readable, in_keyspace, no_keyspace};
+use crate::error::{Result, invalid, of_schema};
 
 /// Returns the schema change that is reported for a new or dropped index: an update of its table.
 fn updated(keyspace: &str, table: &str) -> SchemaChange {
@@ -22,9 +20,9 @@ pub(super) fn create(context: &SchemaContext<'_>, create: &CreateIndex) -> Done 
     let named = create.indexed_table();
     let (keyspace, table) = context.changeable(&named)?;
     if of_index.is_some_and(|of| of.as_str() != keyspace) {
-        return Err(ErrorResponse::invalid(format!(
+        return invalid(format!(
             "Keyspace name '{keyspace}' doesn't match index name '{table}'"
-        )));
+        ));
     }
     check_attributes(create)?;
     let name = create.name.as_ref().map(|name| name.name.as_str());
@@ -34,16 +32,14 @@ pub(super) fn create(context: &SchemaContext<'_>, create: &CreateIndex) -> Done 
             .ok_or_else(|| no_keyspace(keyspace))?;
         check_readable(schema, keyspace, Some(table))?;
         if of.table(table).is_none() {
-            return Err(ErrorResponse::invalid(format!(
-                "Table '{table}' doesn't exist"
-            )));
+            return invalid(format!("Table '{table}' doesn't exist"));
         }
         let [target] = &create.targets[..] else {
-            return Err(ErrorResponse::invalid(if create.targets.is_empty() {
+            return invalid(if create.targets.is_empty() {
                 "Only CUSTOM indexes can be created without specifying a target column"
             } else {
                 "Only CUSTOM indexes support multiple columns"
-            }));
+            });
         };
         let by = (target.column.as_str(), target.kind);
         let next = schema.create_index((keyspace, table), name, by, create.if_not_exists);
@@ -51,17 +47,16 @@ pub(super) fn create(context: &SchemaContext<'_>, create: &CreateIndex) -> Done 
     })
 }
 
-fn check_attributes(create: &CreateIndex) -> Result<(), ErrorResponse> {
-    let refuse = |message: &str| Err(ErrorResponse::invalid(message));
+fn check_attributes(create: &CreateIndex) -> Result<()> {
     match (create.custom, &create.class) {
-        (false, Some(_)) => refuse("Cannot specify index class for a non-CUSTOM index"),
-        (true, None) => refuse("CUSTOM index requires specifiying the index class"),
-        (true, Some(class)) => Err(ErrorResponse::invalid(format!(
+        (false, Some(_)) => invalid("Cannot specify index class for a non-CUSTOM index"),
+        (true, None) => invalid("CUSTOM index requires specifiying the index class"),
+        (true, Some(class)) => invalid(format!(
             "CUSTOM indexes are not supported ({class}); an index without CUSTOM and USING serves \
              = and CONTAINS"
-        ))),
+        )),
         (false, None) if !create.properties.is_empty() => {
-            refuse("Cannot specify options for a non-CUSTOM index")
+            invalid("Cannot specify options for a non-CUSTOM index")
         }
         (false, None) => Ok(()),
     }

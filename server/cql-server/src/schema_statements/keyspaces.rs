@@ -2,15 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use ebb_cql::protocol::{ErrorResponse, SchemaChange, SchemaChangeKind, SchemaTarget};
+use ebb_cql::protocol::{ErrorResponse, SchemaChangeKind, SchemaTarget};
 use ebb_cql::syntax::ast::{AlterKeyspace, CreateKeyspace, DropKeyspace, Property};
 use ebb_model::schema::{KeyspaceSchema, OptionValue};
 
-use super::{SchemaContext, changed, check_readable, is_alias, no_keyspace, properties};
-use crate::error::of_schema;
+use super::{Done, SchemaContext, changed, check_readable, is_alias, no_keyspace, properties};
+use crate::error::{Result, config, invalid, of_schema};
 use crate::system::DATA_CENTER;
-
-type Done = Result<Option<SchemaChange>, ErrorResponse>;
 
 pub(super) fn create(
     context: &SchemaContext<'_>,
@@ -21,9 +19,7 @@ pub(super) fn create(
     context.check_changeable(name)?;
     let with = With::read(&create.properties)?;
     let Some(options) = with.replication else {
-        return Err(ErrorResponse::invalid(
-            "Missing mandatory option 'replication'",
-        ));
+        return invalid("Missing mandatory option 'replication'");
     };
     let replication = Replication::new(options, name, &BTreeMap::new())?;
     let change = changed(SchemaChangeKind::Created, name, SchemaTarget::Keyspace);
@@ -35,9 +31,9 @@ pub(super) fn create(
         let keyspace = KeyspaceSchema::new(name, replication.options.clone(), durable_writes);
         let keyspace = keyspace.map_err(of_schema)?;
         if is_alias(name) {
-            return Err(ErrorResponse::invalid(format!(
+            return invalid(format!(
                 "Keyspace name '{name}' would read as the name of a snapshot: KEYSPACE__at__SNAPSHOT"
-            )));
+            ));
         }
         Ok(Some(schema.create_keyspace(keyspace).map_err(of_schema)?))
     })?;
@@ -106,7 +102,7 @@ struct With {
 }
 
 impl With {
-    fn read(written: &[Property]) -> Result<Self, ErrorResponse> {
+    fn read(written: &[Property]) -> Result<Self> {
         let mut with = Self {
             replication: None,
             durable_writes: None,
@@ -161,9 +157,9 @@ impl Replication {
         mut options: BTreeMap<String, String>,
         keyspace: &str,
         previous: &BTreeMap<String, String>,
-    ) -> Result<Self, ErrorResponse> {
+    ) -> Result<Self> {
         let Some(class) = options.get_mut("class") else {
-            return Err(ErrorResponse::config("Missing replication strategy class"));
+            return config("Missing replication strategy class");
         };
         // Stored without the package, so that both spellings of a class are one.
         if let Some(short) = class.strip_prefix(PACKAGE) {
@@ -178,10 +174,10 @@ impl Replication {
                 options.entry(FACTOR.to_string()).or_insert_with(copies);
                 let known = |option: &&String| *option == "class" || *option == FACTOR;
                 if let Some(unknown) = options.keys().find(|option| !known(option)) {
-                    return Err(ErrorResponse::config(format!(
+                    return config(format!(
                         "Unrecognized strategy option {{{unknown}}} passed to SimpleStrategy for \
                          keyspace {keyspace}"
-                    )));
+                    ));
                 }
             }
             "NetworkTopologyStrategy" => {
@@ -202,22 +198,20 @@ impl Replication {
                 // The number 0 removes a data center.
                 options.retain(|_, copies| copies != "0");
                 if options.len() == 1 {
-                    return Err(ErrorResponse::config(
-                        "Configuration for at least one datacenter must be present",
-                    ));
+                    return config("Configuration for at least one datacenter must be present");
                 }
             }
             // As in Cassandra, this error is of the kind "invalid", and the others are not.
             "LocalStrategy" => {
-                return Err(ErrorResponse::invalid(
+                return invalid(
                     "Unable to use given strategy class: LocalStrategy is reserved for internal \
                      use.",
-                ));
+                );
             }
             other => {
-                return Err(ErrorResponse::config(format!(
+                return config(format!(
                     "Unable to find replication strategy class '{PACKAGE}{other}'"
-                )));
+                ));
             }
         }
         let mut copies_max = 0;

@@ -34,14 +34,17 @@ use ebb_tables::names::is_reserved;
 use self::type_names::resolve_type;
 pub use super::context::SchemaContext;
 use super::context::in_keyspace;
-use super::error::{of_catalog, of_schema};
+use super::error::{Result, invalid, of_catalog, of_schema};
 use super::outcome::Outcome;
 use super::snapshots::{AT_ALIAS, names_snapshot};
 use super::system::VIRTUAL_KEYSPACES;
 
 /// The schema after a statement; `None` if the statement changes nothing, for example because of
 /// `IF [NOT] EXISTS`.
-type Next = Result<Option<Schema>, ErrorResponse>;
+type Next = Result<Option<Schema>>;
+
+/// The change that a statement has made; `None` if the statement changed nothing.
+type Done = Result<Option<SchemaChange>>;
 
 /// Executes a statement that changes the schema, USE or TRUNCATE, and appends the body of the
 /// RESULT.
@@ -52,7 +55,7 @@ pub fn execute(
     context: &SchemaContext<'_>,
     statement: &Statement,
     out: &mut BytesMut,
-) -> Result<Outcome, ErrorResponse> {
+) -> Result<Outcome> {
     let mut warnings = Vec::new();
     let change = match statement {
         Statement::Use(name) => {
@@ -100,21 +103,18 @@ impl SchemaContext<'_> {
     /// # Errors
     /// If the name is unqualified and no keyspace is in use, or if the keyspace is a snapshot, is
     /// reserved for the system or cannot be read.
-    fn changeable<'n>(
-        &'n self,
-        name: &'n QualifiedName,
-    ) -> Result<(&'n str, &'n str), ErrorResponse> {
+    fn changeable<'n>(&'n self, name: &'n QualifiedName) -> Result<(&'n str, &'n str)> {
         let keyspace = in_keyspace(name, self.keyspace)?;
         self.check_changeable(keyspace)?;
         check_readable(self.catalog.state().schema(), keyspace, None)?;
         Ok((keyspace, name.name.as_str()))
     }
 
-    fn check_changeable(&self, keyspace: &str) -> Result<(), ErrorResponse> {
+    fn check_changeable(&self, keyspace: &str) -> Result<()> {
         if names_snapshot(&self.catalog.state(), keyspace) {
-            return Err(ErrorResponse::invalid(format!(
+            return invalid(format!(
                 "Keyspace '{keyspace}' is a snapshot, which never changes; name the keyspace itself"
-            )));
+            ));
         }
         if !is_reserved(keyspace) {
             return Ok(());
@@ -124,13 +124,13 @@ impl SchemaContext<'_> {
         } else {
             "System"
         };
-        Err(ErrorResponse::invalid(format!(
+        invalid(format!(
             "{kind} keyspace '{keyspace}' is not user-modifiable"
-        )))
+        ))
     }
 
     /// Returns the keyspace that USE selects: a keyspace of users or of the system, or a snapshot.
-    fn use_keyspace(&self, name: &str) -> Result<String, ErrorResponse> {
+    fn use_keyspace(&self, name: &str) -> Result<String> {
         let state = self.catalog.state();
         check_readable(state.schema(), name, None)?;
         let is_there = state.schema().keyspace(name).is_some()
@@ -139,19 +139,13 @@ impl SchemaContext<'_> {
         if is_there {
             Ok(name.to_string())
         } else {
-            Err(ErrorResponse::invalid(format!(
-                "Keyspace '{name}' does not exist"
-            )))
+            invalid(format!("Keyspace '{name}' does not exist"))
         }
     }
 
     /// Replaces the schema by the result of `next`. Returns `change` if the schema has changed, and
     /// `None` if `next` left it unchanged.
-    fn change(
-        &self,
-        change: SchemaChange,
-        next: impl FnOnce(&Schema) -> Next,
-    ) -> Result<Option<SchemaChange>, ErrorResponse> {
+    fn change(&self, change: SchemaChange, next: impl FnOnce(&Schema) -> Next) -> Done {
         self.change_by(|schema| Ok(next(schema)?.map(|next| (next, change))))
     }
 
@@ -166,8 +160,8 @@ impl SchemaContext<'_> {
     /// `changes` nevertheless. If the grant failed, a superuser has to grant the permissions.
     fn change_by(
         &self,
-        decide: impl FnOnce(&Schema) -> Result<Option<(Schema, SchemaChange)>, ErrorResponse>,
-    ) -> Result<Option<SchemaChange>, ErrorResponse> {
+        decide: impl FnOnce(&Schema) -> Result<Option<(Schema, SchemaChange)>>,
+    ) -> Done {
         let change = RefCell::new(None);
         let decide = |schema: &Schema| {
             (self.check)(schema)?;
@@ -191,7 +185,7 @@ impl SchemaContext<'_> {
 
     /// Grants the user all permissions on the keyspace or table that a change has created. Does
     /// nothing after other changes: types have no permissions of their own.
-    fn grant_created(&self, change: Option<&SchemaChange>) -> Result<(), ErrorResponse> {
+    fn grant_created(&self, change: Option<&SchemaChange>) -> Result<()> {
         let created = change.filter(|change| change.kind == SchemaChangeKind::Created);
         let Some(change) = created else {
             return Ok(());
@@ -214,11 +208,7 @@ fn changed(kind: SchemaChangeKind, keyspace: &str, target: SchemaTarget) -> Sche
 }
 
 /// Checks that a keyspace, or a table of it, is readable. One that does not exist passes.
-fn check_readable(
-    schema: &Schema,
-    keyspace: &str,
-    table: Option<&str>,
-) -> Result<(), ErrorResponse> {
+fn check_readable(schema: &Schema, keyspace: &str, table: Option<&str>) -> Result<()> {
     match schema.unreadable(keyspace, table) {
         Some(unreadable) => Err(of_schema(unreadable)),
         None => Ok(()),

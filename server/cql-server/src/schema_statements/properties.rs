@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use super::compaction;
 use super::entries::{Entries, digits, full_class, is_one_of};
-use crate::error::of_schema;
+use crate::error::{Result, config, of_schema};
 
 /// The bound that `bloom_filter_fp_chance` must exceed. Cassandra's `BloomCalculations` has no filter
 /// with so small a chance.
@@ -29,7 +29,7 @@ fn texts(entries: &[(Constant, Constant)]) -> Entries {
 pub(super) fn set_table_options(
     options: &mut TableOptions,
     properties: &[Property],
-) -> Result<Option<Uuid>, ErrorResponse> {
+) -> Result<Option<Uuid>> {
     let mut id = None;
     for property in properties {
         let name = property.name.as_str();
@@ -50,26 +50,22 @@ pub(super) fn set_table_options(
     Ok(id)
 }
 
-fn check_index_intervals(options: &TableOptions) -> Result<(), ErrorResponse> {
+fn check_index_intervals(options: &TableOptions) -> Result<()> {
     let number = |name: &str| match options.get(name) {
         Some(OptionValue::Text(text)) => text.parse::<i32>().unwrap_or(0),
         _ => 0,
     };
     let (min, max) = (number("min_index_interval"), number("max_index_interval"));
     if max < min {
-        return Err(ErrorResponse::config(format!(
+        return config(format!(
             "max_index_interval must be greater than or equal to min_index_interval ({min}) (got \
              {max})"
-        )));
+        ));
     }
     Ok(())
 }
 
-fn set_table_option(
-    options: &mut TableOptions,
-    name: &str,
-    written: &PropertyValue,
-) -> Result<(), ErrorResponse> {
+fn set_table_option(options: &mut TableOptions, name: &str, written: &PropertyValue) -> Result<()> {
     let mut value = value(written);
     match &mut value {
         OptionValue::Map(entries) => complete(name, entries)?,
@@ -84,7 +80,7 @@ fn set_table_option(
 
 /// Completes the entries of an option that is a map as Cassandra does, for example with defaults
 /// and full names of classes, and rejects the entries that Cassandra rejects.
-fn complete(option: &str, entries: &mut Entries) -> Result<(), ErrorResponse> {
+fn complete(option: &str, entries: &mut Entries) -> Result<()> {
     match option {
         "compaction" => compaction::complete(entries),
         "compression" => {
@@ -98,24 +94,22 @@ fn complete(option: &str, entries: &mut Entries) -> Result<(), ErrorResponse> {
 
 /// Rejects the values that Cassandra rejects although they have the right form for the option. The
 /// schema accepts them, because tables of earlier versions have them.
-fn check(option: &str, text: &str) -> Result<(), ErrorResponse> {
+fn check(option: &str, text: &str) -> Result<()> {
     match option {
         "additional_write_policy" | "speculative_retry" => retry_policy(text),
         // In Cassandra a table may use any configuration of the file cassandra.yaml. ebb has no such file,
         // and only the default.
-        "memtable" if text != "default" => Err(ErrorResponse::config(format!(
-            "Memtable configuration \"{text}\" not found."
-        ))),
+        "memtable" if text != "default" => {
+            config(format!("Memtable configuration \"{text}\" not found."))
+        }
         "read_repair" if !is_one_of(text, &["BLOCKING", "NONE"]) => {
             Err(invalid_value(option, text))
         }
         "bloom_filter_fp_chance" => match text.parse::<f64>() {
-            Ok(chance) if chance <= BLOOM_CHANCE_BOUND || chance > 1.0 => {
-                Err(ErrorResponse::config(format!(
-                    "{option} must be larger than {BLOOM_CHANCE_BOUND:E} and less than or equal \
+            Ok(chance) if chance <= BLOOM_CHANCE_BOUND || chance > 1.0 => config(format!(
+                "{option} must be larger than {BLOOM_CHANCE_BOUND:E} and less than or equal \
                      to 1.0 (got {text})"
-                )))
-            }
+            )),
             _ => Ok(()),
         },
         _ => Ok(()),
@@ -127,20 +121,19 @@ fn invalid_value(option: &str, text: &str) -> ErrorResponse {
 }
 
 /// Checks the entries of `caching`, with the errors of Cassandra's `CachingParams.fromMap`.
-fn caching(entries: &Entries) -> Result<(), ErrorResponse> {
-    let refuse = |message: String| Err(ErrorResponse::config(message));
+fn caching(entries: &Entries) -> Result<()> {
     let is_word = |text: &str| is_one_of(text, &["ALL", "NONE"]);
     let mut others = Vec::new();
     for (name, text) in entries {
         match name.as_str() {
             "keys" if !is_word(text) => {
-                return refuse(format!(
+                return config(format!(
                     "Invalid value '{text}' for caching sub-option '{name}': only 'ALL' and \
                      'NONE' are allowed"
                 ));
             }
             "rows_per_partition" if !is_word(text) && digits(text).is_none() => {
-                return refuse(format!(
+                return config(format!(
                     "Invalid value '{text}' for caching sub-option '{name}': only 'ALL', 'NONE', \
                      and integer values are allowed"
                 ));
@@ -152,7 +145,7 @@ fn caching(entries: &Entries) -> Result<(), ErrorResponse> {
     if others.is_empty() {
         Ok(())
     } else {
-        refuse(format!(
+        config(format!(
             "Invalid caching sub-options [{}]: only 'keys' and 'rows_per_partition' are allowed",
             others.join(", ")
         ))
@@ -162,7 +155,7 @@ fn caching(entries: &Entries) -> Result<(), ErrorResponse> {
 /// Checks a policy for repeated requests: a word, a percentile such as `99p`, a time such as
 /// `10ms`, or both as in `MIN(99p, 10ms)`. The errors are those of Cassandra's
 /// `SpeculativeRetryPolicy`, which name `speculative_retry` also for `additional_write_policy`.
-fn retry_policy(text: &str) -> Result<(), ErrorResponse> {
+fn retry_policy(text: &str) -> Result<()> {
     if is_one_of(text, &["ALWAYS", "NEVER", "NONE"]) {
         return Ok(());
     }
@@ -171,10 +164,10 @@ fn retry_policy(text: &str) -> Result<(), ErrorResponse> {
         return Ok(());
     };
     match (threshold(first), threshold(second)) {
-        (Ok(first), Ok(second)) if first == second => Err(ErrorResponse::config(format!(
+        (Ok(first), Ok(second)) if first == second => config(format!(
             "Invalid value {text} for option 'speculative_retry': MIN()/MAX() arguments should be \
              of different types, but both are of type {first}"
-        ))),
+        )),
         (Ok(_), Ok(_)) => Ok(()),
         _ => Err(invalid_value("speculative_retry", text)),
     }
@@ -189,7 +182,7 @@ fn two_thresholds(text: &str) -> Option<(&str, &str)> {
 }
 
 /// Checks a threshold such as `99p` or `10ms`, and returns Cassandra's name of its type.
-fn threshold(text: &str) -> Result<&'static str, ErrorResponse> {
+fn threshold(text: &str) -> Result<&'static str> {
     let invalid = || invalid_value("speculative_retry", text);
     let unit_at = text.find(|c: char| !c.is_ascii_digit() && c != '.');
     let (number, unit) = text.split_at(unit_at.unwrap_or(text.len()));
@@ -201,10 +194,10 @@ fn threshold(text: &str) -> Result<&'static str, ErrorResponse> {
     } else if number > 0.0 && number < 100.0 {
         Ok("PERCENTILE")
     } else {
-        Err(ErrorResponse::config(format!(
+        config(format!(
             "Invalid value {text} for PERCENTILE option 'speculative_retry': must be between (0.0 \
              and 100.0)"
-        )))
+        ))
     }
 }
 
@@ -232,8 +225,7 @@ const COMPRESSORS: [&str; 5] = [
 /// text. Of several errors Cassandra may return another one: it looks for unknown options before it
 /// compares numbers with their limits. Only `class` and `enabled` have an effect in ebb. The other
 /// options are checked and stored because tools send them.
-fn compression(mut given: Entries) -> Result<Entries, ErrorResponse> {
-    let refuse = |message: String| Err(ErrorResponse::config(message));
+fn compression(mut given: Entries) -> Result<Entries> {
     let disabled = || Entries::from([("enabled".to_string(), "false".to_string())]);
     // As in Cassandra, this one is a syntax error, and its message ends with a quote.
     if let Some(text) = given.get("crc_check_chance")
@@ -255,40 +247,33 @@ fn compression(mut given: Entries) -> Result<Entries, ErrorResponse> {
         return if given.is_empty() {
             Ok(disabled())
         } else {
-            refuse(
-                "If the 'enabled' option is set to false no other options must be specified"
-                    .to_string(),
-            )
+            config("If the 'enabled' option is set to false no other options must be specified")
         };
     }
     let class = match (given.remove("class"), given.remove("sstable_compression")) {
         (Some(_), Some(_)) => {
-            return refuse(
+            return config(
                 "The 'sstable_compression' option must not be used if the compression algorithm is \
-                 already specified by the 'class' option"
-                    .to_string(),
+                 already specified by the 'class' option",
             );
         }
         (Some(class), None) if class.is_empty() => {
-            return refuse(
-                "The 'class' option must not be empty. To disable compression use 'enabled' : false"
-                    .to_string(),
+            return config(
+                "The 'class' option must not be empty. To disable compression use 'enabled' : \
+                 false",
             );
         }
         (Some(class), None) | (None, Some(class)) => class,
-        (None, None) => {
-            return refuse("Missing sub-option 'class' for the 'compression' option.".to_string());
-        }
+        (None, None) => return config("Missing sub-option 'class' for the 'compression' option."),
     };
     let chunk = match (
         given.remove("chunk_length_in_kb"),
         given.remove("chunk_length_kb"),
     ) {
         (Some(_), Some(_)) => {
-            return refuse(
+            return config(
                 "The 'chunk_length_kb' option must not be used if the chunk length is already \
-                 specified by the 'chunk_length_in_kb' option"
-                    .to_string(),
+                 specified by the 'chunk_length_in_kb' option",
             );
         }
         (Some(chunk), None) | (None, Some(chunk)) => chunk,
@@ -296,15 +281,15 @@ fn compression(mut given: Entries) -> Result<Entries, ErrorResponse> {
         (None, None) => "16".to_string(),
     };
     let chunk = match chunk.parse::<i32>() {
-        Err(_) => return refuse(format!("Invalid value for chunk_length_in_kb: {chunk}")),
+        Err(_) => return config(format!("Invalid value for chunk_length_in_kb: {chunk}")),
         // Cassandra counts the bytes of a chunk with an `int`.
         Ok(kib) if kib > i32::MAX / 1024 => {
-            return refuse(format!("Value of chunk_length_in_kb is too large ({kib})"));
+            return config(format!("Value of chunk_length_in_kb is too large ({kib})"));
         }
-        Ok(..=0) => return refuse("Invalid negative or null chunk_length_in_kb".to_string()),
+        Ok(..=0) => return config("Invalid negative or null chunk_length_in_kb"),
         // Cassandra relies on this when it computes the number of a chunk from an offset.
         Ok(kib) if !(kib as u32).is_power_of_two() => {
-            return refuse("chunk_length_in_kb must be a power of 2".to_string());
+            return config("chunk_length_in_kb must be a power of 2");
         }
         Ok(kib) => kib.to_string(),
     };
@@ -312,14 +297,10 @@ fn compression(mut given: Entries) -> Result<Entries, ErrorResponse> {
         .remove("min_compress_ratio")
         .unwrap_or_else(|| "0".to_string());
     let ratio = match ratio.parse::<f64>() {
-        Err(_) => return refuse(format!("Invalid value for min_compress_ratio: {ratio}")),
-        Ok(ratio) if ratio < 0.0 => {
-            return refuse("Invalid negative min_compress_ratio".to_string());
-        }
+        Err(_) => return config(format!("Invalid value for min_compress_ratio: {ratio}")),
+        Ok(ratio) if ratio < 0.0 => return config("Invalid negative min_compress_ratio"),
         Ok(ratio) if ratio > 0.0 && ratio < 1.0 => {
-            return refuse(
-                "min_compress_ratio can either be 0 or greater than or equal to 1".to_string(),
-            );
+            return config("min_compress_ratio can either be 0 or greater than or equal to 1");
         }
         Ok(ratio) => ratio,
     };
@@ -336,7 +317,7 @@ fn compression(mut given: Entries) -> Result<Entries, ErrorResponse> {
         .filter(|option| !COMPRESSOR_OPTIONS.contains(option))
         .collect();
     if !unknown.is_empty() {
-        return refuse(format!(
+        return config(format!(
             "Unknown compression options {}",
             unknown.join(", ")
         ));

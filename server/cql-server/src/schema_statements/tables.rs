@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashSet};
 
-use ebb_cql::protocol::{ErrorResponse, SchemaChange, SchemaChangeKind, SchemaTarget};
+use ebb_cql::protocol::{ErrorResponse, SchemaChangeKind, SchemaTarget};
 use ebb_cql::syntax::ast::{
     AlterTable, ColumnDefinition, CreateTable, DropObject, Name, QualifiedName, TableChange,
 };
@@ -10,12 +10,10 @@ use ebb_model::schema::{KeyspaceSchema, TableDefinition, TableOptions, TableSche
 use uuid::Builder;
 
 use super::properties::set_table_options;
-use super::{SchemaContext, changed, check_readable, in_keyspace, no_keyspace, resolve_type};
-use crate::error::{of_catalog, of_schema};
+use super::{Done, SchemaContext, changed, check_readable, in_keyspace, no_keyspace, resolve_type};
+use crate::error::{Result, config, invalid, of_catalog, of_schema};
 use crate::interrupt;
 use crate::snapshots::names_snapshot;
-
-type Done = Result<Option<SchemaChange>, ErrorResponse>;
 
 fn target(name: &str) -> SchemaTarget {
     SchemaTarget::Table(name.to_string())
@@ -48,20 +46,18 @@ pub(super) fn create(context: &SchemaContext<'_>, create: &CreateTable) -> Done 
     })
 }
 
-fn define(of: &KeyspaceSchema, create: &CreateTable) -> Result<TableDefinition, ErrorResponse> {
+fn define(of: &KeyspaceSchema, create: &CreateTable) -> Result<TableDefinition> {
     let name = create.table.name.as_str();
     if create.compact_storage {
-        return Err(ErrorResponse::invalid(
-            "COMPACT STORAGE tables are not supported; leave WITH COMPACT STORAGE out",
-        ));
+        return invalid("COMPACT STORAGE tables are not supported; leave WITH COMPACT STORAGE out");
     }
     let mut ordered = HashSet::new();
     for (column, _) in &create.clustering_order {
         if !ordered.insert(column) {
-            return Err(ErrorResponse::invalid(format!(
+            return invalid(format!(
                 "Duplicate column '{}' in CLUSTERING ORDER BY clause for table '{name}'",
                 column.as_str()
-            )));
+            ));
         }
     }
     let mut options = TableOptions::default();
@@ -81,7 +77,7 @@ fn define(of: &KeyspaceSchema, create: &CreateTable) -> Result<TableDefinition, 
         keyspace: of.name().to_string(),
         name: name.to_string(),
         id: id.unwrap_or_else(|| Builder::from_random_bytes(rand::random()).into_uuid()),
-        columns: columns.collect::<Result<_, ErrorResponse>>()?,
+        columns: columns.collect::<Result<_>>()?,
         partition_key: key.map(|key| names(&key.partition)).unwrap_or_default(),
         clustering: key.map(|key| names(&key.clustering)).unwrap_or_default(),
         order: order.collect(),
@@ -116,7 +112,7 @@ pub(super) fn alter(context: &SchemaContext<'_>, alter: &AlterTable) -> Done {
 /// Charges the statement for one column that ALTER TABLE adds or drops, or for all that it renames.
 /// Each such step copies the schema of the table, which takes hundreds of nanoseconds for each column
 /// that the table has or had.
-fn charge_step(table: &TableSchema) -> Result<(), ErrorResponse> {
+fn charge_step(table: &TableSchema) -> Result<()> {
     const COLUMNS_PER_UNIT: usize = 2;
     let columns = table.columns().len() + table.dropped().len();
     interrupt::charge(1 + (columns / COLUMNS_PER_UNIT) as u64)
@@ -130,7 +126,7 @@ fn changed_table(
     of: &KeyspaceSchema,
     table: &TableSchema,
     change: &TableChange,
-) -> Result<TableSchema, ErrorResponse> {
+) -> Result<TableSchema> {
     let mut next = table.clone();
     match change {
         TableChange::Add {
@@ -183,7 +179,7 @@ fn changed_table(
         TableChange::With(written) => {
             let mut options = next.options().clone();
             if set_table_options(&mut options, written)?.is_some() {
-                return Err(ErrorResponse::config("Cannot alter table id."));
+                return config("Cannot alter table id.");
             }
             // The values were checked above; here the table itself checks the changed options.
             // The set makes each option be copied once: one with megabytes of text may be repeated.
@@ -198,14 +194,10 @@ fn changed_table(
         }
         // CREATE TABLE rejects COMPACT STORAGE, so no table has it.
         TableChange::DropCompactStorage => {
-            return Err(ErrorResponse::invalid(
-                "Cannot DROP COMPACT STORAGE on table without COMPACT STORAGE",
-            ));
+            return invalid("Cannot DROP COMPACT STORAGE on table without COMPACT STORAGE");
         }
         TableChange::Retype { .. } => {
-            return Err(ErrorResponse::invalid(
-                "Altering column types is no longer supported",
-            ));
+            return invalid("Altering column types is no longer supported");
         }
     }
     Ok(next)
@@ -225,31 +217,24 @@ pub(super) fn drop(context: &SchemaContext<'_>, drop: &DropObject) -> Done {
     })
 }
 
-pub(super) fn truncate(
-    context: &SchemaContext<'_>,
-    name: &QualifiedName,
-) -> Result<(), ErrorResponse> {
+pub(super) fn truncate(context: &SchemaContext<'_>, name: &QualifiedName) -> Result<()> {
     let keyspace = in_keyspace(name, context.keyspace)?;
     let name = name.name.as_str();
     let state = context.catalog.state();
     if context.system.has_keyspace(keyspace) {
-        return Err(ErrorResponse::invalid("Cannot truncate virtual tables"));
+        return invalid("Cannot truncate virtual tables");
     }
     if names_snapshot(&state, keyspace) {
-        return Err(ErrorResponse::invalid(format!(
+        return invalid(format!(
             "Cannot truncate {keyspace}.{name}: a snapshot never changes"
-        )));
+        ));
     }
     check_readable(state.schema(), keyspace, Some(name))?;
     if state.schema().keyspace(keyspace).is_none() {
-        return Err(ErrorResponse::invalid(format!(
-            "keyspace {keyspace} does not exist"
-        )));
+        return invalid(format!("keyspace {keyspace} does not exist"));
     }
     let Some(table) = state.table(keyspace, name) else {
-        return Err(ErrorResponse::invalid(format!(
-            "table {name} does not exist"
-        )));
+        return invalid(format!("table {name} does not exist"));
     };
     // The truncation fails if the table was dropped after the lookup. So a check after the lookup
     // counts no permissions on an earlier table of the same name.

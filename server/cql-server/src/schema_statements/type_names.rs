@@ -6,7 +6,7 @@ use ebb_cql::syntax::ast::TypeName;
 use ebb_model::schema::KeyspaceSchema;
 use ebb_model::types::{CqlType, WRITTEN_DEPTH_MAX};
 
-use crate::error::of_schema;
+use crate::error::{Result, invalid, of_schema};
 
 // The parser accepts every type that DESCRIBE prints.
 const _: () = assert!(WRITTEN_DEPTH_MAX == NESTING_MAX);
@@ -17,10 +17,7 @@ const _: () = assert!(WRITTEN_DEPTH_MAX == NESTING_MAX);
 /// # Errors
 /// If a user-defined type is missing or of another keyspace, or if CQL or ebb does not permit the
 /// type.
-pub fn resolve_type(
-    keyspace: &KeyspaceSchema,
-    written: &TypeName,
-) -> Result<CqlType, ErrorResponse> {
+pub fn resolve_type(keyspace: &KeyspaceSchema, written: &TypeName) -> Result<CqlType> {
     let ty = resolve(keyspace, written)?;
     check_collections(written)?;
     let checked = ty.check();
@@ -30,7 +27,7 @@ pub fn resolve_type(
 
 /// Rejects collections that are not frozen and contain user-defined types that are not frozen. The
 /// error contains the collection as written in the statement.
-fn check_collections(written: &TypeName) -> Result<(), ErrorResponse> {
+fn check_collections(written: &TypeName) -> Result<()> {
     let parts: &[&TypeName] = match written {
         TypeName::List(element) | TypeName::Set(element) => &[element],
         TypeName::Map(key, value) => &[key, value],
@@ -38,14 +35,14 @@ fn check_collections(written: &TypeName) -> Result<(), ErrorResponse> {
         _ => return Ok(()),
     };
     if parts.iter().any(|part| matches!(part, TypeName::User(_))) {
-        return Err(ErrorResponse::invalid(format!(
+        return invalid(format!(
             "Non-frozen UDTs are not allowed inside collections: {written}"
-        )));
+        ));
     }
     parts.iter().try_for_each(|part| check_collections(part))
 }
 
-fn resolve(keyspace: &KeyspaceSchema, written: &TypeName) -> Result<CqlType, ErrorResponse> {
+fn resolve(keyspace: &KeyspaceSchema, written: &TypeName) -> Result<CqlType> {
     let inner = |written: &TypeName| resolve(keyspace, written);
     Ok(match written {
         TypeName::Native(native) => native.clone(),
@@ -59,21 +56,21 @@ fn resolve(keyspace: &KeyspaceSchema, written: &TypeName) -> Result<CqlType, Err
         TypeName::Frozen(frozen) => {
             let inner = inner(frozen)?;
             if inner.is_native() {
-                return Err(ErrorResponse::invalid(format!(
+                return invalid(format!(
                     "frozen<> is only allowed on collections, tuples, and user-defined types \
                      (got {inner})"
-                )));
+                ));
             }
             inner.freeze()
         }
         TypeName::User(name) => {
             let here = keyspace.name();
             if let Some(other) = name.keyspace.as_ref().filter(|other| **other != here) {
-                return Err(ErrorResponse::invalid(format!(
+                return invalid(format!(
                     "Statement on keyspace {here} cannot refer to a user type in keyspace {}; \
                      user types can only be used in the keyspace they are defined in",
                     other.as_str()
-                )));
+                ));
             }
             let name = name.name.as_str();
             let definition = keyspace.user_type(name).ok_or_else(|| {
@@ -83,12 +80,12 @@ fn resolve(keyspace: &KeyspaceSchema, written: &TypeName) -> Result<CqlType, Err
             CqlType::udt(definition.clone())
         }
         TypeName::Vector(..) => {
-            return Err(ErrorResponse::invalid("The type vector is not supported"));
+            return invalid("The type vector is not supported");
         }
         TypeName::Custom(class) => {
-            return Err(ErrorResponse::invalid(format!(
+            return invalid(format!(
                 "Types of Cassandra's own classes are not supported: '{class}'"
-            )));
+            ));
         }
     })
 }

@@ -3,16 +3,14 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use ebb_cql::protocol::{ErrorResponse, SchemaChange, SchemaChangeKind, SchemaTarget};
+use ebb_cql::protocol::{ErrorResponse, SchemaChangeKind, SchemaTarget};
 use ebb_cql::syntax::ast::{AlterType, CreateType, DropObject, TypeChange};
 use ebb_model::schema::{Schema, UserType};
 use ebb_model::types::CqlType;
 
-use super::{Next, SchemaContext, changed, no_keyspace, resolve_type};
-use crate::error::of_schema;
+use super::{Done, Next, SchemaContext, changed, no_keyspace, resolve_type};
+use crate::error::{Result, invalid, of_schema};
 use crate::interrupt;
-
-type Done = Result<Option<SchemaChange>, ErrorResponse>;
 
 fn target(name: &str) -> SchemaTarget {
     SchemaTarget::Type(name.to_string())
@@ -33,10 +31,10 @@ pub(super) fn create(context: &SchemaContext<'_>, create: &CreateType) -> Done {
             let mut names = HashSet::new();
             for (field, _) in &create.fields {
                 if !names.insert(field) {
-                    return Err(ErrorResponse::invalid(format!(
+                    return invalid(format!(
                         "Duplicate field name '{}' in type '{name}'",
                         field.as_str()
-                    )));
+                    ));
                 }
             }
         }
@@ -64,9 +62,7 @@ pub(super) fn alter(context: &SchemaContext<'_>, alter: &AlterType) -> Done {
             return if alter.if_exists {
                 Ok(None)
             } else {
-                Err(ErrorResponse::invalid(format!(
-                    "Type {keyspace}.{name} doesn't exist"
-                )))
+                invalid(format!("Type {keyspace}.{name} doesn't exist"))
             };
         }
         next(schema, keyspace, name, &alter.change)
@@ -101,9 +97,7 @@ fn next(schema: &Schema, keyspace: &str, name: &str, change: &TypeChange) -> Nex
             let next = next.map_err(of_schema)?;
             Ok((next != *schema).then_some(next))
         }
-        TypeChange::Retype { .. } => Err(ErrorResponse::invalid(
-            "Altering field types is no longer supported",
-        )),
+        TypeChange::Retype { .. } => invalid("Altering field types is no longer supported"),
     }
 }
 
@@ -119,9 +113,7 @@ pub(super) fn drop(context: &SchemaContext<'_>, drop: &DropObject) -> Done {
         } else if drop.if_exists {
             Ok(None)
         } else {
-            Err(ErrorResponse::invalid(format!(
-                "Type '{keyspace}.{name}' doesn't exist"
-            )))
+            invalid(format!("Type '{keyspace}.{name}' doesn't exist"))
         }
     })
 }

@@ -14,6 +14,7 @@ use super::events::MaskedText;
 use super::slow::Sender;
 use super::statements::Entry;
 use crate::call::{Administration, Statement, WriteKind};
+use crate::error::Result;
 use crate::outcome::Outcome;
 
 /// An administrative statement that is about to be executed.
@@ -60,8 +61,8 @@ impl Audit {
     pub(super) fn execute(
         &self,
         statement: AuditedStatement<'_>,
-        execute: impl FnOnce() -> Result<Outcome, ErrorResponse>,
-    ) -> Result<Outcome, ErrorResponse> {
+        execute: impl FnOnce() -> Result<Outcome>,
+    ) -> Result<Outcome> {
         let Some(begin) = &self.0 else {
             return execute();
         };
@@ -178,7 +179,7 @@ pub(super) struct BegunWrites {
 
 impl BegunWrites {
     /// Sets the result of the request, and adds the writes to the audit log.
-    pub(super) fn end<T>(mut self, ended: &Result<T, ErrorResponse>) {
+    pub(super) fn end<T>(mut self, ended: &Result<T>) {
         self.result = result_of(ended);
     }
 }
@@ -210,7 +211,7 @@ fn not_written(error: &io::Error) -> ErrorResponse {
     }
 }
 
-fn result_of<T>(ended: &Result<T, ErrorResponse>) -> &'static str {
+fn result_of<T>(ended: &Result<T>) -> &'static str {
     match ended.as_ref().map_err(|error| &error.kind) {
         Ok(_) => "done",
         Err(ErrorKind::Unauthorized) => "unauthorized",

@@ -21,7 +21,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use ebb_cql::protocol::ErrorResponse;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
@@ -30,6 +29,7 @@ use super::overload::Overload;
 use super::pace::WritePace;
 use super::replies::overloaded;
 use crate::call::{Lane, Service};
+use crate::error::Result;
 
 /// The most writes that share one sync. With more of them the first one would wait too long.
 const GROUP_WRITES_MAX: usize = 1024;
@@ -154,7 +154,7 @@ impl<S: Service> CommitThread<S> {
         let has_written = |result: &RequestResult| result.is_ok() && !is_in_conflict(result);
         let writes = (ended.iter()).any(|(_, result)| result.as_ref().is_some_and(has_written));
         let begun = Instant::now();
-        let synced: Result<(), ErrorResponse> = if writes && service.commits_wait_for_sync() {
+        let synced: Result<()> = if writes && service.commits_wait_for_sync() {
             service.sync()
         } else {
             Ok(())

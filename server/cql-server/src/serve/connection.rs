@@ -411,13 +411,18 @@ impl<S: Service> Connection<S> {
     /// Appends the error for received bytes that are no valid request.
     fn answer_problem(&mut self, problem: ReceivedError) {
         let stream = problem.stream();
-        let response = if self.takes_requests() {
+        let error = if self.takes_requests() {
             ErrorResponse::from(problem)
         } else {
             // A client that has not logged in gets short error messages only.
             ErrorResponse::protocol(problem.to_string())
         };
-        (self.session).answer(stream, &Response::Error(response), self.out.frames());
+        self.refuse(stream, error);
+    }
+
+    /// Appends an error.
+    fn refuse(&mut self, stream: i16, error: ErrorResponse) {
+        (self.session).answer(stream, &Response::Error(error), self.out.frames());
     }
 
     /// Reserves memory for the received bytes, if they are more than [`LARGE_BYTES`]. If there is
@@ -437,8 +442,7 @@ impl<S: Service> Connection<S> {
         // error is in stream 0 then, but only if no request is in a lane.
         let unused = (self.running == 0).then_some(0);
         if let Some(stream) = self.received.first_stream().or(unused) {
-            let response = Response::Error(overloaded());
-            (self.session).answer(stream, &response, self.out.frames());
+            self.refuse(stream, overloaded());
             self.flush().await?;
         }
         Err(Ended::WithError)
@@ -449,8 +453,7 @@ impl<S: Service> Connection<S> {
     fn serve_long(&mut self, long: LongRequest, stops: bool) {
         let LongRequest { frame, may_refuse } = long;
         if stops {
-            let response = Response::Error(stopping());
-            (self.session).answer(frame.stream, &response, self.out.frames());
+            self.refuse(frame.stream, stopping());
         } else {
             self.handle(frame, may_refuse, false);
         }
@@ -496,16 +499,14 @@ impl<S: Service> Connection<S> {
                 Ok(None) => break,
                 Ok(Some(frame)) if stops => {
                     self.shared.traffic.request(frame.opcode);
-                    let response = Response::Error(stopping());
-                    (self.session).answer(frame.stream, &response, self.out.frames());
+                    self.refuse(frame.stream, stopping());
                 }
                 Ok(Some(frame)) => {
                     self.shared.traffic.request(frame.opcode);
                     let may_refuse = self.session.may_refuse(&frame);
                     if may_refuse {
                         if self.is_late(target, &mut first_waited) {
-                            let response = Response::Error(overloaded());
-                            (self.session).answer(frame.stream, &response, self.out.frames());
+                            self.refuse(frame.stream, overloaded());
                             refused += 1;
                             continue;
                         }
@@ -668,10 +669,7 @@ impl<S: Service> Connection<S> {
             self.scans -= usize::from(is_scan);
             match reply {
                 Some(reply) => self.take_reply(reply),
-                None => {
-                    let response = Response::Error(panicked());
-                    (self.session).answer(stream, &response, self.out.frames());
-                }
+                None => self.refuse(stream, panicked()),
             }
             next = if self.out.is_full() {
                 None

@@ -3,16 +3,16 @@
 use std::time::Instant;
 
 use bytes::BytesMut;
-use ebb_cql::protocol::ErrorResponse;
 
 use super::lanes::Waiting;
 use super::login::EndedLogin;
 use super::slow::Unsent;
+use crate::error::Result;
 use crate::outcome::Outcome;
 
 /// The encoded response to a request with the outcome of its execution, or the error for the
 /// client.
-pub(super) type RequestResult = Result<(BytesMut, Outcome), ErrorResponse>;
+pub(super) type RequestResult = Result<(BytesMut, Outcome)>;
 
 /// Returns whether a write has to run again because it conflicted with another one.
 pub(super) fn is_in_conflict(ended: &RequestResult) -> bool {

@@ -37,7 +37,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use ebb_colocate::FloorShare;
-use ebb_cql::protocol::ErrorResponse;
 use ebb_threads::nice_current_thread;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
@@ -47,6 +46,7 @@ use super::result_memory::{PAGE_UNITS, ResultPages, ResultPool, UNIT_BYTES};
 use super::scan_queue::ScanUser;
 use super::scan_threads::{ClassControl, SPARE_FOR, ScanClass, ScanThreads};
 use crate::call::{Interrupt, Lane, ResponseMemory};
+use crate::error::Result;
 use crate::queries::Progress;
 
 /// The size, in bytes, at which a page of a scan ends.
@@ -148,7 +148,7 @@ impl ResultMemory {
 }
 
 impl ResponseMemory for ResultMemory {
-    fn grow(&self, bytes: usize) -> Result<(), ErrorResponse> {
+    fn grow(&self, bytes: usize) -> Result<()> {
         if self.pages.try_grow(units(bytes)) {
             Ok(())
         } else {
@@ -187,7 +187,7 @@ impl InlineMemory<'_> {
     ///
     /// # Errors
     /// OVERLOADED, if there is too little memory at the moment.
-    pub(super) fn finish(self, bytes: usize) -> Result<Option<ResultMemory>, ErrorResponse> {
+    pub(super) fn finish(self, bytes: usize) -> Result<Option<ResultMemory>> {
         if bytes < SMALL_BYTES {
             return Ok(None);
         }
@@ -202,7 +202,7 @@ impl InlineMemory<'_> {
 }
 
 impl ResponseMemory for InlineMemory<'_> {
-    fn grow(&self, bytes: usize) -> Result<(), ErrorResponse> {
+    fn grow(&self, bytes: usize) -> Result<()> {
         if bytes < PAGE_BYTES {
             return Ok(());
         }

@@ -8,6 +8,7 @@ use ebb_cql::protocol::{ErrorKind, ErrorResponse};
 
 use super::failed_logins::FailedLogins;
 use crate::access::{Login, User};
+use crate::error::Result;
 
 /// A login whose password has to be verified on another thread. First the request and then its
 /// reply contain the attempt. While the attempt exists, the session accepts no other login. It is
@@ -34,7 +35,7 @@ pub(super) fn recall(
     address: IpAddr,
     token: Option<&[u8]>,
     now: Instant,
-) -> Result<Option<Arc<User>>, ErrorResponse> {
+) -> Result<Option<Arc<User>>> {
     if !failed.may_try(address, now) {
         return Err(too_many_failures());
     }
@@ -50,7 +51,7 @@ pub(super) fn verify(
     failed: &FailedLogins,
     address: IpAddr,
     token: Option<&[u8]>,
-) -> Result<Arc<User>, ErrorResponse> {
+) -> Result<Arc<User>> {
     // The connections of a pool arrive together, so only the first one is verified.
     if let Some(user) = recall(login, failed, address, token, Instant::now())? {
         return Ok(user);

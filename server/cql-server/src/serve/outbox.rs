@@ -4,13 +4,12 @@ use std::io;
 use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
-use ebb_cql::protocol::{
-    ErrorResponse, PAYLOAD_BYTES_MAX, SEGMENT_BYTES_MORE_MAX, Sealer, Segments,
-};
+use ebb_cql::protocol::{PAYLOAD_BYTES_MAX, SEGMENT_BYTES_MORE_MAX, Sealer, Segments};
 use tokio::io::AsyncWriteExt;
 
 use super::lanes::{InlineMemory, Waiting};
 use super::stream::{Stream, within};
+use crate::error::Result;
 
 /// Once this many bytes are unsent, a connection sends responses before it serves more requests.
 const FULL_BYTES: usize = 256 << 10;
@@ -55,11 +54,7 @@ impl Outbox {
     ///
     /// # Errors
     /// OVERLOADED, if there is too little memory at the moment. The response stays in the buffer.
-    pub(super) fn hold(
-        &mut self,
-        start: usize,
-        memory: InlineMemory<'_>,
-    ) -> Result<(), ErrorResponse> {
+    pub(super) fn hold(&mut self, start: usize, memory: InlineMemory<'_>) -> Result<()> {
         if let Some(memory) = memory.finish(self.frames.len() - start)? {
             self.unsent.push(Waiting {
                 value: (),

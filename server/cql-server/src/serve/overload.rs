@@ -196,7 +196,7 @@ impl Overload {
     /// Counts `requests` requests that overload control could have rejected, but that were served
     /// after they had waited for `waited`.
     pub(super) fn served(&self, requests: u32, waited: Duration) {
-        let is_late = self.limit.is_some_and(|limit| waited > limit);
+        let is_late = self.is_too_long(waited);
         let counter = if is_late { &self.late } else { &self.in_time };
         counter.fetch_add(requests, Ordering::Relaxed);
         self.note_busy();

@@ -5,6 +5,7 @@ use ebb_cql::protocol::{
     Coding, Consistency, ErrorKind, ErrorResponse, Head, Opcode, OpenFrame, ProtocolError, Response,
 };
 
+use crate::error::Result;
 use crate::outcome::Outcome;
 use crate::system::CQL_VERSION;
 
@@ -40,13 +41,7 @@ pub(super) fn stopping() -> ErrorResponse {
 /// Returns the error of a killed read. It is a read failure, because drivers retry a read after a
 /// server error or OVERLOADED, but not after a failure.
 pub(super) fn killed(consistency: Consistency) -> ErrorResponse {
-    let kind = ErrorKind::ReadFailure {
-        consistency,
-        received: 0,
-        block_for: 1,
-        failures: 1,
-        data_present: false,
-    };
+    let kind = ErrorKind::ReadFailure { consistency };
     ErrorResponse::new(kind, "an operator killed the query")
 }
 
@@ -76,8 +71,8 @@ pub(super) fn respond(
     coding: Coding,
     tracing_id: Option<[u8; 16]>,
     out: &mut BytesMut,
-    write: impl FnOnce(&mut BytesMut) -> Result<Outcome, ErrorResponse>,
-) -> Result<Outcome, ErrorResponse> {
+    write: impl FnOnce(&mut BytesMut) -> Result<Outcome>,
+) -> Result<Outcome> {
     let open = |out: &mut BytesMut, warnings: &[String]| {
         let head = Head {
             tracing_id,

@@ -15,10 +15,10 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::{mem, ptr};
 
 use bytes::Bytes;
-use ebb_cql::protocol::ErrorResponse;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::replies::overloaded;
+use crate::error::Result;
 
 /// The uncompressed size from which a request is large: decompressing and parsing it takes longer
 /// than other requests should wait. Connections with at most this many received bytes take no
@@ -66,10 +66,7 @@ pub(super) struct StatementMemory(Mutex<Weak<RequestMemory>>);
 impl StatementMemory {
     /// Returns the memory that waiting requests have taken for the statement. If there are none,
     /// calls `take` to take it.
-    fn share(
-        &self,
-        take: impl FnOnce() -> Result<RequestMemory, ErrorResponse>,
-    ) -> Result<Arc<RequestMemory>, ErrorResponse> {
+    fn share(&self, take: impl FnOnce() -> Result<RequestMemory>) -> Result<Arc<RequestMemory>> {
         let mut taken = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(memory) = taken.upgrade() {
             return Ok(memory);
@@ -112,7 +109,7 @@ impl Requests {
         &self,
         body_bytes: usize,
         statements: impl Iterator<Item = WaitingStatement<'s>> + Clone,
-    ) -> Result<WaitingMemory, ErrorResponse> {
+    ) -> Result<WaitingMemory> {
         let mut own_bytes = if body_bytes < UNIT_BYTES {
             0
         } else {
@@ -145,11 +142,7 @@ impl Requests {
     ///
     /// # Errors
     /// OVERLOADED, if other requests have taken the memory.
-    fn take_waiting(
-        &self,
-        bytes: usize,
-        units_left: &mut u32,
-    ) -> Result<RequestMemory, ErrorResponse> {
+    fn take_waiting(&self, bytes: usize, units_left: &mut u32) -> Result<RequestMemory> {
         if bytes == 0 {
             return Ok(RequestMemory::default());
         }

@@ -34,6 +34,7 @@ use crate::activity::{Client, Encryption, Trace};
 use crate::call::{
     Interrupt, Lane, NOT_A_WRITE, RequestAnalysis, Service, Statement, StatementKind, TimeOut,
 };
+use crate::error::{Result, invalid};
 use crate::interrupt;
 
 pub(super) enum HandleResult<S: Service> {
@@ -263,7 +264,7 @@ impl<S: Service> Session<S> {
         may_refuse: bool,
         now: Instant,
         out: &mut Outbox,
-    ) -> Result<Option<(Lane, Work<S>)>, ErrorResponse> {
+    ) -> Result<Option<(Lane, Work<S>)>> {
         let start = out.frames().len();
         let handle = || {
             self.begin_trace(now, frame)?;
@@ -306,7 +307,7 @@ impl<S: Service> Session<S> {
         may_refuse: bool,
         now: Instant,
         out: &mut Outbox,
-    ) -> Result<Option<(Lane, Work<S>)>, ErrorResponse> {
+    ) -> Result<Option<(Lane, Work<S>)>> {
         let request = Request::decode(frame).map_err(in_protocol)?;
         self.check_order(&request)?;
         if !self.has_started && !matches!(request, Request::Startup(_) | Request::Options) {
@@ -345,7 +346,7 @@ impl<S: Service> Session<S> {
                     // memory, and each mention of a prepared BEGIN BATCH repeats the work of all its
                     // writes.
                     if !entry.statement.may_be_in_batch() {
-                        return Err(ErrorResponse::invalid(NOT_A_WRITE));
+                        return invalid(NOT_A_WRITE);
                     }
                     check_value_count(&*entry.statement, &part.values, "There")?;
                     statements.push(entry);
@@ -425,12 +426,7 @@ impl<S: Service> Session<S> {
         Ok(None)
     }
 
-    fn start(
-        &mut self,
-        startup: &Startup<'_>,
-        stream: i16,
-        out: &mut BytesMut,
-    ) -> Result<(), ErrorResponse> {
+    fn start(&mut self, startup: &Startup<'_>, stream: i16, out: &mut BytesMut) -> Result<()> {
         startup::check_version(startup)?;
         let compression = startup::compression(startup)?;
         self.log_in_by_certificate()?;
@@ -453,7 +449,7 @@ impl<S: Service> Session<S> {
 
     /// Logs the client in if its certificate has the identity of a role. All other clients need a
     /// password.
-    fn log_in_by_certificate(&mut self) -> Result<(), ErrorResponse> {
+    fn log_in_by_certificate(&mut self) -> Result<()> {
         let (None, Some(login), Some(identity)) = (
             self.sender.user.name(),
             self.shared.service.login(),
@@ -471,7 +467,7 @@ impl<S: Service> Session<S> {
     }
 
     /// Checks that the client may send this request now, before or after STARTUP and the login.
-    fn check_order(&self, request: &Request<'_>) -> Result<(), ErrorResponse> {
+    fn check_order(&self, request: &Request<'_>) -> Result<()> {
         let is_startup = matches!(request, Request::Startup(_));
         let before_login = matches!(request, Request::Options | Request::AuthResponse { .. });
         let message = match (self.has_started, self.is_logged_in()) {
@@ -490,11 +486,7 @@ impl<S: Service> Session<S> {
 
     /// Logs the client in with recently verified credentials. If they have to be verified, returns
     /// the attempt instead, and accepts no other login while the attempt exists.
-    fn log_in(
-        &mut self,
-        token: Option<&[u8]>,
-        now: Instant,
-    ) -> Result<Option<Arc<LoginAttempt>>, ErrorResponse> {
+    fn log_in(&mut self, token: Option<&[u8]>, now: Instant) -> Result<Option<Arc<LoginAttempt>>> {
         let is_verifying = self.verifying.strong_count() > 0;
         let login = match self.shared.service.login() {
             Some(login) if !self.is_logged_in() && !is_verifying => login,
@@ -516,7 +508,7 @@ impl<S: Service> Session<S> {
     }
 
     /// Begins a trace of the request, if the client requests one.
-    fn begin_trace(&mut self, now: Instant, frame: &Frame) -> Result<(), ErrorResponse> {
+    fn begin_trace(&mut self, now: Instant, frame: &Frame) -> Result<()> {
         // Before the login no statement is executed, so nothing is traced.
         if frame.is_traced() && self.is_logged_in() {
             self.shared.service.check_trace(&self.sender.user)?;
@@ -533,7 +525,7 @@ impl<S: Service> Session<S> {
         stream: i16,
         now: Instant,
         out: &mut Outbox,
-    ) -> Result<(), ErrorResponse> {
+    ) -> Result<()> {
         if let Some(trace) = &mut self.trace {
             trace.note("Preparing the statement");
         }
@@ -565,7 +557,7 @@ impl<S: Service> Session<S> {
         held.inspect_err(|_| out.truncate(start))
     }
 
-    fn prepared(&self, id: &[u8]) -> Result<Arc<Entry<S::Statement>>, ErrorResponse> {
+    fn prepared(&self, id: &[u8]) -> Result<Arc<Entry<S::Statement>>> {
         let entry = self.shared.statements.get(id);
         entry.ok_or_else(|| ErrorResponse::unprepared(id))
     }
@@ -580,7 +572,7 @@ impl<S: Service> Session<S> {
         consistency: Consistency,
         now: Instant,
         analysis: &mut RequestAnalysis,
-    ) -> Result<Arc<Entry<S::Statement>>, ErrorResponse> {
+    ) -> Result<Arc<Entry<S::Statement>>> {
         let in_use = keyspace.or(self.sender.keyspace.as_deref());
         if let Some((_, entry)) = self.shared.statements.find(in_use, text) {
             return Ok(entry);
@@ -599,7 +591,7 @@ impl<S: Service> Session<S> {
         consistency: Consistency,
         now: Instant,
         analysis: &mut RequestAnalysis,
-    ) -> Result<S::Statement, ErrorResponse> {
+    ) -> Result<S::Statement> {
         let keyspace = keyspace.or(self.sender.keyspace.as_deref());
         let (mut interrupt, begun) = (self.interrupt(now), Instant::now());
         if self.is_thread_shared {
@@ -634,20 +626,16 @@ impl<S: Service> Session<S> {
 /// with `there`: Cassandra writes "there" for an EXECUTE and "There" for a BATCH. A QUERY is not
 /// checked here, because Cassandra has another error for it. Values with names are not checked here
 /// either. Both are checked when the values are bound to the markers.
-fn check_value_count(
-    statement: &impl Statement,
-    values: &Values<'_>,
-    there: &str,
-) -> Result<(), ErrorResponse> {
+fn check_value_count(statement: &impl Statement, values: &Values<'_>, there: &str) -> Result<()> {
     let (markers, _) = statement.markers();
     if values.is_named() || values.len() == markers.len() {
         return Ok(());
     }
-    Err(ErrorResponse::invalid(format!(
+    invalid(format!(
         "{there} were {} markers(?) in CQL but {} bound variables",
         markers.len(),
         values.len()
-    )))
+    ))
 }
 
 /// Returns whether the statement of a QUERY is KILL QUERY. No other statement begins with KILL.

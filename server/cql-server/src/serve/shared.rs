@@ -23,6 +23,7 @@ use super::traffic::Traffic;
 use super::turns::Turns;
 use crate::access::claimed_name;
 use crate::call::{Service, Statement};
+use crate::error::Result;
 use crate::outcome::Outcome;
 
 pub(super) struct Shared<S: Service> {
@@ -95,8 +96,8 @@ impl<S: Service> Shared<S> {
         &self,
         sender: &Sender,
         statement: &S::Statement,
-        execute: impl FnOnce() -> Result<Outcome, ErrorResponse>,
-    ) -> Result<Outcome, ErrorResponse> {
+        execute: impl FnOnce() -> Result<Outcome>,
+    ) -> Result<Outcome> {
         let Some(administration) = statement.administration() else {
             return execute();
         };

@@ -2,6 +2,8 @@
 
 use ebb_cql::protocol::{Compression, ErrorResponse, Startup};
 
+use crate::error::Result;
+
 /// The oldest major version of CQL that clients may request.
 const MAJOR_MIN: u32 = 3;
 
@@ -10,7 +12,7 @@ const MAJOR_MIN: u32 = 3;
 ///
 /// # Errors
 /// If the version is missing, malformed or too old.
-pub(super) fn check_version(startup: &Startup<'_>) -> Result<(), ErrorResponse> {
+pub(super) fn check_version(startup: &Startup<'_>) -> Result<()> {
     let Some(version) = startup.option("CQL_VERSION") else {
         let message = "Missing value CQL_VERSION in STARTUP message";
         return Err(ErrorResponse::protocol(message));
@@ -35,7 +37,7 @@ pub(super) fn check_version(startup: &Startup<'_>) -> Result<(), ErrorResponse> 
 ///
 /// # Errors
 /// If there is no such compression.
-pub(super) fn compression(startup: &Startup<'_>) -> Result<Compression, ErrorResponse> {
+pub(super) fn compression(startup: &Startup<'_>) -> Result<Compression> {
     match startup.compression() {
         None | Some("") => Ok(Compression::None),
         Some(name) => Compression::from_name(name).ok_or_else(|| {

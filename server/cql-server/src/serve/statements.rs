@@ -10,6 +10,7 @@ use quick_cache::{DefaultHashBuilder, OptionsBuilder, Weighter};
 
 use super::requests::StatementMemory;
 use crate::call::Statement;
+use crate::error::Result;
 use crate::interrupt;
 
 /// The MD5 digest that identifies a prepared statement.
@@ -148,7 +149,7 @@ impl<S: Statement> Statements<S> {
         statement: S,
         schema_changes: u64,
         is_current: impl Fn(&S) -> bool,
-    ) -> Result<(Id, Arc<Entry<S>>), ErrorResponse> {
+    ) -> Result<(Id, Arc<Entry<S>>)> {
         let keyspace = keyspace.filter(|_| statement.needs_keyspace());
         let id = prepared_id(keyspace, text);
         let entry = Entry::new(statement, keyspace);

@@ -30,6 +30,7 @@ use crate::call::{
     Call, Interrupt, Lane, RequestAnalysis, ResponseMemory, Service, Statement, StatementKind,
     TimeOut,
 };
+use crate::error::Result;
 use crate::interrupt;
 use crate::outcome::{Outcome, SchemaChanges};
 
@@ -100,7 +101,7 @@ impl<S: Service> Work<S> {
         stream: i16,
         now: Instant,
         out: &mut Outbox,
-    ) -> Result<Inline, ErrorResponse> {
+    ) -> Result<Inline> {
         let lane = match self.kind.lane {
             // A serial read must not return a write that a crash may undo, so it is answered after
             // a sync, as writes are.
@@ -172,7 +173,7 @@ impl<S: Service> Work<S> {
         interrupt: &Interrupt,
         memory: Option<&dyn ResponseMemory>,
         out: &mut BytesMut,
-    ) -> Result<Outcome, ErrorResponse> {
+    ) -> Result<Outcome> {
         let changes = SchemaChanges::default();
         let call = || self.call(request, stream, interrupt, memory, &changes, out);
         let ended = catch_unwind(AssertUnwindSafe(call));
@@ -191,7 +192,7 @@ impl<S: Service> Work<S> {
         memory: Option<&dyn ResponseMemory>,
         changes: &SchemaChanges,
         out: &mut BytesMut,
-    ) -> Result<Outcome, ErrorResponse> {
+    ) -> Result<Outcome> {
         let without_id: &[u8] = &[];
         let (id, parameters, text, batch) = match request {
             Request::Query { text, parameters } => (without_id, parameters, Some(text), None),
@@ -235,7 +236,7 @@ impl<S: Service> Work<S> {
         call: &Call<'_>,
         stream: i16,
         out: &mut BytesMut,
-    ) -> Result<Outcome, ErrorResponse> {
+    ) -> Result<Outcome> {
         let service = &self.shared.service;
         let execute = |out: &mut BytesMut| match (statements, batch) {
             (RequestStatements::One(one), None) => service.execute(&one.statement, call, out),
@@ -266,15 +267,15 @@ impl<S: Service> Work<S> {
         text: Option<&str>,
         batch: Option<&Batch<'_>>,
         call: &Call<'_>,
-    ) -> Result<Option<RequestStatements<S::Statement>>, ErrorResponse> {
+    ) -> Result<Option<RequestStatements<S::Statement>>> {
         let (service, mut analysis) = (&self.shared.service, RequestAnalysis::default());
-        let mut analysed = |text: &str| -> Result<Arc<Entry<S::Statement>>, ErrorResponse> {
+        let mut analysed = |text: &str| -> Result<Arc<Entry<S::Statement>>> {
             // The analysis of a short text may charge nothing.
             interrupt::charge(1)?;
             let statement = service.prepare(call.keyspace, text, &mut analysis)?;
             Ok(Entry::of_request(statement))
         };
-        let analyse = || -> Result<Option<RequestStatements<S::Statement>>, ErrorResponse> {
+        let analyse = || -> Result<Option<RequestStatements<S::Statement>>> {
             Ok(match (text, batch, &self.statements) {
                 (Some(text), ..) => Some(RequestStatements::One(analysed(text)?)),
                 (None, Some(batch), RequestStatements::Batch(statements)) => {
@@ -283,7 +284,7 @@ impl<S: Service> Work<S> {
                         StatementRef::Text(text) => analysed(text),
                         StatementRef::Prepared(_) => Ok(known.clone()),
                     });
-                    let anew = anew.collect::<Result<Vec<_>, ErrorResponse>>()?;
+                    let anew = anew.collect::<Result<Vec<_>>>()?;
                     Some(RequestStatements::Batch(anew))
                 }
                 _ => None,
@@ -295,7 +296,7 @@ impl<S: Service> Work<S> {
 
     /// Returns the locks of partitions ([turns](super::turns)) that the request has to take before
     /// it runs; `None` if it needs none.
-    fn turns(&self, request: &Request<'_>) -> Result<Option<Stripes>, ErrorResponse> {
+    fn turns(&self, request: &Request<'_>) -> Result<Option<Stripes>> {
         if !self.kind.takes_turns() {
             return Ok(None);
         }

@@ -2,12 +2,12 @@
 
 use std::time::{Duration, UNIX_EPOCH};
 
-use ebb_cql::protocol::ErrorResponse;
 use uuid::Uuid;
 
 use super::cells::{bigint, boolean, inet, int, map, text, timestamp, uuid};
 use super::virtual_table::{Definition, RowSet};
 use super::{Facts, Lookup};
+use crate::error::Result;
 
 const TRACES: &str = "system_traces";
 
@@ -30,7 +30,7 @@ pub(super) const SESSIONS: Definition = Definition {
     rows: sessions,
 };
 
-fn sessions(facts: &Facts, _: &Lookup, rows: &mut RowSet<'_>) -> Result<(), ErrorResponse> {
+fn sessions(facts: &Facts, _: &Lookup, rows: &mut RowSet<'_>) -> Result<()> {
     let node = facts.node.address;
     facts.activity.traces().iter().try_for_each(|trace| {
         let parameters = trace.parameters.iter();
@@ -69,7 +69,7 @@ pub(super) const EVENTS: Definition = Definition {
     rows: events,
 };
 
-fn events(facts: &Facts, _: &Lookup, rows: &mut RowSet<'_>) -> Result<(), ErrorResponse> {
+fn events(facts: &Facts, _: &Lookup, rows: &mut RowSet<'_>) -> Result<()> {
     let node = facts.node.address;
     for trace in facts.activity.traces() {
         for event in &trace.events {
@@ -108,7 +108,7 @@ pub(super) const CLIENTS: Definition = Definition {
     rows: clients,
 };
 
-fn clients(facts: &Facts, _: &Lookup, rows: &mut RowSet<'_>) -> Result<(), ErrorResponse> {
+fn clients(facts: &Facts, _: &Lookup, rows: &mut RowSet<'_>) -> Result<()> {
     facts.activity.clients().iter().try_for_each(|client| {
         let info = client.info();
         let mut cells = vec![

@@ -1,10 +1,9 @@
 //! `system_auth`: the roles, without their password hashes.
 
-use ebb_cql::protocol::ErrorResponse;
-
 use super::cells::{boolean, list, text};
 use super::virtual_table::{Definition, RowSet};
 use super::{Facts, Lookup};
+use crate::error::Result;
 
 const KEYSPACE: &str = "system_auth";
 
@@ -23,7 +22,7 @@ pub(super) const ROLES: Definition = Definition {
     rows: roles,
 };
 
-fn roles(facts: &Facts, _: &Lookup, rows: &mut RowSet<'_>) -> Result<(), ErrorResponse> {
+fn roles(facts: &Facts, _: &Lookup, rows: &mut RowSet<'_>) -> Result<()> {
     let state = facts.catalog.roles().state();
     state.roles().iter().try_for_each(|(name, role)| {
         let mut cells = vec![
@@ -48,7 +47,7 @@ pub(super) const ROLE_MEMBERS: Definition = Definition {
     rows: role_members,
 };
 
-fn role_members(facts: &Facts, _: &Lookup, rows: &mut RowSet<'_>) -> Result<(), ErrorResponse> {
+fn role_members(facts: &Facts, _: &Lookup, rows: &mut RowSet<'_>) -> Result<()> {
     let state = facts.catalog.roles().state();
     for (name, role) in state.roles().iter() {
         for of in &role.member_of {
@@ -67,7 +66,7 @@ pub(super) const ROLE_PERMISSIONS: Definition = Definition {
     rows: role_permissions,
 };
 
-fn role_permissions(facts: &Facts, _: &Lookup, rows: &mut RowSet<'_>) -> Result<(), ErrorResponse> {
+fn role_permissions(facts: &Facts, _: &Lookup, rows: &mut RowSet<'_>) -> Result<()> {
     let state = facts.catalog.roles().state();
     for (name, role) in state.roles().iter() {
         for (resource, set) in &role.permissions {
@@ -92,7 +91,7 @@ pub(super) const IDENTITY_TO_ROLE: Definition = Definition {
     rows: identity_to_role,
 };
 
-fn identity_to_role(facts: &Facts, _: &Lookup, rows: &mut RowSet<'_>) -> Result<(), ErrorResponse> {
+fn identity_to_role(facts: &Facts, _: &Lookup, rows: &mut RowSet<'_>) -> Result<()> {
     let state = facts.catalog.roles().state();
     for (name, role) in state.roles().iter() {
         for identity in &role.identities {

@@ -4,6 +4,7 @@ use std::net::IpAddr;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
+use ebb_model::types::elements;
 use uuid::Uuid;
 
 pub fn text(value: &str) -> Bytes {
@@ -46,25 +47,11 @@ pub fn timestamp(value: SystemTime) -> Bytes {
 
 /// Encodes a `list`, or a `set` whose elements are given in the order of the set.
 pub fn list(elements: impl IntoIterator<Item = Bytes>) -> Bytes {
-    collection(1, elements)
+    elements::build(elements).into()
 }
 
 /// Encodes a `map` from its entries, each a key and a value, which are given in the order of the
 /// keys.
 pub fn map(entries: impl IntoIterator<Item = (Bytes, Bytes)>) -> Bytes {
-    let both = |(key, value)| [key, value];
-    collection(2, entries.into_iter().flat_map(both))
-}
-
-fn collection(parts: usize, values: impl IntoIterator<Item = Bytes>) -> Bytes {
-    let length = |n: usize| i32::try_from(n).expect("less than 2 GiB").to_be_bytes();
-    let mut out = vec![0; 4];
-    let mut count = 0;
-    for value in values {
-        out.extend(length(value.len()));
-        out.extend(&value[..]);
-        count += 1;
-    }
-    out[..4].copy_from_slice(&length(count / parts));
-    out.into()
+    elements::build_map(entries).into()
 }

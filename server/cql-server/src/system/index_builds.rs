@@ -1,10 +1,9 @@
 //! `system_views.index_builds`: the unfinished indexes.
 
-use ebb_cql::protocol::ErrorResponse;
-
 use super::cells::text;
 use super::virtual_table::{Definition, RowSet};
 use super::{Facts, Lookup};
+use crate::error::Result;
 
 pub(super) const INDEX_BUILDS: Definition = Definition {
     keyspace: "system_views",
@@ -20,7 +19,7 @@ pub(super) const INDEX_BUILDS: Definition = Definition {
     rows: index_builds,
 };
 
-fn index_builds(facts: &Facts, _: &Lookup, rows: &mut RowSet<'_>) -> Result<(), ErrorResponse> {
+fn index_builds(facts: &Facts, _: &Lookup, rows: &mut RowSet<'_>) -> Result<()> {
     let keyspaces = facts.state.schema().keyspaces();
     for table in keyspaces.flat_map(|keyspace| keyspace.tables()) {
         for index in table.indexes().iter().filter(|index| index.is_building) {

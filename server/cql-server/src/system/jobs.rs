@@ -10,6 +10,7 @@ use ebb_model::access::ActingRole;
 use super::cells::{int, text, timestamp};
 use super::virtual_table::{Definition, RowSet};
 use super::{Facts, Lookup};
+use crate::error::Result;
 
 /// A job that runs, or that has ended and is still listed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,7 +55,7 @@ pub(super) const JOBS: Definition = Definition {
     rows: jobs,
 };
 
-fn jobs(facts: &Facts, _: &Lookup, rows: &mut RowSet<'_>) -> Result<(), ErrorResponse> {
+fn jobs(facts: &Facts, _: &Lookup, rows: &mut RowSet<'_>) -> Result<()> {
     let Some(list) = &facts.jobs else {
         return Ok(());
     };

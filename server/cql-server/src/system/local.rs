@@ -1,10 +1,9 @@
 //! `system`: this node, and the empty tables of its peers.
 
-use ebb_cql::protocol::ErrorResponse;
-
 use super::cells::{inet, int, list, text, uuid};
 use super::virtual_table::{Definition, RowSet, no_rows};
 use super::{Facts, Lookup, PARTITIONER};
+use crate::error::Result;
 
 const KEYSPACE: &str = "system";
 
@@ -38,7 +37,7 @@ pub(super) const LOCAL: Definition = Definition {
     rows: local,
 };
 
-fn local(facts: &Facts, _: &Lookup, rows: &mut RowSet<'_>) -> Result<(), ErrorResponse> {
+fn local(facts: &Facts, _: &Lookup, rows: &mut RowSet<'_>) -> Result<()> {
     let node = &facts.node;
     let (address, port) = (inet(node.address.ip()), int(node.address.port().into()));
     let identity = facts.catalog.identity();

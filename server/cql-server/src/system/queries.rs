@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use ebb_cql::protocol::ErrorResponse;
 
 use super::cells::{bigint, inet, int, text};
 use super::virtual_table::{Definition, RowSet};
 use super::{Facts, Lookup};
+use crate::error::Result;
 
 /// The table `queries`. Its columns for times have the same names as in Cassandra's table.
 pub(super) const QUERIES: Definition = Definition {
@@ -32,7 +32,7 @@ pub(super) const QUERIES: Definition = Definition {
     rows: queries,
 };
 
-fn queries(facts: &Facts, _: &Lookup, rows: &mut RowSet<'_>) -> Result<(), ErrorResponse> {
+fn queries(facts: &Facts, _: &Lookup, rows: &mut RowSet<'_>) -> Result<()> {
     for query in facts.activity.queries.rows_of(facts.queries_of.as_deref()) {
         let statements = i32::try_from(query.statements).unwrap_or(i32::MAX);
         let mut cells = vec![

@@ -7,7 +7,6 @@ use std::slice;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use ebb_cql::protocol::ErrorResponse;
 use ebb_model::key::Order;
 use ebb_model::schema::{
     Column, ColumnKind, KeyspaceSchema, OptionValue, TableOptions, TableSchema,
@@ -18,7 +17,7 @@ use ebb_tables::{CatalogError, keyspace_with_tables_at};
 use super::cells::{bigint, boolean, double, int, list, map, text, uuid};
 use super::virtual_table::{Definition, RowSet, no_rows};
 use super::{Facts, LOCAL_KEYSPACES, Lookup};
-use crate::error::of_catalog;
+use crate::error::{Result, of_catalog};
 use crate::interrupt::{self, UNITS_PER_LOOK};
 
 const KEYSPACE: &str = "system_schema";
@@ -31,7 +30,7 @@ fn users(
     facts: &Facts,
     lookup: &Lookup,
     has_table: impl Fn(&str) -> bool,
-) -> Result<Vec<(String, Arc<KeyspaceSchema>)>, ErrorResponse> {
+) -> Result<Vec<(String, Arc<KeyspaceSchema>)>> {
     let schema = facts.state.schema();
     let Some(names) = &lookup.keyspaces else {
         let keyspaces = schema.keyspaces();
@@ -79,8 +78,8 @@ pub(super) fn for_each_table(
     facts: &Facts,
     lookup: &Lookup,
     rows: &mut RowSet<'_>,
-    compute: impl FnMut(&mut RowSet<'_>, &str, &TableSchema) -> Result<(), ErrorResponse>,
-) -> Result<(), ErrorResponse> {
+    compute: impl FnMut(&mut RowSet<'_>, &str, &TableSchema) -> Result<()>,
+) -> Result<()> {
     let users = users(facts, lookup, |table| lookup.has_table(table))?;
     let of_users = users.iter();
     let of_users = of_users.map(|(name, keyspace)| (&name[..], tables_of(keyspace, lookup)));
@@ -123,7 +122,7 @@ pub(super) const KEYSPACES: Definition = Definition {
     rows: keyspaces,
 };
 
-fn keyspaces(facts: &Facts, lookup: &Lookup, rows: &mut RowSet<'_>) -> Result<(), ErrorResponse> {
+fn keyspaces(facts: &Facts, lookup: &Lookup, rows: &mut RowSet<'_>) -> Result<()> {
     let replication = |options: &BTreeMap<String, String>| {
         let full = |(key, value): (&String, &String)| match key.as_str() {
             "class" if !value.contains('.') => (
@@ -207,7 +206,7 @@ pub(super) const TABLES: Definition = Definition {
     rows: table_rows,
 };
 
-fn table_rows(facts: &Facts, lookup: &Lookup, rows: &mut RowSet<'_>) -> Result<(), ErrorResponse> {
+fn table_rows(facts: &Facts, lookup: &Lookup, rows: &mut RowSet<'_>) -> Result<()> {
     for_each_table(facts, lookup, rows, |rows, keyspace, table| {
         let flags: &[&str] = if table.is_counter() {
             &["compound", "counter"]
@@ -284,7 +283,7 @@ pub(super) const COLUMN_COLUMNS: &[&str] = &[
     "type text",
 ];
 
-fn columns(facts: &Facts, lookup: &Lookup, rows: &mut RowSet<'_>) -> Result<(), ErrorResponse> {
+fn columns(facts: &Facts, lookup: &Lookup, rows: &mut RowSet<'_>) -> Result<()> {
     for_each_table(facts, lookup, rows, |rows, keyspace, table| {
         column_rows(keyspace, table, rows)
     })
@@ -295,7 +294,7 @@ pub(super) fn column_rows(
     keyspace: &str,
     table: &TableSchema,
     rows: &mut RowSet<'_>,
-) -> Result<(), ErrorResponse> {
+) -> Result<()> {
     let row = |column: &Column| {
         let order = match (column.kind, column.order) {
             (ColumnKind::Clustering, Order::Asc) => "asc",
@@ -344,11 +343,7 @@ pub(super) const DROPPED_COLUMNS: Definition = Definition {
     rows: dropped_columns,
 };
 
-fn dropped_columns(
-    facts: &Facts,
-    lookup: &Lookup,
-    rows: &mut RowSet<'_>,
-) -> Result<(), ErrorResponse> {
+fn dropped_columns(facts: &Facts, lookup: &Lookup, rows: &mut RowSet<'_>) -> Result<()> {
     for_each_table(facts, lookup, rows, |rows, keyspace, table| {
         // The last dropped column of each name.
         let last: BTreeMap<_, _> = table.dropped().iter().map(|d| (&*d.name, d)).collect();
@@ -379,7 +374,7 @@ pub(super) const TYPES: Definition = Definition {
     rows: types,
 };
 
-fn types(facts: &Facts, lookup: &Lookup, rows: &mut RowSet<'_>) -> Result<(), ErrorResponse> {
+fn types(facts: &Facts, lookup: &Lookup, rows: &mut RowSet<'_>) -> Result<()> {
     for (name, keyspace) in users(facts, lookup, |_| true)? {
         for ty in keyspace.user_types() {
             let types: Vec<_> = ty.fields().iter().map(|(_, t)| t.to_string()).collect();
@@ -412,7 +407,7 @@ pub(super) const INDEXES: Definition = Definition {
     rows: indexes,
 };
 
-fn indexes(facts: &Facts, lookup: &Lookup, rows: &mut RowSet<'_>) -> Result<(), ErrorResponse> {
+fn indexes(facts: &Facts, lookup: &Lookup, rows: &mut RowSet<'_>) -> Result<()> {
     for_each_table(facts, lookup, rows, |rows, keyspace, table| {
         let mut indexes = table.indexed_columns();
         indexes.try_for_each(|indexed| {
@@ -437,7 +432,7 @@ pub(super) const BUILT_INDEXES: Definition = Definition {
     rows: built_indexes,
 };
 
-fn built_indexes(facts: &Facts, _: &Lookup, rows: &mut RowSet<'_>) -> Result<(), ErrorResponse> {
+fn built_indexes(facts: &Facts, _: &Lookup, rows: &mut RowSet<'_>) -> Result<()> {
     for keyspace in facts.state.schema().keyspaces() {
         let indexes = keyspace.tables().flat_map(|table| table.indexes());
         for index in indexes.filter(|index| !index.is_building) {

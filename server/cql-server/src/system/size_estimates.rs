@@ -7,7 +7,6 @@
 
 use std::ops::Bound;
 
-use ebb_cql::protocol::ErrorResponse;
 use ebb_model::key::{DecodedKey, Token, token_range};
 use ebb_storage::{Cache, TableReader};
 use ebb_tables::read::{Source, TableError};
@@ -16,7 +15,7 @@ use super::cells::{bigint, text};
 use super::schema::for_each_table;
 use super::virtual_table::{Definition, RowSet};
 use super::{Facts, Lookup};
-use crate::error::of_table;
+use crate::error::{Result, of_table};
 use crate::interrupt::{self, UNITS_PER_LOOK};
 use crate::pace::StatementPace;
 
@@ -43,11 +42,7 @@ pub(super) const SIZE_ESTIMATES: Definition = Definition {
     rows: size_estimates,
 };
 
-fn size_estimates(
-    facts: &Facts,
-    lookup: &Lookup,
-    rows: &mut RowSet<'_>,
-) -> Result<(), ErrorResponse> {
+fn size_estimates(facts: &Facts, lookup: &Lookup, rows: &mut RowSet<'_>) -> Result<()> {
     let sample = if lookup.tables.is_some() {
         SAMPLE
     } else {
@@ -94,7 +89,7 @@ fn size_estimates(
 ///
 /// # Errors
 /// If the statement's time is over.
-fn estimate_partitions(rows: &dyn TableReader, sample: u32) -> Result<u64, ErrorResponse> {
+fn estimate_partitions(rows: &dyn TableReader, sample: u32) -> Result<u64> {
     let mut last = Token::MIN;
     for found in 0..sample {
         // The keys are read from disk, possibly on a thread that serves connections.
@@ -123,7 +118,7 @@ fn scaled(sample: u32, last: Token) -> u64 {
 /// # Errors
 /// If the statement's time is over. The search may pass any number of keys: deleted ones, and in a
 /// snapshot those that were written later.
-fn next_token(rows: &dyn TableReader, token: Token) -> Result<Option<Token>, ErrorResponse> {
+fn next_token(rows: &dyn TableReader, token: Token) -> Result<Option<Token>> {
     let range = token_range(Bound::Excluded(token), Bound::Unbounded);
     let source = Source::Stored(rows, Cache::Fill, &StatementPace);
     let entries = source.entries(&range.from, range.to.as_deref());

@@ -1,13 +1,13 @@
 //! `system_views`: the snapshots of users' keyspaces.
 
 use bytes::Bytes;
-use ebb_cql::protocol::ErrorResponse;
 use ebb_storage::{Db, SnapshotInfo, SnapshotScope};
 use ebb_tables::CatalogState;
 
 use super::cells::{bigint, int, list, text, timestamp};
 use super::virtual_table::{Definition, RowSet};
 use super::{Facts, Lookup};
+use crate::error::Result;
 
 const KEYSPACE: &str = "system_views";
 
@@ -31,7 +31,7 @@ pub(super) const SNAPSHOTS: Definition = Definition {
     rows: snapshots,
 };
 
-fn snapshots(facts: &Facts, _: &Lookup, rows: &mut RowSet<'_>) -> Result<(), ErrorResponse> {
+fn snapshots(facts: &Facts, _: &Lookup, rows: &mut RowSet<'_>) -> Result<()> {
     let all = snapshot_rows(facts.catalog.db(), &facts.state);
     all.into_iter()
         .try_for_each(|snapshot| rows.push(snapshot.cells()))

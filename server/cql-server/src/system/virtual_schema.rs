@@ -1,11 +1,10 @@
 //! `system_virtual_schema`: the tables in its own keyspace and in `system_views`.
 
-use ebb_cql::protocol::ErrorResponse;
-
 use super::cells::text;
 use super::schema::{COLUMN_COLUMNS, column_rows, own_tables};
 use super::virtual_table::{Definition, RowSet};
 use super::{Facts, Lookup, VIRTUAL_KEYSPACES};
+use crate::error::Result;
 
 const KEYSPACE: &str = "system_virtual_schema";
 
@@ -18,7 +17,7 @@ pub(super) const KEYSPACES: Definition = Definition {
     rows: keyspaces,
 };
 
-fn keyspaces(_: &Facts, _: &Lookup, rows: &mut RowSet<'_>) -> Result<(), ErrorResponse> {
+fn keyspaces(_: &Facts, _: &Lookup, rows: &mut RowSet<'_>) -> Result<()> {
     let mut all = VIRTUAL_KEYSPACES.iter();
     all.try_for_each(|name| rows.push([("keyspace_name", text(name))]))
 }
@@ -32,7 +31,7 @@ pub(super) const TABLES: Definition = Definition {
     rows: tables,
 };
 
-fn tables(facts: &Facts, _: &Lookup, rows: &mut RowSet<'_>) -> Result<(), ErrorResponse> {
+fn tables(facts: &Facts, _: &Lookup, rows: &mut RowSet<'_>) -> Result<()> {
     for table in facts.system.tables_of(VIRTUAL_KEYSPACES) {
         rows.push([
             ("keyspace_name", text(table.keyspace())),
@@ -52,7 +51,7 @@ pub(super) const COLUMNS: Definition = Definition {
     rows: columns,
 };
 
-fn columns(facts: &Facts, lookup: &Lookup, rows: &mut RowSet<'_>) -> Result<(), ErrorResponse> {
+fn columns(facts: &Facts, lookup: &Lookup, rows: &mut RowSet<'_>) -> Result<()> {
     let keyspaces = own_tables(facts, lookup, VIRTUAL_KEYSPACES);
     rows.for_each_table(keyspaces, |rows, keyspace, table| {
         column_rows(keyspace, table, rows)

@@ -10,10 +10,11 @@ use ebb_model::types::CqlType;
 use uuid::Uuid;
 
 use super::{Facts, Lookup, PageRows};
+use crate::error::Result;
 use crate::interrupt;
 
 /// Computes the rows of a virtual table.
-type RowComputation = fn(&Facts, &Lookup, &mut RowSet<'_>) -> Result<(), ErrorResponse>;
+type RowComputation = fn(&Facts, &Lookup, &mut RowSet<'_>) -> Result<()>;
 
 /// The definition of a virtual table, as a constant in the source.
 pub(super) struct Definition {
@@ -91,7 +92,7 @@ impl VirtualTable {
         facts: &Facts,
         lookup: &Lookup,
         bytes_max: usize,
-    ) -> Result<Vec<VirtualRow>, ErrorResponse> {
+    ) -> Result<Vec<VirtualRow>> {
         let mut set = RowSet {
             schema: &self.schema,
             page: &lookup.page,
@@ -107,7 +108,7 @@ impl VirtualTable {
 }
 
 /// Computes no rows: for tables of objects that ebb does not have, such as peers.
-pub(super) fn no_rows(_: &Facts, _: &Lookup, _: &mut RowSet<'_>) -> Result<(), ErrorResponse> {
+pub(super) fn no_rows(_: &Facts, _: &Lookup, _: &mut RowSet<'_>) -> Result<()> {
     Ok(())
 }
 
@@ -148,8 +149,8 @@ impl RowSet<'_> {
     pub(super) fn for_each_table<'t>(
         &mut self,
         keyspaces: impl Iterator<Item = (&'t str, Vec<&'t TableSchema>)>,
-        mut compute: impl FnMut(&mut Self, &str, &TableSchema) -> Result<(), ErrorResponse>,
-    ) -> Result<(), ErrorResponse> {
+        mut compute: impl FnMut(&mut Self, &str, &TableSchema) -> Result<()>,
+    ) -> Result<()> {
         let layout = self.schema.layout();
         let mut by_key = Vec::new();
         for (name, tables) in keyspaces {
@@ -191,7 +192,7 @@ impl RowSet<'_> {
     pub(super) fn push<'n>(
         &mut self,
         named: impl IntoIterator<Item = (&'n str, Bytes)>,
-    ) -> Result<(), ErrorResponse> {
+    ) -> Result<()> {
         let columns = self.schema.columns();
         let mut cells = vec![None; columns.len()];
         for (name, cell) in named {

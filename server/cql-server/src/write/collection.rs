@@ -163,11 +163,8 @@ pub(super) fn apply<'v>(
             }
         }
         Operation::SetKey { key, value } => {
-            let key = match key.evaluate(bound)? {
-                Evaluated::Value(key) => key,
-                Evaluated::Null => return invalid("Invalid null map key"),
-                Evaluated::Unset => return invalid("Invalid unset map key"),
-            };
+            let key = key.evaluate(bound)?;
+            let key = key.required(|no| format!("Invalid {no} map key"))?;
             let value = value.evaluate(bound)?.unless_unset();
             // A null value deletes the entry.
             if let (Some(value), Some(ty)) = (value, key_type(ty)) {
@@ -180,11 +177,8 @@ pub(super) fn apply<'v>(
                 CqlType::Set { .. } => "set element",
                 _ => "map key",
             };
-            let key = match term.evaluate(bound)? {
-                Evaluated::Value(key) => key,
-                Evaluated::Null => return invalid(format!("Invalid null {what}")),
-                Evaluated::Unset => return invalid(format!("Invalid unset {what}")),
-            };
+            let key = term.evaluate(bound)?;
+            let key = key.required(|no| format!("Invalid {no} {what}"))?;
             if let Some(ty) = key_type(ty) {
                 row.element(id, part(ty, &key)?.path, None, None);
             }
@@ -207,7 +201,7 @@ pub(super) fn apply<'v>(
             };
             let gone = elements::elements(&values).map_err(of_type)?;
             let gone = gone
-                .collect::<std::result::Result<Vec<_>, TypeError>>()
+                .collect::<Result<Vec<_>, TypeError>>()
                 .map_err(of_type)?;
             // A null removes nothing, because no element of a list is null.
             let gone: Vec<&[u8]> = gone.into_iter().flatten().collect();
@@ -287,7 +281,7 @@ fn elements_of<'r>(row: &RowView<'r>, column: u32) -> Result<Vec<LiveElement<'r>
     let Some(LiveColumn::Collection(list)) = row.column(column).map_err(of_row)? else {
         return Ok(Vec::new());
     };
-    let element = |element: std::result::Result<LiveElement<'r>, _>| {
+    let element = |element: Result<LiveElement<'r>, _>| {
         interrupt::charge(1)?;
         element.map_err(of_row)
     };
@@ -352,7 +346,7 @@ fn part<'k>(ty: &CqlType, key: &'k [u8]) -> Result<Part<'k>> {
     keyed_part(ty, key, &[], &mut interrupt::charge_bytes).map_err(of_encoding)
 }
 
-fn some(element: std::result::Result<Option<&[u8]>, TypeError>) -> Result<&[u8]> {
+fn some(element: Result<Option<&[u8]>, TypeError>) -> Result<&[u8]> {
     match element.map_err(of_type)? {
         Some(element) => Ok(element),
         None => invalid("null is not supported inside collections"),

@@ -456,7 +456,7 @@ impl<'c> Execution<'c> {
         &mut self,
         table: &Table,
         key: &[u8],
-        write: impl FnOnce(&mut Vec<u8>) -> std::result::Result<(), RowError>,
+        write: impl FnOnce(&mut Vec<u8>) -> Result<(), RowError>,
     ) -> Result<()> {
         self.operand.clear();
         write(&mut self.operand).map_err(of_row)?;

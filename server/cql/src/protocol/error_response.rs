@@ -21,6 +21,9 @@ pub struct ErrorResponse {
 }
 
 /// The kind of an error. Drivers choose their reaction by it, such as a retry.
+///
+/// The errors of timeouts and failures contain counts of replicas in the protocol. In ebb they are
+/// always the same, because the server is the only replica of its data, so they are not kept here.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ErrorKind {
     /// A bug, or a failure of the system.
@@ -29,56 +32,25 @@ pub enum ErrorKind {
     Protocol,
     /// The credentials are wrong.
     BadCredentials,
-    /// Too few replicas are alive for the consistency level, so the request was not started.
-    Unavailable {
-        consistency: Consistency,
-        required: i32,
-        alive: i32,
-    },
     /// The server is overloaded; a later retry may succeed.
     Overloaded,
-    IsBootstrapping,
-    Truncate,
     /// A write timed out; it may still be applied.
     WriteTimeout {
         consistency: Consistency,
-        received: i32,
-        /// The number of replicas that the server waited for.
-        block_for: i32,
         write_type: WriteType,
     },
     ReadTimeout {
         consistency: Consistency,
-        received: i32,
-        /// The number of replicas that the server waited for.
-        block_for: i32,
-        /// True if the replica that was to return data responded.
-        data_present: bool,
     },
     /// A read failed for another reason than a timeout.
     ReadFailure {
         consistency: Consistency,
-        received: i32,
-        /// The number of replicas that the server waited for.
-        block_for: i32,
-        failures: i32,
-        /// True if the replica that was to return data responded.
-        data_present: bool,
     },
     FunctionFailure {
         keyspace: String,
         function: String,
         /// The CQL types of the function's arguments.
         argument_types: Vec<String>,
-    },
-    /// A write failed for another reason than a timeout.
-    WriteFailure {
-        consistency: Consistency,
-        received: i32,
-        /// The number of replicas that the server waited for.
-        block_for: i32,
-        failures: i32,
-        write_type: WriteType,
     },
     /// The statement is not valid CQL.
     Syntax,
@@ -109,13 +81,8 @@ words! {
     Batch = "BATCH",
     UnloggedBatch = "UNLOGGED_BATCH",
     Counter = "COUNTER",
-    BatchLog = "BATCH_LOG",
     /// A conditional write.
     Cas = "CAS",
-    /// A write to a materialized view.
-    View = "VIEW",
-    /// A write to a log for change data capture.
-    Cdc = "CDC",
 }
 
 impl ErrorKind {
@@ -124,15 +91,11 @@ impl ErrorKind {
             Self::Server => 0x0000,
             Self::Protocol => 0x000A,
             Self::BadCredentials => 0x0100,
-            Self::Unavailable { .. } => 0x1000,
             Self::Overloaded => 0x1001,
-            Self::IsBootstrapping => 0x1002,
-            Self::Truncate => 0x1003,
             Self::WriteTimeout { .. } => 0x1100,
             Self::ReadTimeout { .. } => 0x1200,
             Self::ReadFailure { .. } => 0x1300,
             Self::FunctionFailure { .. } => 0x1400,
-            Self::WriteFailure { .. } => 0x1500,
             Self::Syntax => 0x2000,
             Self::Unauthorized => 0x2100,
             Self::Invalid => 0x2200,
@@ -218,30 +181,21 @@ impl ErrorResponse {
 
 impl ErrorKind {
     /// Reads the fields that follow the code and the message of an error; some kinds have none.
-    /// Only clients read errors. Two codes of version 5 are unknown here, because ebb never sends
-    /// them: 0x1600 (a failed write for change data capture) and 0x1700 (a conditional write with an
-    /// unknown outcome).
+    /// Only clients of ebb read errors, so the codes that ebb never sends are unknown here: 0x1000
+    /// (unavailable), 0x1002 (bootstrapping), 0x1003 (a failed truncation), 0x1500 (a failed write)
+    /// and, of version 5, 0x1600 (a failed write for change data capture) and 0x1700 (a conditional
+    /// write with an unknown outcome).
     fn read(code: i32, reader: &mut Reader<'_>, version: Version) -> Result<Self> {
         // Rust evaluates fields in the order in which they are written, which is their order on the
         // wire.
-        let replicas = "a count of replicas";
         let name = "a name";
         Ok(match code {
             0x0000 => Self::Server,
             0x000A => Self::Protocol,
             0x0100 => Self::BadCredentials,
-            0x1000 => Self::Unavailable {
-                consistency: reader.consistency()?,
-                required: reader.int(replicas)?,
-                alive: reader.int(replicas)?,
-            },
             0x1001 => Self::Overloaded,
-            0x1002 => Self::IsBootstrapping,
-            0x1003 => Self::Truncate,
             0x1100 => Self::WriteTimeout {
-                consistency: reader.consistency()?,
-                received: reader.int(replicas)?,
-                block_for: reader.int(replicas)?,
+                consistency: read_replicas(reader)?,
                 write_type: {
                     let write_type = WriteType::read(reader)?;
                     // Not kept: ebb always sends 0 here.
@@ -251,19 +205,17 @@ impl ErrorKind {
                     write_type
                 },
             },
-            0x1200 => Self::ReadTimeout {
-                consistency: reader.consistency()?,
-                received: reader.int(replicas)?,
-                block_for: reader.int(replicas)?,
-                data_present: reader.byte("data present")? != 0,
-            },
-            0x1300 => Self::ReadFailure {
-                consistency: reader.consistency()?,
-                received: reader.int(replicas)?,
-                block_for: reader.int(replicas)?,
-                failures: read_failures(reader, version)?,
-                data_present: reader.byte("data present")? != 0,
-            },
+            0x1200 => {
+                let consistency = read_replicas(reader)?;
+                reader.byte("data present")?;
+                Self::ReadTimeout { consistency }
+            }
+            0x1300 => {
+                let consistency = read_replicas(reader)?;
+                skip_failures(reader, version)?;
+                reader.byte("data present")?;
+                Self::ReadFailure { consistency }
+            }
             0x1400 => Self::FunctionFailure {
                 keyspace: reader.string(name)?.to_owned(),
                 function: reader.string(name)?.to_owned(),
@@ -271,13 +223,6 @@ impl ErrorKind {
                     let types = reader.string_list("the types of arguments")?;
                     types.into_iter().map(str::to_owned).collect()
                 },
-            },
-            0x1500 => Self::WriteFailure {
-                consistency: reader.consistency()?,
-                received: reader.int(replicas)?,
-                block_for: reader.int(replicas)?,
-                failures: read_failures(reader, version)?,
-                write_type: WriteType::read(reader)?,
             },
             0x2000 => Self::Syntax,
             0x2100 => Self::Unauthorized,
@@ -296,69 +241,34 @@ impl ErrorKind {
 
     /// Writes the fields that follow the code and the message of an error.
     fn write(&self, out: &mut BytesMut, version: Version) {
-        let counts = |out: &mut BytesMut, consistency: &Consistency, counts: &[i32]| {
-            out.put_u16(consistency.code());
-            counts.iter().for_each(|count| out.put_i32(*count));
-        };
         match self {
             Self::Server
             | Self::Protocol
             | Self::BadCredentials
             | Self::Overloaded
-            | Self::IsBootstrapping
-            | Self::Truncate
             | Self::Syntax
             | Self::Unauthorized
             | Self::Invalid
             | Self::Config => {}
-            Self::Unavailable {
-                consistency,
-                required,
-                alive,
-            } => counts(out, consistency, &[*required, *alive]),
             Self::WriteTimeout {
                 consistency,
-                received,
-                block_for,
                 write_type,
             } => {
-                counts(out, consistency, &[*received, *block_for]);
+                write_replicas(out, *consistency);
                 writer::string(out, write_type.word());
                 if version >= Version::V5 && *write_type == WriteType::Cas {
                     // The number of contending writes: 0, because conflicts are not counted.
                     out.put_u16(0);
                 }
             }
-            Self::ReadTimeout {
-                consistency,
-                received,
-                block_for,
-                data_present,
-            } => {
-                counts(out, consistency, &[*received, *block_for]);
-                out.put_u8((*data_present).into());
+            Self::ReadTimeout { consistency } => {
+                write_replicas(out, *consistency);
+                out.put_u8(NO_DATA);
             }
-            Self::ReadFailure {
-                consistency,
-                received,
-                block_for,
-                failures,
-                data_present,
-            } => {
-                counts(out, consistency, &[*received, *block_for]);
-                write_failures(out, version, *failures);
-                out.put_u8((*data_present).into());
-            }
-            Self::WriteFailure {
-                consistency,
-                received,
-                block_for,
-                failures,
-                write_type,
-            } => {
-                counts(out, consistency, &[*received, *block_for]);
-                write_failures(out, version, *failures);
-                writer::string(out, write_type.word());
+            Self::ReadFailure { consistency } => {
+                write_replicas(out, *consistency);
+                write_failure(out, version);
+                out.put_u8(NO_DATA);
             }
             Self::FunctionFailure {
                 keyspace,
@@ -378,8 +288,27 @@ impl ErrorKind {
     }
 }
 
-/// Reads the number of failed replicas. Since version 5, skips the address and the reason of each.
-fn read_failures(reader: &mut Reader<'_>, version: Version) -> Result<i32> {
+/// The value of `data present` if the replica that was to return data did not respond.
+const NO_DATA: u8 = 0;
+
+/// Reads the consistency level. Skips the numbers of replicas that responded and that the server
+/// waited for.
+fn read_replicas(reader: &mut Reader<'_>) -> Result<Consistency> {
+    let consistency = reader.consistency()?;
+    reader.int("a count of replicas")?;
+    reader.int("a count of replicas")?;
+    Ok(consistency)
+}
+
+/// Writes the consistency level, and that the server waited for one replica, which did not respond.
+fn write_replicas(out: &mut BytesMut, consistency: Consistency) {
+    out.put_u16(consistency.code());
+    out.put_i32(0);
+    out.put_i32(1);
+}
+
+/// Skips the number of failed replicas and, since version 5, the address and the reason of each.
+fn skip_failures(reader: &mut Reader<'_>, version: Version) -> Result<()> {
     let count = reader.int("a count of replicas")?;
     if version >= Version::V5 {
         for _ in 0..count {
@@ -388,20 +317,18 @@ fn read_failures(reader: &mut Reader<'_>, version: Version) -> Result<i32> {
             reader.short("why a replica failed")?;
         }
     }
-    Ok(count)
+    Ok(())
 }
 
-/// Writes the number of failed replicas and, since version 5, the address and the reason of each.
-fn write_failures(out: &mut BytesMut, version: Version, count: i32) {
+/// Writes that one replica failed and, since version 5, its address and the reason.
+fn write_failure(out: &mut BytesMut, version: Version) {
     /// The address of the only replica, the server itself: its length, then 127.0.0.1.
     const SELF: [u8; 5] = [4, 127, 0, 0, 1];
     const UNKNOWN_REASON: u16 = 0x0000;
-    out.put_i32(count);
+    out.put_i32(1);
     if version >= Version::V5 {
-        for _ in 0..count {
-            out.put_slice(&SELF);
-            out.put_u16(UNKNOWN_REASON);
-        }
+        out.put_slice(&SELF);
+        out.put_u16(UNKNOWN_REASON);
     }
 }
 

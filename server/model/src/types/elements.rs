@@ -151,11 +151,11 @@ pub fn write_element(element: Option<&[u8]>, out: &mut Vec<u8>) {
 ///
 /// # Panics
 /// If there are more than `i32::MAX` elements, or more bytes in one of them.
-pub fn build<'a>(elements: impl IntoIterator<Item = &'a [u8]>) -> Vec<u8> {
+pub fn build<T: AsRef<[u8]>>(elements: impl IntoIterator<Item = T>) -> Vec<u8> {
     let mut out = vec![0; 4];
     let mut count = 0i32;
     for element in elements {
-        write_element(Some(element), &mut out);
+        write_element(Some(element.as_ref()), &mut out);
         count += 1;
     }
     out[..4].copy_from_slice(&count.to_be_bytes());
@@ -166,12 +166,16 @@ pub fn build<'a>(elements: impl IntoIterator<Item = &'a [u8]>) -> Vec<u8> {
 ///
 /// # Panics
 /// If there are more than `i32::MAX` entries, or more bytes in one key or value.
-pub fn build_map<'a>(entries: impl IntoIterator<Item = (&'a [u8], &'a [u8])>) -> Vec<u8> {
+pub fn build_map<K, V>(entries: impl IntoIterator<Item = (K, V)>) -> Vec<u8>
+where
+    K: AsRef<[u8]>,
+    V: AsRef<[u8]>,
+{
     let mut out = vec![0; 4];
     let mut count = 0i32;
     for (key, value) in entries {
-        write_element(Some(key), &mut out);
-        write_element(Some(value), &mut out);
+        write_element(Some(key.as_ref()), &mut out);
+        write_element(Some(value.as_ref()), &mut out);
         count += 1;
     }
     out[..4].copy_from_slice(&count.to_be_bytes());

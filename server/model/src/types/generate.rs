@@ -103,10 +103,7 @@ pub fn value(ty: &CqlType, rng: &mut impl Rng) -> Vec<u8> {
         // of different signs would be invalid. The tests of literals have negative and long durations.
         CqlType::Duration => vec![2 * rng.random_range(0..9), 2 * rng.random_range(0..9), 0],
         CqlType::List { element, .. } => {
-            let parts: Vec<_> = (0..rng.random_range(0..4))
-                .map(|_| value(element, rng))
-                .collect();
-            build(parts.iter().map(Vec::as_slice))
+            build((0..rng.random_range(0..4)).map(|_| value(element, rng)))
         }
         CqlType::Set { element, .. } => {
             let mut parts: Vec<_> = (0..rng.random_range(0..4))
@@ -115,7 +112,7 @@ pub fn value(ty: &CqlType, rng: &mut impl Rng) -> Vec<u8> {
             // In the normal form: in order, each once.
             parts.sort_by(|a, b| element.compare(a, b));
             parts.dedup_by(|a, b| element.compare(a, b).is_eq());
-            build(parts.iter().map(Vec::as_slice))
+            build(parts)
         }
         CqlType::Map { key, value: of, .. } => {
             let mut parts: Vec<_> = (0..rng.random_range(0..4))
@@ -123,7 +120,7 @@ pub fn value(ty: &CqlType, rng: &mut impl Rng) -> Vec<u8> {
                 .collect();
             parts.sort_by(|a, b| key.compare(&a.0, &b.0));
             parts.dedup_by(|a, b| key.compare(&a.0, &b.0).is_eq());
-            build_map(parts.iter().map(|(k, v)| (k.as_slice(), v.as_slice())))
+            build_map(parts)
         }
         CqlType::Tuple(types) => tuple(types.iter(), rng),
         CqlType::Udt { definition, .. } => tuple(definition.fields().iter().map(|(_, t)| t), rng),

@@ -45,7 +45,7 @@ impl CqlType {
                 };
                 let parts = parts.iter().map(|part| (&**element, *part));
                 let (parts, changed) = each(parts, charge)?;
-                Ok(changed.then(|| elements::build(parts.iter().map(|part| &**part))))
+                Ok(changed.then(|| elements::build(parts)))
             }
             Self::Set { element, .. } => {
                 let Some(parts) = elements::elements(value).ok().and_then(parts) else {
@@ -60,7 +60,7 @@ impl CqlType {
                     return Ok(None);
                 }
                 let parts = sort_once(element, parts, |part| part, charge)?;
-                Ok(Some(elements::build(parts.iter().map(|part| &**part))))
+                Ok(Some(elements::build(parts)))
             }
             Self::Map { key, value: of, .. } => {
                 let Some(parts) = elements::pairs(value).ok().and_then(parts) else {
@@ -81,7 +81,6 @@ impl CqlType {
                 // Of equal keys the last one counts, and `sort_once` keeps the first.
                 entries.reverse();
                 let entries = sort_once(key, entries, |(key, _)| key, charge)?;
-                let entries = entries.iter().map(|(k, v)| (&**k, &**v));
                 Ok(Some(elements::build_map(entries)))
             }
             Self::Tuple(types) => components(types.iter(), value, charge),

@@ -232,7 +232,7 @@ fn read(
             let elements = array.as_list::<i32>().value(row);
             let of_null = value_of_null(element, writer);
             let elements = collection_parts(&elements, element, writer, of_null)?;
-            build(elements.iter().map(Vec::as_slice))
+            build(elements)
         }
         (CqlType::Map { key, value, .. }, DataType::Map(..)) => {
             let entries = array.as_map().value(row);
@@ -240,8 +240,7 @@ fn read(
             let keys = collection_parts(entries.column(0), key, writer, None)?;
             let of_null = value_of_null(value, writer);
             let values = collection_parts(entries.column(1), value, writer, of_null)?;
-            let entries = keys.iter().zip(&values);
-            build_map(entries.map(|(key, value)| (key.as_slice(), value.as_slice())))
+            build_map(keys.into_iter().zip(values))
         }
         (CqlType::Tuple(types), DataType::Struct(_)) => {
             let parts = array.as_struct().columns();

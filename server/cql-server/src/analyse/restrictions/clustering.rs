@@ -321,7 +321,7 @@ fn encode(
     schema: &TableSchema,
     values: &[Cow<'_, [u8]>],
     key: &mut Vec<u8>,
-) -> std::result::Result<(), KeyError> {
+) -> Result<(), KeyError> {
     schema.layout().encode_clustering(&slices(values), key)
 }
 

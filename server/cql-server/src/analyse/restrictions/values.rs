@@ -124,7 +124,7 @@ impl Related<'_> {
                 return invalid(format!("Invalid unset value for column {columns}"));
             }
         };
-        let one = |element: std::result::Result<Option<&[u8]>, _>| {
+        let one = |element: Result<Option<&[u8]>, _>| {
             let Some(element) = element.map_err(of_type)? else {
                 return self.null(0);
             };

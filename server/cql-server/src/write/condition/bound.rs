@@ -77,7 +77,7 @@ impl ColumnCondition {
                 let all = elements::elements(&list).map_err(of_type)?;
                 // Elements are normalized one by one: as a whole, a list with a null has no normal
                 // form.
-                let one = |one: std::result::Result<Option<&[u8]>, _>| {
+                let one = |one: Result<Option<&[u8]>, _>| {
                     let Some(one) = one.map_err(of_type)? else {
                         return Ok(None);
                     };
@@ -93,15 +93,12 @@ impl ColumnCondition {
             ConditionPart::Element(key) => {
                 let is_map = matches!(self.column.ty, CqlType::Map { .. });
                 let what = if is_map { "map" } else { "list" };
-                match key.evaluate(bound)? {
-                    Evaluated::Value(key) if is_map => BoundPart::Key(key),
-                    Evaluated::Value(index) => BoundPart::Index(list_index(&index)?),
-                    Evaluated::Null => {
-                        return invalid(format!("Invalid null value for {what} element access"));
-                    }
-                    Evaluated::Unset => {
-                        return invalid(format!("Invalid unset value for {what} element access"));
-                    }
+                let error = |no: &str| format!("Invalid {no} value for {what} element access");
+                let key = key.evaluate(bound)?.required(error)?;
+                if is_map {
+                    BoundPart::Key(key)
+                } else {
+                    BoundPart::Index(list_index(&key)?)
                 }
             }
         };

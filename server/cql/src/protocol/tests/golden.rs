@@ -51,9 +51,6 @@ fn an_error_is_these_bytes() {
     let error = ErrorResponse::new(
         ErrorKind::ReadTimeout {
             consistency: Consistency::One,
-            received: 0,
-            block_for: 1,
-            data_present: false,
         },
         "late",
     );

@@ -215,7 +215,7 @@ fn the_longest_keys_of_any_type_fit_the_engine() {
         }),
         ("frozen<list<decimal>>", {
             let count = (65535 - 4) / 9;
-            crate::types::elements::build(std::iter::repeat_n(&[0, 0, 0, 0, 1][..], count))
+            crate::types::elements::build(std::iter::repeat_n(&[0, 0, 0, 0, 1_u8][..], count))
         }),
     ] {
         let layout = layout(&["blob"], &[(ty, Order::Desc)]);

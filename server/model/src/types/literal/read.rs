@@ -52,7 +52,7 @@ impl<'t> Reader<'t> {
             found.push(reader.some(ty)?);
             Ok(())
         })?;
-        Ok(elements::build(found.iter().map(Vec::as_slice)))
+        Ok(elements::build(found))
     }
 
     fn entries(&mut self, key: &CqlType, value: &CqlType) -> Result<Vec<u8>, TypeError> {
@@ -63,7 +63,6 @@ impl<'t> Reader<'t> {
             found.push((key, reader.some(value)?));
             Ok(())
         })?;
-        let found = found.iter().map(|(key, value)| (&key[..], &value[..]));
         Ok(elements::build_map(found))
     }
 

@@ -53,12 +53,7 @@ fn typed_rows_come_into_an_empty_table_by_one_commit() {
     let fixture = fixture();
     with_collections(&fixture);
     let mut load = begin(&fixture, &ALL).unwrap();
-    let set = elements::build(
-        [3, 1, 3]
-            .map(|of: i32| of.to_be_bytes())
-            .iter()
-            .map(|b| &b[..]),
-    );
+    let set = elements::build([3, 1, 3].map(i32::to_be_bytes));
     let mut values: Vec<_> = [b"a".to_vec(), vec![0, 0, 0, 1], set].map(Some).into();
     values.resize(ALL.len(), None);
     load.push(&values).unwrap();
