@@ -293,13 +293,8 @@ impl<W: Write + Send> DataFileWriter<W> {
 
     fn write_batch(&mut self) -> Result<(), DataFileError> {
         self.begin()?;
-        let columns = self.columns.iter_mut().map(|(field, column)| {
-            column.finish().map_err(|error| DataFileError::Value {
-                column: field.name.clone(),
-                error,
-            })
-        });
-        let columns = columns.collect::<Result<Vec<_>, _>>()?;
+        let columns = self.columns.iter_mut();
+        let columns: Vec<_> = columns.map(|(_, column)| column.finish()).collect();
         for ((field, _), values) in self.columns.iter().zip(&columns) {
             self.float_nulls.add(field, values, None);
         }

@@ -313,21 +313,20 @@ pub(super) fn check_new_snapshot(
 }
 
 /// Checks that the principal's role, if it has one, may now renew or delete a snapshot. Call this
-/// under [`Node::exclusively`]: otherwise another snapshot may get the name before the change. The
-/// inner result is an error, the response with status 403, if the role lacks the permission.
+/// under [`Node::exclusively`]: otherwise another snapshot may get the name before the change.
 ///
 /// # Errors
-/// When the snapshot cannot be looked up; [`JobError::Forbidden`] if the role is gone or may not
-/// log in any more; errors of the catalog.
+/// 403 if the role lacks the permission, is gone or may not log in any more. When the snapshot
+/// cannot be looked up; errors of the catalog.
 pub(super) fn check_snapshot(
     node: &Node,
     principal: &Principal,
     keyspace: &Keyspace,
     name: &str,
-) -> Result<Result<(), Problem>, JobError> {
+) -> Result<(), Problem> {
     let principal = present(node, principal)?;
     let on = covered_resource(keyspace, name)?;
-    Ok(check(&principal, Permission::Snapshot, on))
+    check(&principal, Permission::Snapshot, on)
 }
 
 /// Checks that the principal may read the rows of a table. A token without a role needs scope

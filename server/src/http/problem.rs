@@ -102,6 +102,12 @@ impl From<JobError> for Problem {
     }
 }
 
+impl From<ebb_storage::Error> for Problem {
+    fn from(error: ebb_storage::Error) -> Self {
+        JobError::from(error).into()
+    }
+}
+
 /// Returns whether the cause of an error is that the store cannot read or write files, or takes no writes.
 fn store_fails(error: &JobError) -> bool {
     let error: &(dyn Error + 'static) = error;

@@ -17,6 +17,7 @@ use ebb_scheduler::runtime::Outcome;
 use ebb_storage::Options;
 use ebb_test_support::wait::{HANG, until_some};
 use serde_json::Value;
+use tempfile::TempDir;
 
 use super::*;
 use crate::jobs::{JobEnd, JobView, Jobs, ReadJobs};
@@ -48,7 +49,15 @@ fn data(dir: &Path) -> PathBuf {
     dir.join("data")
 }
 
-fn serve(dir: &Path) -> (Arc<Node>, HttpServer) {
+/// Starts a server with a database in a new directory, which lasts as long as the first value.
+fn serve() -> (TempDir, Arc<Node>, HttpServer) {
+    let dir = tempfile::tempdir().unwrap();
+    let (node, server) = serve_in(dir.path());
+    (dir, node, server)
+}
+
+/// Starts a server with a database in the directory `dir`.
+fn serve_in(dir: &Path) -> (Arc<Node>, HttpServer) {
     for root in ["outputs", "backups"] {
         fs::create_dir_all(dir.join(root)).unwrap();
     }
@@ -115,8 +124,7 @@ fn a_client_that_cannot_look_into_a_directory_names_no_server() {
 
 #[test]
 fn a_job_is_submitted_watched_and_remembered() {
-    let dir = tempfile::tempdir().unwrap();
-    let (node, _server) = serve(dir.path());
+    let (dir, node, _server) = serve();
     let client = client(dir.path());
     let output = dir.path().join("pi.tsv");
     let started = (client.submit(&pi(1, OutputPlace::File(output.clone())))).unwrap();
@@ -145,8 +153,7 @@ fn a_job_is_submitted_watched_and_remembered() {
 
 #[test]
 fn a_job_is_cancelled_and_a_stopping_server_reports_its_jobs_as_parked() {
-    let dir = tempfile::tempdir().unwrap();
-    let (node, server) = serve(dir.path());
+    let (dir, node, server) = serve();
     let client = client(dir.path());
     let endless = |name| pi(1 << 50, OutputPlace::File(dir.path().join(name)));
     let first = client.submit(&endless("a")).unwrap().record.id;
@@ -212,8 +219,7 @@ fn a_request_is_never_slow_only_if_it_waits_for_a_job() {
 
 #[test]
 fn refused_requests_have_the_class_of_their_failure() {
-    let dir = tempfile::tempdir().unwrap();
-    let (_node, _server) = serve(dir.path());
+    let (dir, _node, _server) = serve();
     let client = client(dir.path());
     let terminal = refused(client.submit(&pi(1, OutputPlace::Terminal)));
     assert_eq!((terminal.status, terminal.failure), (422, Failure::Invalid));
@@ -275,8 +281,7 @@ fn response_to(dir: &Path, bytes: &[u8], leaves: bool) -> String {
 
 #[test]
 fn bytes_that_are_no_request_are_answered_or_the_connection_ends() {
-    let dir = tempfile::tempdir().unwrap();
-    let (_node, _server) = serve(dir.path());
+    let (dir, _node, _server) = serve();
     let post = |length: usize, body: &[u8]| {
         let head = format!(
             "POST /v1/jobs HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n"
@@ -349,7 +354,7 @@ fn only_its_user_gets_at_the_socket_and_one_of_a_killed_server_is_replaced() {
     let stale = data.join(SOCKET);
     drop(UnixListener::bind(&stale).unwrap());
     assert!(JobsClient::of(&data).unwrap().is_none(), "nobody listens");
-    let (_node, server) = serve(dir.path());
+    let (_node, server) = serve_in(dir.path());
     let mode = fs::metadata(&stale).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
     assert_eq!(client(dir.path()).list().unwrap(), []);
@@ -361,7 +366,7 @@ fn only_its_user_gets_at_the_socket_and_one_of_a_killed_server_is_replaced() {
 fn a_directory_with_a_path_that_is_no_address_is_served_all_the_same() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path().join("d".repeat(120));
-    let (_node, _server) = serve(&dir);
+    let (_node, _server) = serve_in(&dir);
     assert_eq!(client(&dir).list().unwrap(), []);
     assert_eq!(
         fs::metadata(data(&dir).join(SOCKET))
@@ -428,8 +433,7 @@ fn token(dir: &Path, scope: Scope) -> Token {
 
 #[test]
 fn over_tcp_only_tokens_of_the_right_scope_are_served() {
-    let dir = tempfile::tempdir().unwrap();
-    let (_node, server) = serve(dir.path());
+    let (dir, _node, server) = serve();
     let [read, jobs, admin] = Scope::ALL.map(|scope| token(dir.path(), scope));
     let status =
         |request: &str, token: Option<&Token>| ask(&server, request, "127.0.0.1:1", token, "").0;
@@ -468,8 +472,7 @@ fn over_tcp_only_tokens_of_the_right_scope_are_served() {
 
 #[test]
 fn a_name_that_is_not_the_servers_is_refused() {
-    let dir = tempfile::tempdir().unwrap();
-    let (_node, server) = serve(dir.path());
+    let (dir, _node, server) = serve();
     let token = token(dir.path(), Scope::Admin);
     let status = |host: &str| ask(&server, "GET /v1/jobs", host, Some(&token), "").0;
     for host in [
@@ -513,8 +516,7 @@ fn a_name_that_is_not_the_servers_is_refused() {
 
 #[test]
 fn files_of_the_machine_take_a_token_for_admin() {
-    let dir = tempfile::tempdir().unwrap();
-    let (_node, server) = serve(dir.path());
+    let (dir, _node, server) = serve();
     let output = dir.path().join("outputs/pi.tsv");
     let body = serde_json::to_string(&pi(1, OutputPlace::File(output.clone()))).unwrap();
     let submit = |token: &Token, path: &str| {
@@ -552,8 +554,7 @@ fn files_of_the_machine_take_a_token_for_admin() {
 
 #[test]
 fn only_the_servers_own_user_publishes_into_a_bucket_or_by_a_catalog() {
-    let dir = tempfile::tempdir().unwrap();
-    let (_node, server) = serve(dir.path());
+    let (dir, _node, server) = serve();
     let request = pi(1, OutputPlace::Iceberg("s3://lake/ebb".parse().unwrap()));
     let mut by_catalog = pi(1, OutputPlace::Iceberg("lake".parse().unwrap()));
     by_catalog.application = ApplicationRequest::Publish(PublishRequest {
@@ -581,8 +582,7 @@ fn only_the_servers_own_user_publishes_into_a_bucket_or_by_a_catalog() {
 
 #[test]
 fn a_server_that_stops_is_not_ready_but_alive() {
-    let dir = tempfile::tempdir().unwrap();
-    let (node, server) = serve(dir.path());
+    let (_dir, node, server) = serve();
     node.shutdown(Stop::Park);
     let status = |path: &str| ask(&server, &format!("GET {path}"), "localhost", None, "").0;
     assert_eq!(status("/health/ready"), 503);

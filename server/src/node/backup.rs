@@ -39,23 +39,15 @@ impl Node {
         request: &BackupRequest,
         is_wanted: &dyn Fn() -> bool,
     ) -> Result<BackupInfo, JobError> {
-        let no = || JobError::NoDatabase("a backup".to_string());
-        let db = self.db().ok_or_else(no)?;
+        let db = self.database("a backup")?;
         check_outside(db.dir(), dir)?;
         let lease = self.runtime().lease(BACKUP, LeaseOptions::default())?;
         let started_unix_ms = now_unix_ms();
         // Links, the end of the log and the manifest are made outside of the lease: they take locks of
         // files and directories that writers use, which a thread of low priority must not hold.
         let backup = db.start_backup(dir)?;
-        let (record, claim) = self.begin_maintenance(
-            BACKUP,
-            started_unix_ms,
-            |history| {
-                let claim = |id: &str| self.registry.claim_new(id);
-                history.begin_backup_claimed(request, started_unix_ms, claim)
-            },
-            |id| JobRecord::of_backup(id, request, started_unix_ms),
-        );
+        let make = |id| JobRecord::of_backup(id, request, started_unix_ms);
+        let (record, claim) = self.begin_maintenance(BACKUP, started_unix_ms, make);
         let is_recorded = claim.is_some();
         let running = RunningMaintenance::new(record, self.policy(), lease.clone());
         let _listed = self.registry.list(&running);

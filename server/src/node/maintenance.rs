@@ -8,20 +8,19 @@ use super::registry::JobClaim;
 
 impl Node {
     /// Records that a backup or a verification has started; `what` is its name in a log line.
-    /// `begin` adds the record to the history, and claims its id as that of a new job. If the
-    /// history cannot be written, or there is none, `make` makes a record from a new id, and no
-    /// history gets this record. Returns the record, and the claim if the history has the record.
-    /// The caller holds the claim until the work is listed as running. Until then, the claim keeps
-    /// lists of jobs from showing the work as unfinished.
+    /// `make` returns the record for an id, which is claimed as that of a new job. If the history
+    /// cannot be written, or there is none, no history gets this record. Returns the record, and the
+    /// claim if the history has the record. The caller holds the claim until the work is listed as
+    /// running. Until then, the claim keeps lists of jobs from showing the work as unfinished.
     pub(super) fn begin_maintenance(
         &self,
         what: &str,
         started_unix_ms: u64,
-        begin: impl FnOnce(&History) -> history::Result<(JobRecord, JobClaim)>,
-        make: impl FnOnce(String) -> JobRecord,
+        make: impl Fn(String) -> JobRecord,
     ) -> (JobRecord, Option<JobClaim>) {
         let begun = self.history().and_then(|history| {
-            let begun = history.map(begin);
+            let claim = |id: &str| self.registry.claim_new(id);
+            let begun = history.map(|history| history.begin_maintenance(claim, &make));
             Ok(begun.transpose()?)
         });
         match begun {

@@ -273,14 +273,23 @@ impl Node {
         self.site.db.as_ref()
     }
 
+    /// Returns the database for `what`, the work that needs it, such as "a backup".
+    ///
+    /// # Errors
+    /// When the node has no database; the error names the work.
+    pub(crate) fn database(&self, what: &str) -> Result<&Db, JobError> {
+        let no = || JobError::NoDatabase(what.to_string());
+        self.db().ok_or_else(no)
+    }
+
     /// Returns the catalog of the database, which CQL and jobs share: the schemas of the tables, and the
     /// source of timestamps. The first call opens it.
     ///
     /// # Errors
     /// See [`Catalog::open`]; also when the node has no database.
     pub fn catalog(&self) -> Result<Arc<Catalog>, JobError> {
-        let no = || JobError::NoDatabase("a table of CQL".to_string());
-        Ok(self.site.catalog.of(self.db().ok_or_else(no)?)?)
+        let db = self.database("a table of CQL")?;
+        Ok(self.site.catalog.of(db)?)
     }
 
     /// Returns the catalog if it is open. Waits while another thread opens it.

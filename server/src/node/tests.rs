@@ -1,6 +1,7 @@
 use std::os::unix::fs::symlink;
 use std::path::Path;
-use std::sync::{Arc, Barrier, Once, mpsc};
+use std::sync::mpsc::{self, Sender};
+use std::sync::{Arc, Barrier, Once};
 use std::thread;
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -23,6 +24,7 @@ use ebb_scheduler::runtime::{
 use ebb_storage::simulation::MemDisk;
 use ebb_storage::{Keyspace, Maintenance, NAME_BYTES_MAX, SeqNo, TableOptions};
 use ebb_test_support::wait::until;
+use tempfile::TempDir;
 
 use super::drive::AcceptedJob;
 use super::expect::prospect;
@@ -33,7 +35,15 @@ fn open(data: &Path) -> Node {
     Node::open(data, Options::default(), NodeOptions::for_tests()).unwrap()
 }
 
-/// Starts a node over a database with a table of words.
+/// Starts a node over a database with a table of words. The directory of the database lasts as
+/// long as the first value.
+fn node_with_words() -> (TempDir, Node) {
+    let dir = tempfile::tempdir().unwrap();
+    let node = with_words(dir.path());
+    (dir, node)
+}
+
+/// Starts a node over a database with a table of words, in the directory `data`.
 fn with_words(data: &Path) -> Node {
     let node = open(data);
     let app = node.db().unwrap().keyspace("app").unwrap();
@@ -77,6 +87,21 @@ fn snapshots(node: &Node) -> usize {
     app(node).snapshots().len()
 }
 
+/// Starts a job, and waits until it has succeeded.
+fn succeed(node: &Node, request: JobRequest) -> RunningJob {
+    let job = node.submit(request).unwrap();
+    assert_eq!(job.wait().report.outcome, Outcome::Succeeded);
+    job
+}
+
+/// Starts an unfinished job again.
+fn restart(node: &Node, id: &str) -> RunningJob {
+    let Restart::Runs(job) = node.restart(id).unwrap() else {
+        panic!("job {id} does not run");
+    };
+    job
+}
+
 /// Leaves an unfinished job with a snapshot of its own, as a killed process does. Returns its record.
 fn leave_unfinished(node: &Node, output: &str) -> JobRecord {
     let request = wordcount(table(output));
@@ -98,8 +123,7 @@ fn replace_snapshot(node: &Node, name: &str) -> SeqNo {
 
 #[test]
 fn many_jobs_run_at_once_and_each_is_recorded_under_its_own_id() {
-    let dir = tempfile::tempdir().unwrap();
-    let node = with_words(dir.path());
+    let (_dir, node) = node_with_words();
     let endless = node.submit(endless(table("app.pi"))).unwrap();
     // The jobs have a goal: without one they would wait for the first job.
     let count = |n| JobRequest {
@@ -143,8 +167,7 @@ fn many_jobs_run_at_once_and_each_is_recorded_under_its_own_id() {
 
 #[test]
 fn a_job_without_cores_reports_who_uses_them_and_its_record_keeps_that() {
-    let dir = tempfile::tempdir().unwrap();
-    let node = with_words(dir.path());
+    let (_dir, node) = node_with_words();
     let job = node.submit(endless(table("app.pi"))).unwrap();
     let beside = |others_cores| Beside {
         job_cores: 2,
@@ -179,8 +202,7 @@ fn a_job_without_cores_reports_who_uses_them_and_its_record_keeps_that() {
 
 #[test]
 fn what_is_refused_leaves_no_record_and_no_snapshot() {
-    let dir = tempfile::tempdir().unwrap();
-    let node = with_words(dir.path());
+    let (_dir, node) = node_with_words();
     let app = node.db().unwrap().keyspace("app").unwrap();
     let taken = app.table("taken", TableOptions::default()).unwrap();
     taken.put(b"k", b"v").unwrap();
@@ -198,15 +220,13 @@ fn what_is_refused_leaves_no_record_and_no_snapshot() {
 /// Regression: the time for which a job waited for other jobs was recorded as an error of its estimate.
 #[test]
 fn only_a_job_that_ran_alone_shows_how_wrong_its_estimate_was() {
-    let dir = tempfile::tempdir().unwrap();
-    let node = with_words(dir.path());
+    let (_dir, node) = node_with_words();
     let count = |name: &str| {
         let request = JobRequest {
             goal_s: Some(3600.0),
             ..wordcount(table(name))
         };
-        let end = node.submit(request).unwrap().wait();
-        assert_eq!(end.report.outcome, Outcome::Succeeded);
+        succeed(&node, request);
         let profiles = node.profiles().unwrap();
         let profile = (profiles.iter()).find(|profile| profile.application == "wordcount");
         profile.unwrap().took_over_estimate.len()
@@ -222,8 +242,7 @@ fn only_a_job_that_ran_alone_shows_how_wrong_its_estimate_was() {
 
 #[test]
 fn the_record_of_a_job_has_the_numbers_of_its_tables_also_of_the_one_that_it_creates() {
-    let dir = tempfile::tempdir().unwrap();
-    let node = with_words(dir.path());
+    let (_dir, node) = node_with_words();
     let words = app(&node).existing_table("words").unwrap().number();
     let job = node.submit(wordcount(table("app.out"))).unwrap();
     let at_start = job.record().tables.clone();
@@ -238,11 +257,9 @@ fn the_record_of_a_job_has_the_numbers_of_its_tables_also_of_the_one_that_it_cre
 /// name, and took over the errors of its estimates.
 #[test]
 fn a_table_with_the_name_of_a_dropped_one_has_profiles_of_its_own() {
-    let dir = tempfile::tempdir().unwrap();
-    let node = with_words(dir.path());
+    let (_dir, node) = node_with_words();
     let profiles_after = |output: &str| {
-        let end = node.submit(wordcount(table(output))).unwrap().wait();
-        assert_eq!(end.report.outcome, Outcome::Succeeded);
+        succeed(&node, wordcount(table(output)));
         node.profiles().unwrap().len()
     };
     assert_eq!(profiles_after("app.first"), 1);
@@ -259,8 +276,7 @@ fn a_what_if_does_not_look_at_the_output_which_a_submission_refuses() {
     let dir = tempfile::tempdir().unwrap();
     let node = with_words(&dir.path().join("data"));
     // This records a profile of such jobs, which a what-if needs.
-    let counted = node.submit(wordcount(table("app.counts"))).unwrap();
-    assert_eq!(counted.wait().report.outcome, Outcome::Succeeded);
+    succeed(&node, wordcount(table("app.counts")));
     let there = dir.path().join("out.tsv");
     std::fs::write(&there, "kept").unwrap();
     let request = wordcount(OutputPlace::File(there.clone()));
@@ -315,16 +331,14 @@ fn no_job_puts_its_output_into_the_directory_of_the_database() {
 
 #[test]
 fn an_output_table_with_too_long_a_name_is_refused_before_the_job_runs() {
-    let dir = tempfile::tempdir().unwrap();
-    let node = with_words(dir.path());
+    let (_dir, node) = node_with_words();
     let name = format!("app.{}", "t".repeat(NAME_BYTES_MAX + 1));
     let refused = node.submit(wordcount(table(&name))).err();
     let refused = refused.expect("no table has such a name").to_string();
     assert!(refused.contains("more than 128 bytes"), "{refused}");
     assert_eq!((node.jobs().unwrap().len(), snapshots(&node)), (0, 0));
     let name = format!("app.{}", "t".repeat(NAME_BYTES_MAX));
-    let job = node.submit(wordcount(table(&name))).unwrap();
-    assert_eq!(job.wait().report.outcome, Outcome::Succeeded);
+    succeed(&node, wordcount(table(&name)));
 }
 
 #[test]
@@ -345,9 +359,7 @@ fn a_parked_job_starts_again_on_the_next_node_over_its_snapshot() {
     let unfinished = node.unfinished().unwrap();
     assert_eq!(unfinished.len(), 1);
     assert_eq!((&unfinished[0].id, unfinished[0].starts), (&id, 1));
-    let Restart::Runs(job) = node.restart(&id).unwrap() else {
-        panic!("it does not run");
-    };
+    let job = restart(&node, &id);
     assert_eq!((job.id(), job.record().starts), (&id[..], 2));
     assert!(job.cancel());
     job.wait();
@@ -358,17 +370,14 @@ fn a_parked_job_starts_again_on_the_next_node_over_its_snapshot() {
 
 #[test]
 fn a_job_may_be_parked_more_often_than_its_process_may_be_killed() {
-    let dir = tempfile::tempdir().unwrap();
-    let node = with_words(dir.path());
+    let (dir, node) = node_with_words();
     let job = node.submit(endless(table("app.pi"))).unwrap();
     let id = job.id().to_string();
     node.shutdown(Stop::Park);
     drop((job, node));
     for starts in 2..=STARTS_MAX + 2 {
         let node = open(dir.path());
-        let Restart::Runs(job) = node.restart(&id).unwrap() else {
-            panic!("start {starts} does not run");
-        };
+        let job = restart(&node, &id);
         assert_eq!(
             (job.record().starts, job.record().parks),
             (starts, starts - 1)
@@ -381,8 +390,7 @@ fn a_job_may_be_parked_more_often_than_its_process_may_be_killed() {
 /// its snapshots.
 #[test]
 fn a_restart_on_a_node_that_shuts_down_leaves_the_job_and_its_snapshots_for_the_next_node() {
-    let dir = tempfile::tempdir().unwrap();
-    let node = with_words(dir.path());
+    let (dir, node) = node_with_words();
     let left = leave_unfinished(&node, "app.counts");
     let restart_is_refused = || {
         let refused = node.restart(&left.id).err();
@@ -407,9 +415,7 @@ fn a_restart_on_a_node_that_shuts_down_leaves_the_job_and_its_snapshots_for_the_
     drop(node);
 
     let node = open(dir.path());
-    let Restart::Runs(job) = node.restart(&left.id).unwrap() else {
-        panic!("it does not run");
-    };
+    let job = restart(&node, &left.id);
     assert_eq!(job.wait().report.outcome, Outcome::Succeeded);
     assert_eq!(snapshots(&node), 0);
 }
@@ -467,19 +473,25 @@ fn start_two_jobs(node: &Node, between: impl FnMut() + Send + 'static) -> Runnin
     accepted.begin(node, open_job, Arc::new(claim))
 }
 
-/// Regression: a cancel between two jobs of a chain returned false ("too late"), and yet the job was
-/// cancelled.
-#[test]
-fn a_cancel_between_two_jobs_of_a_chain_is_in_time() {
-    let dir = tempfile::tempdir().unwrap();
-    let node = with_words(dir.path());
+/// Starts a chain of two jobs, and waits until the first job has succeeded. The second job starts
+/// when the sender sends a message.
+fn hold_between_jobs(node: &Node) -> (RunningJob, Sender<()>) {
     let (reached, is_between) = mpsc::channel();
     let (resume, resumed) = mpsc::channel();
-    let job = start_two_jobs(&node, move || {
+    let job = start_two_jobs(node, move || {
         reached.send(()).unwrap();
         resumed.recv().unwrap();
     });
     is_between.recv().unwrap();
+    (job, resume)
+}
+
+/// Regression: a cancel between two jobs of a chain returned false ("too late"), and yet the job was
+/// cancelled.
+#[test]
+fn a_cancel_between_two_jobs_of_a_chain_is_in_time() {
+    let (_dir, node) = node_with_words();
+    let (job, resume) = hold_between_jobs(&node);
     assert!(node.cancel(job.id()).unwrap());
     resume.send(()).unwrap();
     assert_eq!(job.wait().report.outcome, Outcome::Cancelled);
@@ -490,15 +502,8 @@ fn a_cancel_between_two_jobs_of_a_chain_is_in_time() {
 /// same, so the job started again on the next node.
 #[test]
 fn a_job_that_is_cancelled_while_it_is_being_parked_does_not_start_again() {
-    let dir = tempfile::tempdir().unwrap();
-    let node = with_words(dir.path());
-    let (reached, is_between) = mpsc::channel();
-    let (resume, resumed) = mpsc::channel();
-    let job = start_two_jobs(&node, move || {
-        reached.send(()).unwrap();
-        resumed.recv().unwrap();
-    });
-    is_between.recv().unwrap();
+    let (dir, node) = node_with_words();
+    let (job, resume) = hold_between_jobs(&node);
     let accepted = thread::scope(|scope| {
         scope.spawn(|| node.shutdown(Stop::Park));
         until("the shutdown to stop the job", || {
@@ -522,8 +527,7 @@ fn a_job_that_is_cancelled_while_it_is_being_parked_does_not_start_again() {
 
 #[test]
 fn the_cancellation_of_a_job_that_is_parked_already_is_refused() {
-    let dir = tempfile::tempdir().unwrap();
-    let node = with_words(dir.path());
+    let (_dir, node) = node_with_words();
     let refused = |job: &RunningJob, reason: &str| {
         assert!(!job.cancel());
         let refused = node.cancel(job.id()).unwrap_err().to_string();
@@ -546,8 +550,7 @@ fn the_cancellation_of_a_job_that_is_parked_already_is_refused() {
 /// begin. The reasons are a shutdown, as here, and hanging tasks.
 #[test]
 fn a_chain_whose_second_job_is_not_accepted_is_left_for_the_next_node() {
-    let dir = tempfile::tempdir().unwrap();
-    let node = with_words(dir.path());
+    let (dir, node) = node_with_words();
     let runtime = Arc::clone(node.runtime());
     let job = start_two_jobs(&node, move || {
         runtime.shutdown();
@@ -565,9 +568,7 @@ fn a_chain_whose_second_job_is_not_accepted_is_left_for_the_next_node() {
     drop(node);
 
     let node = open(dir.path());
-    let Restart::Runs(job) = node.restart(&id).unwrap() else {
-        panic!("it does not run");
-    };
+    let job = restart(&node, &id);
     assert_eq!(job.wait().report.outcome, Outcome::Succeeded);
     assert_eq!(snapshots(&node), 0);
 }
@@ -576,8 +577,7 @@ fn a_chain_whose_second_job_is_not_accepted_is_left_for_the_next_node() {
 /// full disk, deleted the snapshots that the job's record names.
 #[test]
 fn a_job_that_is_opened_again_and_does_not_start_keeps_its_snapshots() {
-    let dir = tempfile::tempdir().unwrap();
-    let node = with_words(dir.path());
+    let (_dir, node) = node_with_words();
     let left = leave_unfinished(&node, "app.counts");
     let request = wordcount(table("app.counts"));
     let open_again =
@@ -596,8 +596,7 @@ fn a_job_that_is_opened_again_and_does_not_start_keeps_its_snapshots() {
 /// next start found them gone.
 #[test]
 fn a_job_whose_end_is_not_in_the_history_keeps_its_snapshots() {
-    let dir = tempfile::tempdir().unwrap();
-    let node = with_words(dir.path());
+    let (_dir, node) = node_with_words();
     node.history().unwrap();
     let system = node.db().unwrap().existing_keyspace(SYSTEM_KEYSPACE);
     let system = system.unwrap();
@@ -646,9 +645,7 @@ fn a_restart_on_a_full_disk_leaves_the_job_and_its_snapshots() {
     disk.set_capacity_bytes(None);
     drop(node);
     let node = open();
-    let Restart::Runs(job) = node.restart(&left.id).unwrap() else {
-        panic!("it does not run");
-    };
+    let job = restart(&node, &left.id);
     assert_eq!(job.wait().report.outcome, Outcome::Succeeded);
 }
 
@@ -689,8 +686,7 @@ fn a_file_of_a_job_leaves_the_disk_space_that_the_node_reserves() {
 /// the history, and its profile was not written.
 #[test]
 fn a_job_whose_attempts_cannot_be_written_has_its_end_and_its_profile_in_the_history() {
-    let dir = tempfile::tempdir().unwrap();
-    let node = with_words(dir.path());
+    let (_dir, node) = node_with_words();
     node.history().unwrap();
     // From now on each write of attempts fails, and other writes succeed.
     let system = node.db().unwrap().existing_keyspace(SYSTEM_KEYSPACE);
@@ -707,8 +703,7 @@ fn a_job_whose_attempts_cannot_be_written_has_its_end_and_its_profile_in_the_his
 
 #[test]
 fn the_view_of_a_job_that_has_just_ended_has_the_record_of_its_end() {
-    let dir = tempfile::tempdir().unwrap();
-    let node = with_words(dir.path());
+    let (_dir, node) = node_with_words();
     let job = node.submit(endless(table("app.pi"))).unwrap();
     let running = node.present_view(&job).unwrap();
     assert_eq!(
@@ -726,8 +721,7 @@ fn the_view_of_a_job_that_has_just_ended_has_the_record_of_its_end() {
 /// Regression: a job that ended while a list of jobs was made was listed as unfinished.
 #[test]
 fn a_job_that_has_ended_since_its_record_was_read_is_shown_with_its_end() {
-    let dir = tempfile::tempdir().unwrap();
-    let node = with_words(dir.path());
+    let (_dir, node) = node_with_words();
     let job = node.submit(wordcount(table("app.counts"))).unwrap();
     job.wait();
     let of_start = job.record().clone();
@@ -759,8 +753,7 @@ impl Input for HeldInput {
 /// refused because the job did not run, and a discard because it ran.
 #[test]
 fn a_new_job_is_listed_once_it_has_started() {
-    let dir = tempfile::tempdir().unwrap();
-    let node = with_words(dir.path());
+    let (_dir, node) = node_with_words();
     let barrier = Arc::new(Barrier::new(2));
     let hold = |mut spec: JobSpec| {
         spec.input = Arc::new(HeldInput {
@@ -788,8 +781,7 @@ fn a_new_job_is_listed_once_it_has_started() {
 
 #[test]
 fn a_job_into_the_table_of_a_running_job_is_refused_until_that_one_has_ended() {
-    let dir = tempfile::tempdir().unwrap();
-    let node = with_words(dir.path());
+    let (_dir, node) = node_with_words();
     let first = node.submit(endless(table("app.out"))).unwrap();
     let refused = node.submit(wordcount(table("app.out"))).err();
     let refused = refused.expect("the rows would be mixed").to_string();
@@ -798,14 +790,12 @@ fn a_job_into_the_table_of_a_running_job_is_refused_until_that_one_has_ended() {
     assert_eq!((node.jobs().unwrap().len(), snapshots(&node)), (1, 0));
     assert!(first.cancel());
     first.wait();
-    let second = node.submit(wordcount(table("app.out"))).unwrap();
-    assert_eq!(second.wait().report.outcome, Outcome::Succeeded);
+    succeed(&node, wordcount(table("app.out")));
 }
 
 #[test]
 fn an_unfinished_job_stays_so_while_another_one_writes_to_its_table() {
-    let dir = tempfile::tempdir().unwrap();
-    let node = with_words(dir.path());
+    let (dir, node) = node_with_words();
     let parked = node.submit(endless(table("app.out"))).unwrap();
     let id = parked.id().to_string();
     node.shutdown(Stop::Park);
@@ -820,17 +810,14 @@ fn an_unfinished_job_stays_so_while_another_one_writes_to_its_table() {
     assert_eq!(node.job(&id).unwrap(), before);
     assert!(other.cancel());
     other.wait();
-    let Restart::Runs(job) = node.restart(&id).unwrap() else {
-        panic!("it does not run");
-    };
+    let job = restart(&node, &id);
     assert!(job.cancel());
     job.wait();
 }
 
 #[test]
 fn rows_of_one_job_are_not_taken_for_those_of_another_that_was_killed_before_it_wrote_its_own() {
-    let dir = tempfile::tempdir().unwrap();
-    let node = with_words(dir.path());
+    let (_dir, node) = node_with_words();
     // The state that a killed process leaves: the job was about to put its rows in place, and has not.
     let request = wordcount(table("app.out"));
     let history = History::open(node.db().unwrap()).unwrap();
@@ -846,12 +833,10 @@ fn rows_of_one_job_are_not_taken_for_those_of_another_that_was_killed_before_it_
     let waits = history.begin(&other, Vec::new(), None).unwrap();
     assert!(node.restart(&waits.id).is_err());
     assert_eq!(node.job(&waits.id).unwrap(), waits);
-    let elsewhere = node.submit(wordcount(table("app.elsewhere"))).unwrap();
-    assert_eq!(elsewhere.wait().report.outcome, Outcome::Succeeded);
+    succeed(&node, wordcount(table("app.elsewhere")));
 
-    let Restart::Runs(job) = node.restart(id).unwrap() else {
-        panic!("it has no rows, so it runs");
-    };
+    // It has no rows, so it runs.
+    let job = restart(&node, id);
     assert_eq!(job.wait().report.outcome, Outcome::Succeeded);
     assert_eq!(node.job(id).unwrap().starts, 2);
 }
@@ -877,14 +862,10 @@ fn an_interrupted_job_has_succeeded_only_if_the_file_or_folder_in_its_place_is_i
             )
         };
         let request = wordcount(place);
-        let run = || {
-            let job = node.submit(request.clone()).unwrap();
-            assert_eq!(job.wait().report.outcome, Outcome::Succeeded);
-        };
         // The output of another job, with the same rows.
-        run();
+        succeed(&node, request.clone());
         std::fs::rename(&own, &other).unwrap();
-        run();
+        succeed(&node, request.clone());
         let written = target.written().unwrap().expect("the job has written it");
         // The state that a process leaves if it is killed before it records the end of the job.
         let interrupted = || {
@@ -916,12 +897,10 @@ fn an_interrupted_job_has_succeeded_only_if_the_file_or_folder_in_its_place_is_i
 /// table.
 #[test]
 fn an_interrupted_job_has_succeeded_only_if_the_table_with_the_rows_is_its_own() {
-    let dir = tempfile::tempdir().unwrap();
-    let node = with_words(dir.path());
+    let (_dir, node) = node_with_words();
     let history = History::open(node.db().unwrap()).unwrap();
     let request = wordcount(table("app.out"));
-    let end = node.submit(request.clone()).unwrap().wait();
-    assert_eq!(end.report.outcome, Outcome::Succeeded);
+    succeed(&node, request.clone());
     let tables = node.job("last").unwrap().tables;
     // The state that a killed process leaves. With `commits`, it was about to put rows in place.
     let interrupted = |commits: bool| {
@@ -957,9 +936,8 @@ fn an_interrupted_job_has_succeeded_only_if_the_table_with_the_rows_is_its_own()
 
     let id = interrupted(true);
     app.drop_table("out").unwrap();
-    let Restart::Runs(job) = node.restart(&id).unwrap() else {
-        panic!("the name is free, so it runs");
-    };
+    // The name is free, so it runs.
+    let job = restart(&node, &id);
     assert_eq!(job.wait().report.outcome, Outcome::Succeeded);
 }
 
@@ -967,8 +945,7 @@ fn an_interrupted_job_has_succeeded_only_if_the_table_with_the_rows_is_its_own()
 /// created the table.
 #[test]
 fn a_job_that_was_killed_when_it_had_created_its_table_writes_that_table() {
-    let dir = tempfile::tempdir().unwrap();
-    let node = with_words(dir.path());
+    let (_dir, node) = node_with_words();
     let history = History::open(node.db().unwrap()).unwrap();
     let app = app(&node);
     for (name, commits, has_row, is_started) in [
@@ -1010,8 +987,7 @@ fn a_job_that_was_killed_when_it_had_created_its_table_writes_that_table() {
 /// table of another user.
 #[test]
 fn a_job_whose_output_table_is_replaced_while_it_runs_fails() {
-    let dir = tempfile::tempdir().unwrap();
-    let node = with_words(dir.path());
+    let (_dir, node) = node_with_words();
     let (keyspace, once) = (app(&node), Once::new());
     let options = TableOptions::default;
     let first = keyspace.create_table("out", options()).unwrap().number();
@@ -1038,8 +1014,7 @@ fn a_job_whose_output_table_is_replaced_while_it_runs_fails() {
 
 #[test]
 fn a_claimed_job_is_neither_started_nor_discarded() {
-    let dir = tempfile::tempdir().unwrap();
-    let node = with_words(dir.path());
+    let (_dir, node) = node_with_words();
     let request = wordcount(table("app.counts"));
     let history = History::open(node.db().unwrap()).unwrap();
     let id = history.begin(&request, Vec::new(), None).unwrap().id;
@@ -1090,8 +1065,7 @@ fn a_snapshot_that_a_job_left_with_its_end_goes_and_one_that_has_its_name_now_st
 /// job deleted it.
 #[test]
 fn a_job_does_not_read_or_delete_a_snapshot_that_has_the_name_of_its_own() {
-    let dir = tempfile::tempdir().unwrap();
-    let node = with_words(dir.path());
+    let (_dir, node) = node_with_words();
     let outputs = ["app.first", "app.second", "app.third"];
     let [discarded, replaced, deleted] = outputs.map(|output| leave_unfinished(&node, output));
     let others = ["run-1", "run-2"].map(|name| replace_snapshot(&node, name));
@@ -1113,8 +1087,7 @@ fn a_job_does_not_read_or_delete_a_snapshot_that_has_the_name_of_its_own() {
 /// name, the end of the job deleted the other one.
 #[test]
 fn the_end_of_a_job_leaves_a_snapshot_that_has_the_name_of_its_own() {
-    let dir = tempfile::tempdir().unwrap();
-    let node = with_words(dir.path());
+    let (_dir, node) = node_with_words();
     let request = wordcount(table("app.counts"));
     let launched = OpenJob::open(&request, &[], &node.site, &permit_all).unwrap();
     let other = replace_snapshot(&node, "run-1");
@@ -1161,9 +1134,7 @@ fn snapshots_of_a_parked_job_wait_for_it_and_go_when_it_is_discarded() {
     words.put(b"later", b"later").unwrap();
     let unfinished = node.unfinished().unwrap();
     node.discard(&unfinished[1].id).unwrap();
-    let Restart::Runs(job) = node.restart(&unfinished[0].id).unwrap() else {
-        panic!("it does not run");
-    };
+    let job = restart(&node, &unfinished[0].id);
     assert_eq!(job.wait().report.outcome, Outcome::Succeeded);
     let counts = app.existing_table("counts").unwrap();
     assert_eq!(counts.get(b"ebb").unwrap().unwrap(), "400");
@@ -1175,8 +1146,7 @@ fn snapshots_of_a_parked_job_wait_for_it_and_go_when_it_is_discarded() {
 
 #[test]
 fn a_goal_counts_from_the_latest_start_of_a_job() {
-    let dir = tempfile::tempdir().unwrap();
-    let node = with_words(dir.path());
+    let (_dir, node) = node_with_words();
     let request = JobRequest {
         goal_s: Some(3600.0),
         ..endless(table("app.pi"))
@@ -1193,9 +1163,7 @@ fn a_goal_counts_from_the_latest_start_of_a_job() {
     until("the clock to pass the first start", || {
         now_unix_ms() > record.started_unix_ms
     });
-    let Restart::Runs(again) = node.restart(&record.id).unwrap() else {
-        panic!("it does not run");
-    };
+    let again = restart(&node, &record.id);
     assert_eq!(again.record().started_unix_ms, record.started_unix_ms);
     assert!(again.begun_unix_ms() > record.started_unix_ms);
     for job in [first, again] {
@@ -1206,8 +1174,7 @@ fn a_goal_counts_from_the_latest_start_of_a_job() {
 
 #[test]
 fn a_submission_is_found_behind_a_job_that_began_while_the_clock_was_wrong() {
-    let dir = tempfile::tempdir().unwrap();
-    let node = with_words(dir.path());
+    let (_dir, node) = node_with_words();
     let history = History::open(node.db().unwrap()).unwrap();
     let by = Submission::new(&[1; 32], &[2; 32]);
     let request = wordcount(table("app.counts"));
@@ -1257,8 +1224,7 @@ fn a_node_without_a_database_runs_jobs_and_remembers_none() {
 
 #[test]
 fn a_job_that_its_caller_changes_is_listed_and_recorded_with_its_request() {
-    let dir = tempfile::tempdir().unwrap();
-    let node = with_words(dir.path());
+    let (_dir, node) = node_with_words();
     let request = wordcount(table("app.counts"));
     let named = |mut spec: JobSpec| {
         spec.name = "the first".to_string();

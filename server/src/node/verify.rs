@@ -36,19 +36,11 @@ impl Node {
         options: &MaintenanceOptions,
         is_wanted: &dyn Fn() -> bool,
     ) -> Result<VerifyReport, JobError> {
-        let no = || JobError::NoDatabase("a verification".to_string());
-        let db = self.db().ok_or_else(no)?;
+        let db = self.database("a verification")?;
         let lease = self.runtime().lease(VERIFY, LeaseOptions::default())?;
         let started_unix_ms = now_unix_ms();
-        let (record, claim) = self.begin_maintenance(
-            "verification",
-            started_unix_ms,
-            |history| {
-                let claim = |id: &str| self.registry.claim_new(id);
-                history.begin_verification_claimed(options, started_unix_ms, claim)
-            },
-            |id| JobRecord::of_verification(id, options, started_unix_ms),
-        );
+        let make = |id| JobRecord::of_verification(id, options, started_unix_ms);
+        let (record, claim) = self.begin_maintenance("verification", started_unix_ms, make);
         let is_recorded = claim.is_some();
         let running = RunningMaintenance::new(record, self.policy(), lease.clone());
         let _listed = self.registry.list(&running);
@@ -215,15 +207,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let node = node(dir.path());
         let options = options(None);
-        let (record, claim) = node.begin_maintenance(
-            "verification",
-            1,
-            |history| {
-                let claim = |id: &str| node.registry.claim_new(id);
-                history.begin_verification_claimed(&options, 1, claim)
-            },
-            |id| JobRecord::of_verification(id, &options, 1),
-        );
+        let make = |id| JobRecord::of_verification(id, &options, 1);
+        let (record, claim) = node.begin_maintenance("verification", 1, make);
         assert!(claim.is_some());
         assert_eq!(node.unfinished().unwrap(), []);
         assert!(node.show("last", Duration::ZERO).is_err());

@@ -126,23 +126,9 @@ impl History {
     /// # Errors
     /// When the store fails, or a row is not a job.
     pub fn begin_backup(&self, request: &BackupRequest, started_unix_ms: u64) -> Result<JobRecord> {
-        let begun = self.begin_backup_claimed(request, started_unix_ms, |_| Some(()));
-        begun.map(|(record, ())| record)
-    }
-
-    /// Records a backup like [`begin_backup`](Self::begin_backup), and claims it before others can
-    /// read the record, as [`begin_claimed`](Self::begin_claimed) does.
-    ///
-    /// # Errors
-    /// When the store fails, or a row is not a job.
-    pub fn begin_backup_claimed<C>(
-        &self,
-        request: &BackupRequest,
-        started_unix_ms: u64,
-        claim: impl FnMut(&str) -> Option<C>,
-    ) -> Result<(JobRecord, C)> {
-        let make = |id, _| JobRecord::of_backup(id, request, started_unix_ms);
-        self.add(claim, make)
+        let make = |id| JobRecord::of_backup(id, request, started_unix_ms);
+        let (record, ()) = self.begin_maintenance(|_| Some(()), make)?;
+        Ok(record)
     }
 
     /// Records the end of the backup `job`.

@@ -4,7 +4,7 @@ use std::num::NonZeroU64;
 
 use serde::{Deserialize, Serialize};
 
-use super::JobRecord;
+use super::{History, JobRecord, Result};
 
 /// The application name of backups. No application of a job request has this name.
 pub const BACKUP: &str = "backup";
@@ -36,5 +36,22 @@ impl JobRecord {
         let request = self.is_maintenance().then_some(&self.request)?;
         let options = request["application"][&self.application].clone();
         serde_json::from_value(options).ok()
+    }
+}
+
+impl History {
+    /// Records a backup or a verification that has started, and claims it before others can read the
+    /// record, as [`begin_claimed`](Self::begin_claimed) does. `make` returns the record for an id. A
+    /// backup must be recorded after the state to back up is captured: see
+    /// [`begin_backup`](Self::begin_backup).
+    ///
+    /// # Errors
+    /// When the store fails, or a row is not a job.
+    pub fn begin_maintenance<C>(
+        &self,
+        claim: impl FnMut(&str) -> Option<C>,
+        make: impl FnOnce(String) -> JobRecord,
+    ) -> Result<(JobRecord, C)> {
+        self.add(claim, |id, _| make(id))
     }
 }

@@ -8,6 +8,7 @@ use ebb_test_support::wait::until;
 use serde_json::json;
 use std::io;
 use std::sync::Arc;
+use tempfile::TempDir;
 
 use super::retention::{ENDED_JOBS_MAX, forgettable};
 use super::*;
@@ -22,6 +23,14 @@ fn pi(seed: u64) -> JobRequest {
         variant: Variant::Plain,
     });
     JobRequest::new(application, Vec::new(), OutputPlace::Terminal.into(), "/d")
+}
+
+/// Opens the history of an empty database, in a directory that lasts as long as the first value.
+fn opened() -> (TempDir, History) {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Db::open(dir.path(), Options::default()).unwrap();
+    let history = History::open(&db).unwrap();
+    (dir, history)
 }
 
 fn begin(history: &History, seed: u64) -> JobRecord {
@@ -61,9 +70,7 @@ fn a_job_that_began_is_unfinished_until_it_ends_over_restarts() {
 
 #[test]
 fn a_job_is_claimed_before_its_record_can_be_read_under_an_id_whose_claim_is_free() {
-    let dir = tempfile::tempdir().unwrap();
-    let db = Db::open(dir.path(), Options::default()).unwrap();
-    let history = History::open(&db).unwrap();
+    let (_dir, history) = opened();
     let mut refused = Vec::new();
     let claim = |id: &str| {
         assert_eq!(history.job(id).unwrap(), None);
@@ -82,9 +89,7 @@ fn a_job_is_claimed_before_its_record_can_be_read_under_an_id_whose_claim_is_fre
 
 #[test]
 fn a_job_that_starts_again_keeps_its_first_start_beside_its_latest() {
-    let dir = tempfile::tempdir().unwrap();
-    let db = Db::open(dir.path(), Options::default()).unwrap();
-    let history = History::open(&db).unwrap();
+    let (_dir, history) = opened();
     let first = begin(&history, 1);
     assert_eq!(first.begun_unix_ms(), first.started_unix_ms);
     let begun = history.begin_again(&first, Vec::new(), JobTables::default());
@@ -106,9 +111,7 @@ fn a_job_that_starts_again_keeps_its_first_start_beside_its_latest() {
 
 #[test]
 fn a_job_that_starts_again_over_another_table_has_no_numbers_of_its_inputs() {
-    let dir = tempfile::tempdir().unwrap();
-    let db = Db::open(dir.path(), Options::default()).unwrap();
-    let history = History::open(&db).unwrap();
+    let (_dir, history) = opened();
     let tables = |inputs: &[u32], output| JobTables {
         inputs: inputs.to_vec(),
         output: Some(output),
@@ -130,9 +133,7 @@ fn a_job_that_starts_again_over_another_table_has_no_numbers_of_its_inputs() {
 
 #[test]
 fn ended_jobs_are_forgotten_in_the_end_and_unfinished_ones_are_not() {
-    let dir = tempfile::tempdir().unwrap();
-    let db = Db::open(dir.path(), Options::default()).unwrap();
-    let history = History::open(&db).unwrap();
+    let (_dir, history) = opened();
     let unfinished = begin(&history, 1);
     for n in 0..ENDED_JOBS_MAX + 5 {
         let job = begin(&history, n as u64);
@@ -198,9 +199,7 @@ fn back_up(history: &History, started_unix_ms: u64, report: &BackupReport) -> Jo
 
 #[test]
 fn the_last_backup_without_damage_is_remembered_whatever_comes_after_it() {
-    let dir = tempfile::tempdir().unwrap();
-    let db = Db::open(dir.path(), Options::default()).unwrap();
-    let history = History::open(&db).unwrap();
+    let (_dir, history) = opened();
     let good_backups = || -> Vec<u64> {
         let times = history.good_backups_unix_ms();
         times.collect::<Result<_>>().unwrap()
@@ -253,9 +252,7 @@ fn the_last_backup_without_damage_is_remembered_whatever_comes_after_it() {
 
 #[test]
 fn a_verification_is_recorded_with_its_options_and_its_first_findings() {
-    let dir = tempfile::tempdir().unwrap();
-    let db = Db::open(dir.path(), Options::default()).unwrap();
-    let history = History::open(&db).unwrap();
+    let (_dir, history) = opened();
     let options = MaintenanceOptions {
         by: "cron".to_string(),
         rate_bytes_per_s: None,
@@ -286,7 +283,8 @@ fn a_verification_is_recorded_with_its_options_and_its_first_findings() {
             None,
         ),
     ] {
-        let begun = history.begin_verification_claimed(&options, 7, |_| Some(()));
+        let make = |id| JobRecord::of_verification(id, &options, 7);
+        let begun = history.begin_maintenance(|_| Some(()), make);
         let (job, ()) = begun.unwrap();
         assert!(job.is_maintenance() && !job.is_backup());
         assert_eq!(job.maintenance_options().as_ref(), Some(&options));
@@ -324,9 +322,7 @@ fn failed(cause: &str) -> AttemptOutcome {
 
 #[test]
 fn attempts_are_kept_in_their_order_and_go_with_their_job() {
-    let dir = tempfile::tempdir().unwrap();
-    let db = Db::open(dir.path(), Options::default()).unwrap();
-    let history = History::open(&db).unwrap();
+    let (_dir, history) = opened();
     let first = begin(&history, 1);
     let second = begin(&history, 1);
     let mut expected = Vec::new();
@@ -382,9 +378,7 @@ fn attempts_are_kept_in_their_order_and_go_with_their_job() {
 
 #[test]
 fn a_cause_that_holds_a_long_record_is_cut() {
-    let dir = tempfile::tempdir().unwrap();
-    let db = Db::open(dir.path(), Options::default()).unwrap();
-    let history = History::open(&db).unwrap();
+    let (_dir, history) = opened();
     let job = begin(&history, 1);
     let recorder = Recorder::start(&history, &job).unwrap();
     recorder.attempt_ended(JobId(1), &attempt(0, failed(&"\u{e4}".repeat(5000))));
@@ -396,9 +390,7 @@ fn a_cause_that_holds_a_long_record_is_cut() {
 
 #[test]
 fn of_very_many_attempts_the_first_are_kept_and_the_others_counted() {
-    let dir = tempfile::tempdir().unwrap();
-    let db = Db::open(dir.path(), Options::default()).unwrap();
-    let history = History::open(&db).unwrap();
+    let (_dir, history) = opened();
     let job = begin(&history, 1);
     let recorder = Recorder::start(&history, &job).unwrap();
     for n in 0..ATTEMPTS_KEPT_MAX + 7 {
@@ -448,9 +440,7 @@ fn the_error_of_a_row_that_is_no_job_names_its_key() {
 
 #[test]
 fn the_same_work_is_known_best_and_otherwise_the_latest_of_the_application() {
-    let dir = tempfile::tempdir().unwrap();
-    let db = Db::open(dir.path(), Options::default()).unwrap();
-    let history = History::open(&db).unwrap();
+    let (_dir, history) = opened();
     let measured = |cpu_s: f64| {
         let mut measured = MeasuredProfile::default();
         let mut task = attempt(0, AttemptOutcome::Done);
@@ -497,9 +487,7 @@ fn the_same_work_is_known_best_and_otherwise_the_latest_of_the_application() {
 
 #[test]
 fn a_job_that_read_nothing_hides_no_profile_of_its_application() {
-    let dir = tempfile::tempdir().unwrap();
-    let db = Db::open(dir.path(), Options::default()).unwrap();
-    let history = History::open(&db).unwrap();
+    let (_dir, history) = opened();
     for (work, split_bytes) in [("large", 100), ("empty", 0)] {
         let job = JobRecord {
             application: "sort".to_string(),

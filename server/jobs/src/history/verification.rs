@@ -61,21 +61,6 @@ impl JobRecord {
 }
 
 impl History {
-    /// Records a verification that started at `started_unix_ms`, and claims it before others can
-    /// read the record, as [`begin_claimed`](Self::begin_claimed) does.
-    ///
-    /// # Errors
-    /// When the store fails, or a row is not a job.
-    pub fn begin_verification_claimed<C>(
-        &self,
-        options: &MaintenanceOptions,
-        started_unix_ms: u64,
-        claim: impl FnMut(&str) -> Option<C>,
-    ) -> Result<(JobRecord, C)> {
-        let make = |id, _| JobRecord::of_verification(id, options, started_unix_ms);
-        self.add(claim, make)
-    }
-
     /// Records the end of the verification `job`.
     ///
     /// # Errors

@@ -5,8 +5,9 @@ use serde::{Deserialize, Serialize};
 
 use super::column::set_apart;
 use super::csv::record;
+use super::double_name;
+use super::json::{self, Form};
 use super::{Column, CsvProblem, Fields, InvalidInput, UnknownColumn};
-use super::{double_name, json};
 
 /// The name of the column that is the key of a row, if the format gives it no other name.
 pub const KEY: &str = "key";
@@ -230,7 +231,7 @@ impl RecordFormat {
             of_value: Vec::new(),
             members: Vec::new(),
             paths: Vec::new(),
-            as_json: false,
+            form: Form::Text,
         };
         for (at, source) in sources.into_iter().enumerate() {
             match source {
@@ -300,7 +301,7 @@ impl RecordFormat {
         };
         let columns = names.iter().zip(&sources).map(column).collect();
         let decoder = RowDecoder {
-            as_json: true,
+            form: Form::Json,
             ..self.decoder_of(sources)
         };
         Some((columns, decoder))
@@ -334,7 +335,7 @@ impl RecordFormat {
             ValueFormat::Csv(_) | ValueFormat::UnnamedCsv => {
                 parse_value(&self.value, value, fields)
             }
-            ValueFormat::Json => json::members(value, &[], &[], fields),
+            ValueFormat::Json => json::members(value, &[], &[], fields, Form::Text),
             ValueFormat::Nothing | ValueFormat::Text(_) => Ok(()),
         }
     }
@@ -401,9 +402,8 @@ pub(crate) struct RowDecoder {
     /// The path of each member in `members`: its name, or the names of nested members with dots
     /// between them.
     paths: Vec<String>,
-    /// True if members of JSON objects are decoded as they are written: strings with quotes and
-    /// escapes.
-    as_json: bool,
+    /// The form of those members that are JSON strings.
+    form: Form,
     key_fields: usize,
     value: ValueFormat,
 }
@@ -440,12 +440,7 @@ impl RowDecoder {
             }
         }
         if !self.members.is_empty() {
-            let members = if self.as_json {
-                json::written_members
-            } else {
-                json::members
-            };
-            members(value, &self.paths, &self.members, fields)?;
+            json::members(value, &self.paths, &self.members, fields, self.form)?;
         }
         Ok(())
     }

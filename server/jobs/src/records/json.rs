@@ -10,48 +10,16 @@ use serde_json::value::RawValue;
 use super::Fields;
 
 /// Sets the fields with the indexes `places` to the members of `object` at `paths`, one path for
-/// each index. The field of a string is its text; other JSON keeps its original form, so that no
-/// digit of a number is lost. A path is the name of a member, or the names of nested members with
-/// dots between them. A member whose name is the whole path takes precedence over a nested one,
-/// because jobs write such names: `x_p99.9`, and `user.id` for a column `--by user.id`. A field is
-/// missing if there is no such member, and null if the member is null. If several members have the
-/// same name, the last one is used.
+/// each index. Strings get the form `form`; other JSON keeps its original form, so that no digit of
+/// a number is lost. A path is the name of a member, or the names of nested members with dots
+/// between them. A member whose name is the whole path takes precedence over a nested one, because
+/// jobs write such names: `x_p99.9`, and `user.id` for a column `--by user.id`. A field is missing
+/// if there is no such member, and null if the member is null. If several members have the same
+/// name, the last one is used.
 ///
 /// # Errors
 /// When `object` is not a JSON object; the error is the reason.
 pub(super) fn members(
-    object: &[u8],
-    paths: &[String],
-    places: &[usize],
-    fields: &mut Fields,
-) -> Result<(), String> {
-    find(object, paths, places, fields, Form::Text)
-}
-
-/// Sets the fields with the indexes `places` to the members of `object` at `paths`, as [`members`]
-/// does, but as JSON: strings keep their quotes and escapes.
-///
-/// # Errors
-/// As [`members`].
-pub(super) fn written_members(
-    object: &[u8],
-    paths: &[String],
-    places: &[usize],
-    fields: &mut Fields,
-) -> Result<(), String> {
-    find(object, paths, places, fields, Form::Json)
-}
-
-/// The form in which a field gets a member that is a JSON string.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Form {
-    /// The text of the string, without quotes and escapes.
-    Text,
-    /// The string as JSON, with quotes and escapes, as the object contains it.
-    Json,
-}
-
-fn find(
     object: &[u8],
     paths: &[String],
     places: &[usize],
@@ -61,6 +29,15 @@ fn find(
     let wanted = paths.iter().map(String::as_str);
     let wanted: Vec<FieldPath<'_>> = places.iter().copied().zip(wanted).collect();
     read(object, &wanted, fields, form).map_err(|e| format!("it is no JSON object: {e}"))
+}
+
+/// The form in which a field gets a member that is a JSON string.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Form {
+    /// The text of the string, without quotes and escapes.
+    Text,
+    /// The string as JSON, with quotes and escapes, as the object contains it.
+    Json,
 }
 
 fn read(
@@ -223,30 +200,18 @@ fn set(
     fields.unset(place);
     let json = json.trim_ascii();
     match (path, json.as_bytes()) {
-        (None, b"null") => {
-            fields.set_null(place);
-            Ok(())
-        }
-        (None, json) if form == Form::Json => {
-            fields.set(place, json);
-            Ok(())
-        }
-        (None, [b'"', text @ .., b'"']) if !text.contains(&b'\\') => {
-            fields.set(place, text);
-            Ok(())
-        }
+        (None, b"null") => fields.set_null(place),
+        (None, json) if form == Form::Json => fields.set(place, json),
+        (None, [b'"', text @ .., b'"']) if !text.contains(&b'\\') => fields.set(place, text),
         (None, [b'"', ..]) => {
             let text: String = serde_json::from_str(json)?;
             fields.set(place, text.as_bytes());
-            Ok(())
         }
-        (None, json) => {
-            fields.set(place, json);
-            Ok(())
-        }
-        (Some(path), [b'{', ..]) => read(json.as_bytes(), &[(place, path)], fields, form),
-        _ => Ok(()),
+        (None, json) => fields.set(place, json),
+        (Some(path), [b'{', ..]) => read(json.as_bytes(), &[(place, path)], fields, form)?,
+        _ => {}
     }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -263,7 +228,7 @@ mod tests {
         let mut fields = Fields::default();
         fields.reset(paths.len());
         let places: Vec<usize> = (0..paths.len()).collect();
-        members(text.as_bytes(), paths, &places, &mut fields)?;
+        members(text.as_bytes(), paths, &places, &mut fields, Form::Text)?;
         let text = |field: &[u8]| String::from_utf8(field.to_vec()).unwrap();
         Ok(fields.iter().map(|field| field.map(text)).collect())
     }

@@ -76,13 +76,10 @@ impl ColumnBuilder {
 
     /// Returns an Arrow array of the values that were appended since the last call.
     ///
-    /// # Errors
-    /// Returns none at present.
-    ///
     /// # Panics
     /// If Arrow refuses the array, or one that is nested in it. This does not happen, because
     /// [`append`](Self::append) has checked the values.
-    pub fn finish(&mut self) -> Result<ArrayRef, ValueError> {
+    pub fn finish(&mut self) -> ArrayRef {
         self.values.finish()
     }
 }
@@ -98,10 +95,6 @@ struct Appending<'a> {
 
 /// The values of a column or of a part of a nested type.
 #[derive(Debug)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "a table has few columns, and a box would cost each value a look"
-)]
 enum Values {
     Boolean(BooleanBuilder),
     Int(Int32Builder),
@@ -117,13 +110,6 @@ enum Values {
         /// Memory for the text of one value, which the next value uses again.
         buffer: Vec<u8>,
     },
-    Duration {
-        fields: Fields,
-        nulls: NullBufferBuilder,
-        months: Int32Builder,
-        days: Int32Builder,
-        nanos: Int64Builder,
-    },
     List {
         field: FieldRef,
         ends: Ends,
@@ -135,6 +121,7 @@ enum Values {
         key: Box<Values>,
         value: Box<Values>,
     },
+    /// Tuples, user-defined types and durations.
     Struct {
         fields: Fields,
         nulls: NullBufferBuilder,
@@ -224,16 +211,16 @@ impl Values {
                 builder: StringBuilder::new(),
                 buffer: Vec::new(),
             },
-            // Months, days and nanoseconds.
-            (CqlType::Duration, IcebergType::Struct(fields)) if fields.len() == 3 => {
-                Self::Duration {
-                    fields: fields.iter().map(arrow_field).collect(),
-                    nulls: NullBufferBuilder::new(0),
-                    months: Int32Builder::new(),
-                    days: Int32Builder::new(),
-                    nanos: Int64Builder::new(),
-                }
-            }
+            (CqlType::Duration, IcebergType::Struct(fields)) if fields.len() == 3 => Self::Struct {
+                fields: fields.iter().map(arrow_field).collect(),
+                nulls: NullBufferBuilder::new(0),
+                // Months, days and nanoseconds.
+                parts: vec![
+                    Self::Int(Int32Builder::new()),
+                    Self::Int(Int32Builder::new()),
+                    Self::Long(Int64Builder::new()),
+                ],
+            },
             (
                 CqlType::List { element: ty, .. } | CqlType::Set { element: ty, .. },
                 IcebergType::List(element),
@@ -320,19 +307,6 @@ impl Values {
             Self::Text { builder, buffer } => {
                 builder.append_value(scalar::write_text(ty, bytes, buffer, with.charge)?);
             }
-            Self::Duration {
-                nulls,
-                months,
-                days,
-                nanos,
-                ..
-            } => {
-                let duration = Duration::from_bytes(bytes).ok_or_else(malformed)?;
-                nulls.append_non_null();
-                months.append_value(duration.months);
-                days.append_value(duration.days);
-                nanos.append_value(duration.nanos);
-            }
             Self::List { ends, element, .. } => {
                 let (CqlType::List { element: ty, .. } | CqlType::Set { element: ty, .. }) = ty
                 else {
@@ -373,6 +347,14 @@ impl Values {
                 }
                 ends.append(Some(count))?;
             }
+            Self::Struct { nulls, parts, .. } if *ty == CqlType::Duration => {
+                let duration = Duration::from_bytes(bytes).ok_or_else(malformed)?;
+                for (part, value) in parts.iter_mut().zip([duration.months, duration.days]) {
+                    part.append(&CqlType::Int, Some(&value.to_be_bytes()), with)?;
+                }
+                parts[2].append(&CqlType::Bigint, Some(&duration.nanos.to_be_bytes()), with)?;
+                nulls.append_non_null();
+            }
             Self::Struct { nulls, parts, .. } => {
                 let mut values = components(bytes);
                 // Components that are missing at the end are null.
@@ -401,19 +383,6 @@ impl Values {
             Self::Decimal(builder, _) => builder.append_null(),
             Self::Binary(builder) => builder.append_null(),
             Self::Text { builder, .. } => builder.append_null(),
-            Self::Duration {
-                nulls,
-                months,
-                days,
-                nanos,
-                ..
-            } => {
-                // The parts are required, so that they have some value under a null.
-                nulls.append_null();
-                months.append_value(0);
-                days.append_value(0);
-                nanos.append_value(0);
-            }
             Self::List { ends, .. } | Self::Map { ends, .. } => ends.append(None)?,
             Self::Struct { nulls, parts, .. } => {
                 nulls.append_null();
@@ -425,8 +394,8 @@ impl Values {
         Ok(())
     }
 
-    fn finish(&mut self) -> Result<ArrayRef, ValueError> {
-        Ok(match self {
+    fn finish(&mut self) -> ArrayRef {
+        match self {
             Self::Boolean(builder) => Arc::new(builder.finish()),
             Self::Int(builder) => Arc::new(builder.finish()),
             Self::Long(builder) => Arc::new(builder.finish()),
@@ -437,27 +406,13 @@ impl Values {
             Self::Decimal(builder, _) => Arc::new(builder.finish()),
             Self::Binary(builder) => Arc::new(builder.finish()),
             Self::Text { builder, .. } => Arc::new(builder.finish()),
-            Self::Duration {
-                fields,
-                nulls,
-                months,
-                days,
-                nanos,
-            } => {
-                let parts: Vec<ArrayRef> = vec![
-                    Arc::new(months.finish()),
-                    Arc::new(days.finish()),
-                    Arc::new(nanos.finish()),
-                ];
-                Arc::new(StructArray::new(fields.clone(), parts, nulls.finish()))
-            }
             Self::List {
                 field,
                 ends,
                 element,
             } => {
                 let (offsets, nulls) = ends.finish();
-                let elements = element.finish()?;
+                let elements = element.finish();
                 Arc::new(ListArray::new(field.clone(), offsets, elements, nulls))
             }
             Self::Map {
@@ -470,7 +425,7 @@ impl Values {
                 let DataType::Struct(fields) = entries.data_type() else {
                     unreachable!("the entries of a map are a struct");
                 };
-                let parts = vec![key.finish()?, value.finish()?];
+                let parts = vec![key.finish(), value.finish()];
                 // An entry is never null, and `false`, as in the type of the field, is no claim of an order.
                 let pairs = StructArray::new(fields.clone(), parts, None);
                 Arc::new(MapArray::new(entries.clone(), offsets, pairs, nulls, false))
@@ -480,11 +435,10 @@ impl Values {
                 nulls,
                 parts,
             } => {
-                let parts = parts.iter_mut().map(Self::finish);
-                let parts = parts.collect::<Result<_, _>>()?;
+                let parts = parts.iter_mut().map(Self::finish).collect();
                 Arc::new(StructArray::new(fields.clone(), parts, nulls.finish()))
             }
-        })
+        }
     }
 }
 

@@ -119,7 +119,7 @@ fn values_of_every_type_come_back_from_a_parquet_file() {
                     expected.iter().flatten().count() > 20,
                     "{ty}: too few values"
                 );
-                let back = values(parquet(&field, builder.finish().unwrap()), &ty);
+                let back = values(parquet(&field, builder.finish()), &ty);
                 let shown = |values: &[Option<Vec<u8>>]| -> Vec<Option<String>> {
                     let values = values.iter();
                     values.map(|v| v.as_ref().map(|v| ty.literal(v))).collect()
@@ -156,7 +156,7 @@ fn decimals_are_converted_exactly_or_refused() {
     for text in fitting {
         builder.append(Some(&stored(text))).unwrap();
     }
-    let back = values(parquet(&field, builder.finish().unwrap()), &ty);
+    let back = values(parquet(&field, builder.finish()), &ty);
     for (text, value) in fitting.iter().zip(back) {
         let order = compare_decimals(&stored(text), &value.unwrap());
         assert_eq!(order, Some(std::cmp::Ordering::Equal), "{text}");
@@ -219,7 +219,7 @@ fn an_empty_int_is_refused_or_becomes_null_and_an_empty_text_is_a_text() {
     let mut builder = ColumnBuilder::new(&ty, &field, OnEmpty::Refuse).unwrap();
     builder.append(Some(b"")).unwrap();
     builder.append(None).unwrap();
-    let back = values(parquet(&field, builder.finish().unwrap()), &ty);
+    let back = values(parquet(&field, builder.finish()), &ty);
     assert_eq!(back, [Some(Vec::new()), None]);
 }
 
@@ -345,7 +345,7 @@ fn an_ipv4_mapped_address_stays_one_if_ebb_published_it() {
         let field = made(&ty, &TypeOptions::default());
         let mut builder = ColumnBuilder::new(&ty, &field, OnEmpty::Refuse).unwrap();
         builder.append(Some(&value)).unwrap();
-        let back = values(parquet(&field, builder.finish().unwrap()), &ty);
+        let back = values(parquet(&field, builder.finish()), &ty);
         assert_eq!(back, [Some(value)], "{ty}");
     }
     let array = arrow_array::StringArray::from(vec!["::ffff:10.0.0.1"]);
@@ -393,7 +393,7 @@ fn a_null_in_a_published_collection_is_the_empty_value_that_it_was() {
         let field = made(&ty, &TypeOptions::default());
         let mut builder = ColumnBuilder::new(&ty, &field, OnEmpty::Null).unwrap();
         builder.append(Some(&value)).unwrap();
-        let array = builder.finish().unwrap();
+        let array = builder.finish();
         let error = read_value(&array, 0, &ty).unwrap_err().to_string();
         assert!(error.starts_with("a null in a collection"), "{error}");
         let back = values(parquet(&field, array), &ty);
@@ -556,7 +556,7 @@ fn every_part_has_its_field_id_in_the_parquet_file() {
     let field = made(&ty, &TypeOptions::default());
     let mut builder = ColumnBuilder::new(&ty, &field, OnEmpty::Refuse).unwrap();
     builder.append(None).unwrap();
-    let file = parquet(&field, builder.finish().unwrap());
+    let file = parquet(&field, builder.finish());
     let reader = ParquetRecordBatchReaderBuilder::try_new(file).unwrap();
     let mut found = Vec::new();
     for column in reader.parquet_schema().root_schema().get_fields() {

@@ -4,14 +4,13 @@ use std::num::NonZeroU64;
 use std::sync::Arc;
 
 use axum::body::Bytes;
-use axum::extract::rejection::{BytesRejection, QueryRejection};
+use axum::extract::rejection::BytesRejection;
 use axum::extract::{FromRequestParts, Path, Query};
 use axum::http::HeaderValue;
 use axum::http::header::CONTENT_TYPE;
 use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
 use ebb_jobs::{Failure, JobError};
-use ebb_storage::Db;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use utoipa::IntoParams;
@@ -59,19 +58,23 @@ impl Served {
         kind: WorkKind,
         work: impl FnOnce(&Node) -> Result<T, JobError> + Send + 'static,
     ) -> Result<T, Problem> {
-        let node = Arc::clone(&self.node);
-        let done = self.limits.run(kind, move || work(&node)).await?;
-        done.map_err(Problem::from)
+        let work = move |node: &Node| work(node).map_err(Problem::from);
+        self.checked_work(kind, work).await
     }
-}
 
-/// Returns the database of a node. `what` is the work that needs it, for the error: "a backup".
-///
-/// # Errors
-/// When the node has no database.
-pub(super) fn database<'n>(node: &'n Node, what: &str) -> Result<&'n Db, JobError> {
-    let no = || JobError::NoDatabase(what.to_string());
-    node.db().ok_or_else(no)
+    /// Runs `work` as [`work`](Self::work) does. `work` may also refuse the request, for example
+    /// because the principal lacks a permission.
+    ///
+    /// # Errors
+    /// As [`work`](Self::work).
+    pub(super) async fn checked_work<T: Send + 'static>(
+        &self,
+        kind: WorkKind,
+        work: impl FnOnce(&Node) -> Result<T, Problem> + Send + 'static,
+    ) -> Result<T, Problem> {
+        let node = Arc::clone(&self.node);
+        self.limits.run(kind, move || work(&node)).await?
+    }
 }
 
 /// The query parameters of a request that reads the whole database at a limited rate.
@@ -121,14 +124,17 @@ impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for Named<T
     }
 }
 
-/// Returns the parsed query of a request.
-///
-/// # Errors
-/// 400 when the query is invalid.
-pub(super) fn query_of<T>(query: Result<Query<T>, QueryRejection>) -> Result<T, Problem> {
-    match query {
-        Ok(Query(query)) => Ok(query),
-        Err(rejected) => Err(Problem::invalid(rejected.body_text())),
+/// An extractor for the query parameters of a request. A query that does not fit `T` gets 400.
+pub(super) struct Params<T>(pub T);
+
+impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for Params<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        match Query::from_request_parts(parts, state).await {
+            Ok(Query(params)) => Ok(Self(params)),
+            Err(rejected) => Err(Problem::invalid(rejected.body_text())),
+        }
     }
 }
 

@@ -6,8 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 
-use axum::extract::rejection::QueryRejection;
-use axum::extract::{Extension, Query, State};
+use axum::extract::{Extension, State};
 use axum::http::StatusCode;
 use ebb_jobs::history::{BackupRequest, MaintenanceOptions};
 use ebb_storage::{Db, Finding, Options};
@@ -16,8 +15,8 @@ use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::answer::{Answer, Body, Json, Paced, json_of, name_of, query_of};
-use super::paging::{PageRequest, Paged, page_request};
+use super::answer::{Answer, Body, Json, Paced, Params, json_of, name_of};
+use super::paging::{PageRequest, Paged};
 use super::{At, Served};
 use crate::http::access::Peer;
 use crate::http::permits::check_admin;
@@ -80,11 +79,7 @@ struct BackupMade {
     params(Paged),
     responses((status = 200, description = "A page of them", body = BackupList)),
 )]
-async fn list(
-    State(Served { roots, limits, .. }): At,
-    paged: Result<Query<Paged>, QueryRejection>,
-) -> Answer<BackupList> {
-    let request = page_request(paged)?;
+async fn list(State(Served { roots, limits, .. }): At, request: PageRequest) -> Answer<BackupList> {
     let page = limits.run(WorkKind::BackupLists, move || {
         let root = roots.backups()?;
         list_in(root, &request).map_err(|error| broken(format!("{}: {error}", root.display())))
@@ -117,11 +112,11 @@ async fn create(
     State(served): At,
     Extension(principal): Extension<Principal>,
     Extension(peer): Extension<Peer>,
-    paced: Result<Query<Paced>, QueryRejection>,
+    Params(paced): Params<Paced>,
     body: Body,
 ) -> Result<(StatusCode, Json<BackupMade>), Problem> {
     let to: BackupPlace = json_of(body)?;
-    let rate_bytes_per_s = query_of(paced)?.rate()?;
+    let rate_bytes_per_s = paced.rate()?;
     check_admin(&principal)?;
     let dir = served.roots.backup(&to, peer.address.is_none())?;
     let name = to.name.or(to.directory).unwrap_or_default();

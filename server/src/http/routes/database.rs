@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use axum::extract::rejection::QueryRejection;
-use axum::extract::{Extension, Query, State};
+use axum::extract::{Extension, State};
 use ebb_jobs::history::MaintenanceOptions;
 use ebb_scheduler::runtime::SubmitError;
 use ebb_storage::RestoreReport;
@@ -11,7 +10,7 @@ use ebb_tables::unreadable_objects;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::answer::{Answer, Body, Json, Paced, database, json_of, name_of, query_of};
+use super::answer::{Answer, Body, Json, Paced, Params, json_of, name_of};
 use super::{At, Served};
 use crate::http::access::Peer;
 use crate::http::permits::check_admin;
@@ -43,7 +42,7 @@ async fn stats(
     let report = served.work(WorkKind::Long, move |node| {
         Ok(StatsReport {
             memory,
-            ..StatsReport::of(database(node, "a report")?)
+            ..StatsReport::of(node.database("a report")?)
         })
     });
     report.await.map(Json)
@@ -65,9 +64,9 @@ async fn stats(
 async fn verify(
     State(served): At,
     Extension(principal): Extension<Principal>,
-    paced: Result<Query<Paced>, QueryRejection>,
+    Params(paced): Params<Paced>,
 ) -> Answer<VerifiedDatabase> {
-    let rate_bytes_per_s = query_of(paced)?.rate()?;
+    let rate_bytes_per_s = paced.rate()?;
     check_admin(&principal)?;
     let options = MaintenanceOptions {
         by: name_of(principal),
@@ -77,7 +76,7 @@ async fn verify(
     let waits = Arc::downgrade(&client);
     let verified = served.work(WorkKind::Long, move |node| {
         let files = node.verify(&options, &|| waits.strong_count() > 0)?;
-        let unreadable = unreadable_objects(database(node, "a verification")?);
+        let unreadable = unreadable_objects(node.database("a verification")?);
         Ok(VerifiedDatabase::new(files, unreadable)?)
     });
     verified.await.map(Json)
@@ -105,7 +104,7 @@ async fn restore(
     let dir = served.roots.backup(&request, peer.address.is_none())?;
     let report = served.work(WorkKind::Long, move |node| {
         let goes_on = || !node.is_closed();
-        let restored = database(node, "a backup")?.restore_while(dir, goes_on)?;
+        let restored = node.database("a backup")?.restore_while(dir, goes_on)?;
         node.reread_catalog();
         restored.ok_or_else(|| SubmitError::ShuttingDown.into())
     });

@@ -4,8 +4,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use axum::extract::rejection::QueryRejection;
-use axum::extract::{Extension, Query, State};
+use axum::extract::{Extension, State};
 use axum::http::header::LOCATION;
 use axum::http::{HeaderName, StatusCode};
 use ebb_jobs::JobError;
@@ -19,7 +18,7 @@ use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::answer::{Answer, Body, Json, JsonBytes, Named, json_of, query_of};
+use super::answer::{Answer, Body, Json, JsonBytes, Named, Params, json_of};
 use super::paging::{limit_of, limit_within, page};
 use super::{At, Served};
 use crate::http::access::Peer;
@@ -177,21 +176,17 @@ async fn change_job<T: Send + 'static>(
     id: String,
     change: impl FnOnce(&Node, &str) -> Result<T, JobError> + Send + 'static,
 ) -> Result<T, Problem> {
-    let changed = served.work(WorkKind::JobChanges, move |node| {
+    let changed = served.checked_work(WorkKind::JobChanges, move |node| {
         let record = node.job(&id)?;
-        let checked = if record.is_maintenance() {
-            check_admin(&principal)
+        if record.is_maintenance() {
+            check_admin(&principal)?;
         } else if principal.scope < Scope::Admin {
-            check_recorded_job(&principal, &record, &record.request()?, node.db())
-        } else {
-            Ok(())
-        };
-        if let Err(refused) = checked {
-            return Ok(Err(refused));
+            let request = record.request().map_err(JobError::from)?;
+            check_recorded_job(&principal, &record, &request, node.db())?;
         }
-        change(node, &record.id).map(Ok)
+        Ok(change(node, &record.id)?)
     });
-    changed.await?
+    changed.await
 }
 
 /// Starts a job
@@ -310,9 +305,8 @@ async fn list(
         ..
     }): At,
     Extension(principal): Extension<Principal>,
-    listed: Result<Query<Listed>, QueryRejection>,
+    Params(listed): Params<Listed>,
 ) -> Result<JsonBytes, Problem> {
-    let listed = query_of(listed)?;
     let limit = limit_of(listed.limit)?;
     // Ids are compared as texts: most other texts would lie before all of them, or behind.
     let is_no_id =
@@ -404,9 +398,9 @@ async fn show(
     State(served): At,
     Extension(principal): Extension<Principal>,
     Named(id): Named<String>,
-    look: Result<Query<Look>, QueryRejection>,
+    Params(look): Params<Look>,
 ) -> Answer<JobView> {
-    let view = view_of(&served, id, query_of(look)?).await?;
+    let view = view_of(&served, id, look).await?;
     if principal.role.is_none() {
         return Ok(Json(view));
     }
@@ -513,9 +507,8 @@ async fn attempts(
     State(served): At,
     Extension(principal): Extension<Principal>,
     Named(id): Named<String>,
-    listed: Result<Query<ListedAttempts>, QueryRejection>,
+    Params(ListedAttempts { limit, after }): Params<ListedAttempts>,
 ) -> Answer<AttemptList> {
-    let ListedAttempts { limit, after } = query_of(listed)?;
     let limit = limit_within(limit.unwrap_or(ATTEMPTS_KEPT_MAX), ATTEMPTS_KEPT_MAX)?;
     let found = served.work(WorkKind::JobReads, move |node| {
         let record = node.job(&id)?;
@@ -583,25 +576,22 @@ async fn retry(
 ) -> Result<CreatedJob, Problem> {
     let submission = submission.map(|Extension(by)| by);
     let roots = Arc::clone(&served.roots);
-    let retried = served.work(WorkKind::JobChanges, move |node| {
+    let retried = served.checked_work(WorkKind::JobChanges, move |node| {
         if let Some(view) = earlier_job(node, submission.as_ref())? {
             // The role may have lost its permissions since then, and the job may have an error by now.
-            return Ok(Ok(shown_to(&principal, view, node.db())));
+            return Ok(shown_to(&principal, view, node.db()));
         }
         let record = node.job(&id)?;
         let request = node.request_to_retry(&record.id)?;
-        let allowed = check_inputs(&principal, peer, &request)
-            // The response has the options of the job, which may be about tables that were dropped.
-            .and_then(|()| Reads::of(&record).check(&principal, node.db()))
-            .and_then(|()| check_output(peer, &roots, &request));
-        if let Err(refused) = allowed {
-            return Ok(Err(refused));
-        }
+        check_inputs(&principal, peer, &request)?;
+        // The response has the options of the job, which may be about tables that were dropped.
+        Reads::of(&record).check(&principal, node.db())?;
+        check_output(peer, &roots, &request)?;
         check_place(&request)?;
         let job = node.submit_as(request, submission, &start_check(node, &principal))?;
-        Ok(Ok(job.view()))
+        Ok(job.view())
     });
-    Ok(created(retried.await??))
+    Ok(created(retried.await?))
 }
 
 /// Ends an unfinished job without starting it again

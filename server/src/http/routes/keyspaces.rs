@@ -1,12 +1,11 @@
 //! The keyspaces of the database.
 
-use axum::extract::rejection::QueryRejection;
-use axum::extract::{Query, State};
+use axum::extract::State;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::answer::{Answer, Json};
-use super::paging::{Paged, page_request};
+use super::paging::{PageRequest, Paged};
 use super::{At, Served};
 use crate::http::wire::Keyspaces;
 use crate::http::work_limits::WorkKind;
@@ -21,11 +20,7 @@ pub(super) fn routes() -> OpenApiRouter<Served> {
     params(Paged),
     responses((status = 200, description = "A page of them", body = Keyspaces))
 )]
-async fn keyspaces(
-    State(served): At,
-    paged: Result<Query<Paged>, QueryRejection>,
-) -> Answer<Keyspaces> {
-    let request = page_request(paged)?;
+async fn keyspaces(State(served): At, request: PageRequest) -> Answer<Keyspaces> {
     let all = served.work(WorkKind::SchemaReads, |node| {
         Ok(node.db().map(|db| db.keyspaces()).unwrap_or_default())
     });

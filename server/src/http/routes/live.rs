@@ -1,7 +1,6 @@
 //! The load of the last day, the forecast, and what-if questions.
 
-use axum::extract::rejection::QueryRejection;
-use axum::extract::{Extension, Query, State};
+use axum::extract::{Extension, State};
 use ebb_jobs::JobError;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -9,7 +8,7 @@ use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::answer::{Answer, Body, Json, json_of, query_of};
+use super::answer::{Answer, Body, Json, Params, json_of};
 use super::jobs::{plan_check, requested};
 use super::{At, Served};
 use crate::http::access::Peer;
@@ -41,12 +40,14 @@ struct Span {
     seconds: Option<u32>,
 }
 
-fn seconds(span: Result<Query<Span>, QueryRejection>) -> Result<u32, Problem> {
-    match query_of(span)?.seconds.unwrap_or(SECONDS_DEFAULT) {
-        seconds if (1..=SECONDS_MAX).contains(&seconds) => Ok(seconds),
-        seconds => Err(Problem::invalid(format!(
-            "seconds must be 1 to {SECONDS_MAX}, got {seconds}"
-        ))),
+impl Span {
+    fn seconds(&self) -> Result<u32, Problem> {
+        match self.seconds.unwrap_or(SECONDS_DEFAULT) {
+            seconds if (1..=SECONDS_MAX).contains(&seconds) => Ok(seconds),
+            seconds => Err(Problem::invalid(format!(
+                "seconds must be 1 to {SECONDS_MAX}, got {seconds}"
+            ))),
+        }
     }
 }
 
@@ -58,11 +59,8 @@ fn seconds(span: Result<Query<Span>, QueryRejection>) -> Result<u32, Problem> {
     params(Span),
     responses((status = 200, description = "The load of the last `seconds`", body = Load)),
 )]
-async fn load(
-    State(Served { live, limits, .. }): At,
-    span: Result<Query<Span>, QueryRejection>,
-) -> Answer<Load> {
-    let seconds = seconds(span)?;
+async fn load(State(Served { live, limits, .. }): At, Params(span): Params<Span>) -> Answer<Load> {
+    let seconds = span.seconds()?;
     let load = limits.run(WorkKind::Load, move || live.load(seconds));
     load.await.map(Json)
 }
@@ -82,9 +80,9 @@ async fn load(
 )]
 async fn forecast(
     State(Served { live, limits, .. }): At,
-    span: Result<Query<Span>, QueryRejection>,
+    Params(span): Params<Span>,
 ) -> Answer<Forecast> {
-    let seconds = seconds(span)?;
+    let seconds = span.seconds()?;
     let forecast = limits.run(WorkKind::Load, move || live.forecast(seconds));
     let forecast = forecast.await?;
     let nothing =

@@ -1,12 +1,12 @@
 //! Pagination of lists: a page begins after an element of the page before, and has a length.
 
-use axum::extract::Query;
-use axum::extract::rejection::QueryRejection;
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
 use serde::Deserialize;
 use utoipa::IntoParams;
 
 use super::super::problem::Problem;
-use super::answer::query_of;
+use super::answer::Params;
 
 /// The default length of a page of jobs, tables, snapshots or rows.
 const LIMIT: u32 = 100;
@@ -25,7 +25,9 @@ pub(super) struct Paged {
     after: Option<String>,
 }
 
-/// The requested page of a list.
+/// The requested page of a list, extracted from the query parameters [`Paged`]. An invalid query
+/// gets 400. The default length of a page is the largest one, because these lists are short: most
+/// are one page.
 pub(super) struct PageRequest {
     /// The largest number of elements in the page.
     limit: usize,
@@ -33,17 +35,15 @@ pub(super) struct PageRequest {
     after: Option<String>,
 }
 
-/// Parses the query parameters of a list. The default length of a page is the largest one, because these
-/// lists are short: most are one page.
-///
-/// # Errors
-/// When the query is invalid.
-pub(super) fn page_request(
-    query: Result<Query<Paged>, QueryRejection>,
-) -> Result<PageRequest, Problem> {
-    let Paged { limit, after } = query_of(query)?;
-    let limit = limit_within(limit.unwrap_or(LIMIT_MAX), LIMIT_MAX)?;
-    Ok(PageRequest { limit, after })
+impl<S: Send + Sync> FromRequestParts<S> for PageRequest {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let params = Params::<Paged>::from_request_parts(parts, state).await?;
+        let Params(Paged { limit, after }) = params;
+        let limit = limit_within(limit.unwrap_or(LIMIT_MAX), LIMIT_MAX)?;
+        Ok(Self { limit, after })
+    }
 }
 
 impl PageRequest {

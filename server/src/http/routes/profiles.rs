@@ -2,15 +2,14 @@
 
 use std::collections::HashSet;
 
-use axum::extract::rejection::QueryRejection;
-use axum::extract::{Extension, Query, State};
+use axum::extract::{Extension, State};
 use ebb_jobs::JobError;
 use ebb_jobs::history::ProfileRecord;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::answer::{Answer, Json};
-use super::paging::{Paged, page_request};
+use super::paging::{PageRequest, Paged};
 use super::{At, Served};
 use crate::http::outline::is_open_to;
 use crate::http::wire::ProfileList;
@@ -36,9 +35,8 @@ pub(super) fn routes() -> OpenApiRouter<Served> {
 async fn profiles(
     State(served): At,
     Extension(principal): Extension<Principal>,
-    paged: Result<Query<Paged>, QueryRejection>,
+    request: PageRequest,
 ) -> Answer<ProfileList> {
-    let request = page_request(paged)?;
     let all = served.work(WorkKind::JobReads, move |node| {
         profiles_for(&principal, node)
     });

@@ -1,14 +1,13 @@
 //! The queries of CQL that wait or run.
 
-use axum::extract::rejection::QueryRejection;
-use axum::extract::{Extension, Query, State};
+use axum::extract::{Extension, State};
 use axum::http::StatusCode;
 use ebb_jobs::Failure;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::answer::{Answer, Json, Named};
-use super::paging::{Paged, page_request};
+use super::paging::{PageRequest, Paged};
 use super::{At, Served};
 use crate::http::permits::check_admin;
 use crate::http::problem::Problem;
@@ -36,10 +35,9 @@ async fn list(
         queries, limits, ..
     }): At,
     Extension(principal): Extension<Principal>,
-    paged: Result<Query<Paged>, QueryRejection>,
+    request: PageRequest,
 ) -> Answer<QueryList> {
     check_admin(&principal)?;
-    let request = page_request(paged)?;
     let all = limits.run(WorkKind::Queries, move || {
         queries.map(|queries| queries.list())
     });

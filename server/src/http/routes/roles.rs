@@ -2,14 +2,13 @@
 
 use std::sync::Arc;
 
-use axum::extract::rejection::QueryRejection;
-use axum::extract::{Extension, Query, State};
+use axum::extract::{Extension, State};
 use ebb_model::access::Role;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::answer::{Answer, Json};
-use super::paging::{Paged, page_request};
+use super::paging::{PageRequest, Paged};
 use super::{At, Served};
 use crate::http::permits::lists_all_roles;
 use crate::http::wire::{RoleList, RoleView};
@@ -32,9 +31,8 @@ pub(super) fn routes() -> OpenApiRouter<Served> {
 async fn list(
     State(served): At,
     Extension(principal): Extension<Principal>,
-    paged: Result<Query<Paged>, QueryRejection>,
+    request: PageRequest,
 ) -> Answer<RoleList> {
-    let request = page_request(paged)?;
     let page = served.work(WorkKind::SchemaReads, move |node| {
         if node.db().is_none() {
             return Ok((Vec::new(), None));

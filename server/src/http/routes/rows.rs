@@ -11,7 +11,7 @@ use ebb_tables::names::TableName;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::answer::{Answer, Body, Json, Named, database, json_of};
+use super::answer::{Answer, Body, Json, Named, json_of};
 use super::paging::limit_of;
 use super::{At, Served};
 use crate::http::permits::{check_input_at, check_rows, readable_table};
@@ -56,18 +56,18 @@ async fn get(
     let name = TableName { keyspace, table };
     check_rows(&principal, &name)?;
     let key = key.into_bytes().map_err(Problem::senseless)?;
-    let row = served.work(WorkKind::Rows, move |node| {
-        let db = database(node, "a row")?;
+    let row = served.checked_work(WorkKind::Rows, move |node| {
+        let db = node.database("a row")?;
         let value = match &snapshot {
             Some(snapshot) => table_at(node, db, &principal, &name, snapshot)?.get(&key)?,
             None => readable_table(node, db, &principal, &name)?.get(&key)?,
         };
-        Ok(match value {
+        match value {
             Some(value) => row_of(&key, Some(&value)),
             None => Err(no_key(&key, &name, snapshot.as_deref())),
-        })
+        }
     });
-    Ok(Json(row.await??))
+    row.await.map(Json)
 }
 
 /// Opens a table at a snapshot, and checks that the principal may read it there.
@@ -114,8 +114,8 @@ async fn scan(
     check_rows(&principal, &name)?;
     let limit = limit_of(request.limit)?;
     let range = range_of(&request).map_err(Problem::senseless)?;
-    let page = served.work(WorkKind::Rows, move |node| {
-        let db = database(node, "a scan")?;
+    let page = served.checked_work(WorkKind::Rows, move |node| {
+        let db = node.database("a scan")?;
         let rows = match &request.snapshot {
             Some(snapshot) => table_at(node, db, &principal, &name, snapshot)?.scan(range),
             None => readable_table(node, db, &principal, &name)?.range(range),
@@ -126,7 +126,7 @@ async fn scan(
             page_of(rows, limit, request.keys_only)
         }
     });
-    Ok(Json(page.await??))
+    page.await.map(Json)
 }
 
 type KeyBounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
@@ -159,7 +159,7 @@ fn page_of(
     rows: impl Iterator<Item = ebb_storage::Result<Entry>>,
     limit: usize,
     keys_only: bool,
-) -> Result<Result<RowPage, Problem>, JobError> {
+) -> Result<RowPage, Problem> {
     let mut page = RowPage {
         rows: Vec::new(),
         next: None,
@@ -173,12 +173,9 @@ fn page_of(
         }
         let value = (!keys_only).then_some(&value[..]);
         bytes += key.len() + value.map_or(0, <[u8]>::len);
-        match row_of(&key, value) {
-            Ok(row) => page.rows.push(row),
-            Err(refused) => return Ok(Err(refused)),
-        }
+        page.rows.push(row_of(&key, value)?);
     }
-    Ok(Ok(page))
+    Ok(page)
 }
 
 fn row_of(key: &[u8], value: Option<&[u8]>) -> Result<RowView, Problem> {
@@ -230,7 +227,7 @@ mod tests {
 
     #[test]
     fn a_page_ends_by_its_rows_or_by_its_bytes() {
-        let page = |values: &[usize], limit| page_of(entries(values), limit, false).unwrap();
+        let page = |values: &[usize], limit| page_of(entries(values), limit, false);
         let shape = |page: RowPage| (page.rows.len(), page.next.map(Octets::into_bytes));
         assert_eq!(shape(page(&[1, 1, 1], 3).unwrap()), (3, None));
         assert_eq!(shape(page(&[1, 1, 1], 2).unwrap()), (2, Some(Ok(vec![1]))));
@@ -239,6 +236,6 @@ mod tests {
         let refused = page(&[1, ROW_BYTES_MAX], 3).unwrap_err();
         assert_eq!(refused.failure, Failure::Invalid);
         let keys = page_of(entries(&[ROW_BYTES_MAX, 1]), 3, true);
-        assert_eq!(shape(keys.unwrap().unwrap()), (2, None));
+        assert_eq!(shape(keys.unwrap()), (2, None));
     }
 }

@@ -6,21 +6,20 @@ use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-use axum::extract::rejection::QueryRejection;
-use axum::extract::{Extension, Query, State};
+use axum::extract::{Extension, State};
 use axum::http::header::LOCATION;
 use axum::http::{HeaderName, StatusCode};
 use ebb_jobs::JobError;
 use ebb_jobs::history::now_unix_ms;
 use ebb_scheduler::runtime::SubmitError;
-use ebb_storage::{Db, ErrorKind, Keyspace, SnapshotOptions, SnapshotPins};
+use ebb_storage::{ErrorKind, Keyspace, SnapshotOptions, SnapshotPins};
 use serde::Deserialize;
 use tracing::warn;
 use utoipa::IntoParams;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::answer::{self, Answer, Body, Json, Named, json_of, query_of};
+use super::answer::{Answer, Body, Json, Named, Params, json_of};
 use super::paging::{limit_of, page};
 use super::{At, Served};
 use crate::http::paths;
@@ -64,21 +63,14 @@ struct Listed {
     params(Listed),
     responses((status = 200, description = "A page of them", body = SnapshotList)),
 )]
-async fn list(
-    State(served): At,
-    listed: Result<Query<Listed>, QueryRejection>,
-) -> Answer<SnapshotList> {
-    let listed = query_of(listed)?;
+async fn list(State(served): At, Params(listed): Params<Listed>) -> Answer<SnapshotList> {
     let limit = limit_of(listed.limit)?;
     // One pass over the tables counts for all snapshots, so they are not split into pages.
     let limit = if listed.exact { usize::MAX } else { limit };
     // When the client goes away, the server drops this future and `client` with it, which ends the pass.
     let client = Arc::new(());
     let waits = Arc::downgrade(&client);
-    let after = match &listed.after {
-        Some(after) => Some(place_of(after)?),
-        None => None,
-    };
+    let after = listed.after.as_deref().map(place_of).transpose()?;
     let all = served.work(kind(listed.exact), move |node| {
         let mut all = Vec::new();
         let Some(db) = node.db() else {
@@ -173,13 +165,12 @@ struct Look {
 async fn show(
     State(served): At,
     Named((keyspace, name)): Named<(String, String)>,
-    look: Result<Query<Look>, QueryRejection>,
+    Params(look): Params<Look>,
 ) -> Answer<SnapshotView> {
-    let look = query_of(look)?;
     let client = Arc::new(());
     let waits = Arc::downgrade(&client);
     let view = served.work(kind(look.exact), move |node| {
-        let of = database(node)?.existing_keyspace(&keyspace)?;
+        let of = node.database("a snapshot")?.existing_keyspace(&keyspace)?;
         let mut view = view(&of, &name)?;
         if look.exact {
             view.set_pinned(&pins(node, Some(&keyspace), &waits)?);
@@ -218,7 +209,8 @@ fn pins(node: &Node, keyspace: Option<&str>, client: &Weak<()>) -> Result<Snapsh
         begun = Instant::now();
         ControlFlow::Continue(())
     };
-    let pins = database(node)?.snapshot_pins(keyspace, &mut step)?;
+    let db = node.database("a snapshot")?;
+    let pins = db.snapshot_pins(keyspace, &mut step)?;
     pins.ok_or_else(|| SubmitError::ShuttingDown.into())
 }
 
@@ -238,15 +230,13 @@ async fn create(
 ) -> Result<(StatusCode, [(HeaderName, String); 1], Json<SnapshotView>), Problem> {
     let request: SnapshotRequest = json_of(body)?;
     check_new_snapshot(&principal, &request.keyspace, request.table.as_deref())?;
-    let created = served.work(WorkKind::SnapshotChanges, move |node| {
+    let created = served.checked_work(WorkKind::SnapshotChanges, move |node| {
         let catalog;
         let room = match &principal.role {
             Some(role) => {
                 catalog = node.catalog()?;
-                match catalog.roles().room_for_snapshot(&role.name) {
-                    Ok(room) => Some(room),
-                    Err(full) => return Ok(Err(Problem::forbidden(full))),
-                }
+                let room = catalog.roles().room_for_snapshot(&role.name);
+                Some(room.map_err(Problem::forbidden)?)
             }
             None => None,
         };
@@ -254,29 +244,25 @@ async fn create(
             expires_in: time_to_come(request.expires_in_s).map_err(JobError::senseless)?,
             table: request.table,
         };
-        let db = database(node)?;
+        let db = node.database("a snapshot")?;
         let keyspace = db.existing_keyspace(&request.keyspace)?;
         // As CREATE SNAPSHOT: not between the steps of a change of the schema, nor of a DROP SNAPSHOT.
-        let created = node.exclusively(|| {
+        node.exclusively(|| {
             // Another table or keyspace may have got the name since the check above.
             let (now, table) = (present(node, &principal)?, options.table.as_deref());
-            if let Err(refused) = check_new_snapshot(&now, keyspace.name(), table) {
-                return Ok(Err(refused));
-            }
+            check_new_snapshot(&now, keyspace.name(), table)?;
             keyspace.create_snapshot_with(&request.name, options)?;
-            Ok::<_, JobError>(Ok(()))
+            Ok::<_, Problem>(())
         })?;
-        if let Err(refused) = created {
-            return Ok(Err(refused));
-        }
         // The snapshot must survive a power loss after the response.
         db.sync()?;
         if let Some(room) = room {
-            room.note(keyspace.name(), &request.name)?;
+            let noted = room.note(keyspace.name(), &request.name);
+            noted.map_err(JobError::from)?;
         }
-        view(&keyspace, &request.name).map(Ok)
+        Ok(view(&keyspace, &request.name)?)
     });
-    let view = created.await??;
+    let view = created.await?;
     let place = paths::snapshot(&view.keyspace, &view.name);
     Ok((StatusCode::CREATED, [(LOCATION, place)], Json(view)))
 }
@@ -298,15 +284,13 @@ async fn delete(
     Extension(principal): Extension<Principal>,
     Named((keyspace, name)): Named<(String, String)>,
 ) -> Result<StatusCode, Problem> {
-    let deleted = served.work(WorkKind::SnapshotChanges, move |node| {
-        let db = database(node)?;
+    let deleted = served.checked_work(WorkKind::SnapshotChanges, move |node| {
+        let db = node.database("a snapshot")?;
         let keyspace = db.existing_keyspace(&keyspace)?;
         // No statement and no other request replaces the snapshot between the check and the deletion, and a
         // DROP SNAPSHOT deletes the snapshot whose events it sends.
-        let deleted = node.exclusively(|| {
-            if let Err(refused) = check_snapshot(node, &principal, &keyspace, &name)? {
-                return Ok(Err(refused));
-            }
+        node.exclusively(|| {
+            check_snapshot(node, &principal, &keyspace, &name)?;
             // The snapshot counts for the quota of a role by this number, which is gone after the deletion.
             let seq = keyspace.snapshot_seq(&name)?;
             keyspace.delete_snapshot(&name)?;
@@ -321,14 +305,11 @@ async fn delete(
                     "the deleted snapshot {name} of {of} is still recorded for its role: {error}"
                 );
             }
-            Ok::<_, JobError>(Ok(()))
+            Ok::<_, Problem>(())
         })?;
-        if deleted.is_ok() {
-            db.sync()?;
-        }
-        Ok(deleted)
+        Ok(db.sync()?)
     });
-    deleted.await??;
+    deleted.await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -352,31 +333,23 @@ async fn renew(
     body: Body,
 ) -> Answer<SnapshotView> {
     let renewal: SnapshotRenewal = json_of(body)?;
-    let renewed = served.work(WorkKind::SnapshotChanges, move |node| {
-        let db = database(node)?;
+    let renewed = served.checked_work(WorkKind::SnapshotChanges, move |node| {
+        let db = node.database("a snapshot")?;
         let keyspace = db.existing_keyspace(&keyspace)?;
         // No other snapshot takes the place of the one that the principal may renew.
         let renewed = node.exclusively(|| {
-            if let Err(refused) = check_snapshot(node, &principal, &keyspace, &name)? {
-                return Ok(Err(refused));
-            }
+            check_snapshot(node, &principal, &keyspace, &name)?;
             let expires_in = time_to_come(renewal.expires_in_s).map_err(JobError::senseless)?;
             keyspace.set_snapshot_expiry(&name, expires_in)?;
-            view(&keyspace, &name).map(Ok)
+            Ok::<_, Problem>(view(&keyspace, &name)?)
         })?;
-        if renewed.is_ok() {
-            db.sync()?;
-        }
+        db.sync()?;
         Ok(renewed)
     });
-    Ok(Json(renewed.await??))
+    renewed.await.map(Json)
 }
 
 fn view(keyspace: &Keyspace, name: &str) -> Result<SnapshotView, JobError> {
     let info = keyspace.snapshot_info(name)?;
     Ok(SnapshotView::of(keyspace.name(), info, SystemTime::now()))
-}
-
-fn database(node: &Node) -> Result<&Db, JobError> {
-    answer::database(node, "a snapshot")
 }

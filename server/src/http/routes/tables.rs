@@ -1,8 +1,7 @@
 //! Tables with their runs, snapshots and merges, the data that their damaged files have lost, and
 //! rewrites of these files without that data.
 
-use axum::extract::rejection::QueryRejection;
-use axum::extract::{Extension, Query, State};
+use axum::extract::{Extension, State};
 use axum::http::StatusCode;
 use ebb_jobs::Failure;
 use ebb_storage::LossReport;
@@ -11,7 +10,7 @@ use utoipa::IntoParams;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::answer::{Answer, Body, Json, Named, database, json_of, query_of};
+use super::answer::{Answer, Body, Json, Named, Params, json_of};
 use super::paging::{limit_of, page};
 use super::{At, Served};
 use crate::http::permits::check_admin;
@@ -48,16 +47,8 @@ struct Listed {
     params(Listed),
     responses((status = 200, description = "A page of them", body = TableList)),
 )]
-async fn list(
-    State(served): At,
-    listed: Result<Query<Listed>, QueryRejection>,
-) -> Answer<TableList> {
-    let Listed {
-        keyspace,
-        limit,
-        after,
-    } = query_of(listed)?;
-    let limit = limit_of(limit)?;
+async fn list(State(served): At, Params(listed): Params<Listed>) -> Answer<TableList> {
+    let limit = limit_of(listed.limit)?;
     // A name has no slash.
     let place = |table: &TableSummary| format!("{}/{}", table.keyspace, table.table);
     let all = served.work(WorkKind::SchemaReads, |node| {
@@ -66,10 +57,13 @@ async fn list(
         Ok(tables.map(TableSummary::of).collect::<Vec<_>>())
     });
     let mut all = all.await?;
-    all.retain(|table| keyspace.as_ref().is_none_or(|of| table.keyspace == *of));
+    all.retain(|table| (listed.keyspace.as_ref()).is_none_or(|of| table.keyspace == *of));
     all.sort_by_cached_key(place);
-    let rest =
-        (all.into_iter()).filter(|table| after.as_ref().is_none_or(|after| place(table) > *after));
+    let is_after = |table: &TableSummary| {
+        let after = listed.after.as_ref();
+        after.is_none_or(|after| place(table) > *after)
+    };
+    let rest = all.into_iter().filter(is_after);
     let (tables, next) = page(rest, limit, place);
     Ok(Json(TableList { tables, next }))
 }
@@ -128,7 +122,7 @@ async fn loss(
 ) -> Answer<LossReport> {
     check_admin(&principal)?;
     let report = served.work(WorkKind::Long, move |node| {
-        Ok(database(node, "a report")?.list_lost(&keyspace, &table)?)
+        Ok(node.database("a report")?.list_lost(&keyspace, &table)?)
     });
     report.await.map(Json)
 }
@@ -164,7 +158,7 @@ async fn accept_loss(
          again, and accept the new token"
     );
     let report = served.work(WorkKind::Long, move |node| {
-        let db = database(node, "a repair")?;
+        let db = node.database("a repair")?;
         // Otherwise a crash during the rewrite could lose records that the catalog has in memory.
         node.write_catalog_before_loss(&keyspace, &table)?;
         let report = db.rewrite_damaged(&keyspace, &table, &token)?;

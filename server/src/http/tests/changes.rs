@@ -52,8 +52,7 @@ fn pi_to(dir: &Path, name: &str) -> Value {
 
 #[test]
 fn a_key_has_a_job_submitted_once_also_over_a_restart() {
-    let dir = tempfile::tempdir().unwrap();
-    let (node, server) = serve(dir.path());
+    let (dir, node, server) = serve();
     let [token, other] = [Scope::Admin; 2].map(|scope| token(dir.path(), scope));
     let submit = |server: &HttpServer, token: &Token, name: &str| {
         send(
@@ -79,7 +78,7 @@ fn a_key_has_a_job_submitted_once_also_over_a_restart() {
     assert_eq!(client(dir.path()).list().unwrap().len(), 2);
 
     stop(node, server, dir.path());
-    let (_node, server) = serve(dir.path());
+    let (_node, server) = serve_in(dir.path());
     assert_eq!(submit(&server, &token, "c.tsv").0, 422, "another request");
     let (status, _, again) = submit(&server, &token, "a.tsv");
     assert_eq!(
@@ -92,8 +91,7 @@ fn a_key_has_a_job_submitted_once_also_over_a_restart() {
 
 #[test]
 fn responses_to_changes_with_a_key_survive_a_restart() {
-    let dir = tempfile::tempdir().unwrap();
-    let (node, server) = serve(dir.path());
+    let (dir, node, server) = serve();
     node.db().unwrap().keyspace("app").unwrap();
     let token = token(dir.path(), Scope::Jobs);
     let body = json!({"keyspace": "app", "name": "s"});
@@ -108,7 +106,7 @@ fn responses_to_changes_with_a_key_survive_a_restart() {
     assert_eq!(delete(&server).0, 204);
     stop(node, server, dir.path());
 
-    let (node, server) = serve(dir.path());
+    let (node, server) = serve_in(dir.path());
     let (status, head, again) = create(&server, &body);
     assert_eq!((status, again), (201, created));
     assert!(head.contains("idempotency-replayed: true"), "{head}");
@@ -122,8 +120,7 @@ fn responses_to_changes_with_a_key_survive_a_restart() {
 
 #[test]
 fn a_refused_request_may_come_again_with_its_key_and_a_key_is_one() {
-    let dir = tempfile::tempdir().unwrap();
-    let (node, server) = serve(dir.path());
+    let (dir, node, server) = serve();
     let token = token(dir.path(), Scope::Jobs);
     let body = json!({"keyspace": "app", "name": "s"});
     let create = |key: &str| send(&server, "POST /v1/snapshots", &token, key, &body);
@@ -147,8 +144,7 @@ fn a_refused_request_may_come_again_with_its_key_and_a_key_is_one() {
 
 #[test]
 fn jobs_are_listed_by_pages_the_newest_first() {
-    let dir = tempfile::tempdir().unwrap();
-    let (_node, server) = serve(dir.path());
+    let (dir, _node, server) = serve();
     let token = token(dir.path(), Scope::Read);
     let own = client(dir.path());
     let ids: Vec<_> = (0..5)
@@ -204,8 +200,7 @@ fn jobs_are_listed_by_pages_the_newest_first() {
 
 #[test]
 fn files_are_written_below_the_roots_only() {
-    let dir = tempfile::tempdir().unwrap();
-    let (_node, server) = serve(dir.path());
+    let (dir, _node, server) = serve();
     let [jobs, admin] = [Scope::Jobs, Scope::Admin].map(|scope| token(dir.path(), scope));
     let submit = |path: &str, key: &str| {
         let to = OutputPlace::Folder(dir.path().join(path));
@@ -281,8 +276,7 @@ fn files_are_written_below_the_roots_only() {
 /// Regression: a restore went on while the server stopped, until the process ended.
 #[test]
 fn a_restore_ends_when_the_node_closes() {
-    let dir = tempfile::tempdir().unwrap();
-    let (node, server) = serve(dir.path());
+    let (dir, node, server) = serve();
     let db = node.db().unwrap();
     let app = db.keyspace("app").unwrap();
     let table = app.table("t", TableOptions::default()).unwrap();
@@ -299,8 +293,7 @@ fn a_restore_ends_when_the_node_closes() {
 
 #[test]
 fn a_verification_is_among_the_jobs_and_ends_when_its_client_goes() {
-    let dir = tempfile::tempdir().unwrap();
-    let (node, server) = serve(dir.path());
+    let (dir, node, server) = serve();
     let app = node.db().unwrap().keyspace("app").unwrap();
     let table = app.table("t", TableOptions::default()).unwrap();
     table.put(b"k", b"v").unwrap();
@@ -329,8 +322,7 @@ fn a_verification_is_among_the_jobs_and_ends_when_its_client_goes() {
 
 #[test]
 fn changes_are_written_down_with_who_made_them() {
-    let dir = tempfile::tempdir().unwrap();
-    let (node, server) = serve(dir.path());
+    let (dir, node, server) = serve();
     node.db().unwrap().keyspace("app").unwrap();
     let token = token(dir.path(), Scope::Jobs);
     let body = json!({"keyspace": "app", "name": "s"});
@@ -400,7 +392,7 @@ fn on_a_full_disk_changes_that_free_space_are_made_without_entries() {
     let audit = data(dir.path()).join("audit.log");
     fs::create_dir(data(dir.path())).unwrap();
     std::os::unix::fs::symlink("/dev/full", audit).unwrap();
-    let (node, server) = serve(dir.path());
+    let (node, server) = serve_in(dir.path());
     let app = node.db().unwrap().keyspace("app").unwrap();
     app.create_snapshot("s").unwrap();
     let token = token(dir.path(), Scope::Jobs);

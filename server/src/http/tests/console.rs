@@ -23,8 +23,7 @@ fn look(server: &HttpServer, path: &str, tag: Option<&str>) -> (u16, String, Str
 
 #[test]
 fn the_page_comes_without_a_token_and_names_assets_that_are_there() {
-    let dir = tempfile::tempdir().unwrap();
-    let (_node, server) = serve(dir.path());
+    let (_dir, _node, server) = serve();
     let (status, head, page) = look(&server, "/", None);
     assert_eq!(status, 200, "{head}");
     assert!(head.contains("content-type: text/html"), "{head}");
@@ -45,8 +44,7 @@ fn the_page_comes_without_a_token_and_names_assets_that_are_there() {
 
 #[test]
 fn the_script_of_the_page_has_at_most_150_kilobytes_after_gzip() {
-    let dir = tempfile::tempdir().unwrap();
-    let (_node, server) = serve(dir.path());
+    let (_dir, _node, server) = serve();
     let (_, _, page) = look(&server, "/", None);
     let scripts: Vec<&str> = page
         .split('"')
@@ -63,8 +61,7 @@ fn the_script_of_the_page_has_at_most_150_kilobytes_after_gzip() {
 
 #[test]
 fn the_page_lets_in_nothing_but_its_own_and_is_sent_once() {
-    let dir = tempfile::tempdir().unwrap();
-    let (_node, server) = serve(dir.path());
+    let (_dir, _node, server) = serve();
     let (_, head, page) = look(&server, "/", None);
     let policy = head
         .lines()
@@ -94,8 +91,7 @@ fn the_page_lets_in_nothing_but_its_own_and_is_sent_once() {
 
 #[test]
 fn the_page_is_frozen_into_one_file_with_what_the_server_answers() {
-    let dir = tempfile::tempdir().unwrap();
-    let (_node, server) = serve(dir.path());
+    let (dir, _node, server) = serve();
     let client = client(dir.path());
     let output = OutputPlace::File(dir.path().join("pi.tsv"));
     let id = client.submit(&pi(1, output)).unwrap().record.id;
@@ -121,8 +117,7 @@ fn the_page_is_frozen_into_one_file_with_what_the_server_answers() {
 
 #[test]
 fn all_pages_of_a_list_are_frozen_as_one() {
-    let dir = tempfile::tempdir().unwrap();
-    let (node, _server) = serve(dir.path());
+    let (dir, node, _server) = serve();
     let app = node.db().unwrap().keyspace("app").unwrap();
     for name in ["one", "two", "three"] {
         app.create_snapshot(name).unwrap();
@@ -139,8 +134,7 @@ fn all_pages_of_a_list_are_frozen_as_one() {
 /// requests for the list and for its details.
 #[test]
 fn tables_and_jobs_that_are_gone_are_left_out_of_a_frozen_page() {
-    let dir = tempfile::tempdir().unwrap();
-    let (_node, _server) = serve(dir.path());
+    let (dir, _node, _server) = serve();
     let client = client(dir.path());
     for gone in ["/v1/tables/app/none", "/v1/jobs/1/attempts"] {
         let answer = get_if_present(&client, gone).unwrap();

@@ -91,8 +91,7 @@ fn reads_of_tables_that_wait_for_the_disk_leave_threads_to_other_requests() {
 /// Regression: the entries in the audit log had no limit, and took all threads.
 #[test]
 fn changes_that_wait_for_the_audit_log_leave_threads_to_other_requests() {
-    let dir = tempfile::tempdir().unwrap();
-    let (node, _server) = serve(dir.path());
+    let (dir, node, _server) = serve();
     node.db().unwrap().keyspace("app").unwrap();
     // The log waits for this lock, as it does for a disk that hangs.
     let path = data(dir.path()).join("audit.log");

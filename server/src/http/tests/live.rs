@@ -87,8 +87,7 @@ fn event_streams_leave_half_of_the_connections_to_requests() {
 
 #[test]
 fn a_job_is_predicted_and_what_another_would_change() {
-    let dir = tempfile::tempdir().unwrap();
-    let (node, server) = serve(dir.path());
+    let (dir, node, server) = serve();
     let token = token(dir.path(), Scope::Admin);
     let post = |body: &str| ask(&server, "POST /v1/what-if", "localhost", Some(&token), body);
     let mut events = stream(&server, &token, None);
@@ -158,8 +157,7 @@ fn a_job_is_predicted_and_what_another_would_change() {
 
 #[test]
 fn the_load_of_the_last_seconds_and_the_forecast_are_served() {
-    let dir = tempfile::tempdir().unwrap();
-    let (node, server) = serve(dir.path());
+    let (dir, node, server) = serve();
     let token = token(dir.path(), Scope::Read);
     let get = |path: &str| {
         ask(
@@ -217,8 +215,7 @@ fn the_load_of_the_last_seconds_and_the_forecast_are_served() {
 
 #[test]
 fn a_stream_goes_on_where_it_was_and_ends_with_the_server() {
-    let dir = tempfile::tempdir().unwrap();
-    let (_node, server) = serve(dir.path());
+    let (dir, _node, server) = serve();
     let token = token(dir.path(), Scope::Read);
     let mut first = stream(&server, &token, None);
     let id = next(&mut first, "id: ").unwrap();
@@ -237,8 +234,7 @@ fn a_stream_goes_on_where_it_was_and_ends_with_the_server() {
 
 #[test]
 fn two_hundred_streams_get_events_and_the_server_answers_other_requests() {
-    let dir = tempfile::tempdir().unwrap();
-    let (_node, server) = serve(dir.path());
+    let (dir, _node, server) = serve();
     let token = token(dir.path(), Scope::Read);
     let open = || stream(&server, &token, None);
     let mut streams: Vec<_> = (0..200).map(|_| open()).collect();

@@ -21,8 +21,7 @@ fn references<'v>(value: &'v Value, found: &mut Vec<&'v str>) {
 
 #[test]
 fn every_described_route_is_served_and_every_reference_resolves() {
-    let dir = tempfile::tempdir().unwrap();
-    let (_node, server) = serve(dir.path());
+    let (dir, _node, server) = serve();
     let token = token(dir.path(), Scope::Admin);
     let ask = |request: &str| ask(&server, request, "localhost", Some(&token), "");
     let (status, answer) = ask("GET /openapi.json");

@@ -33,8 +33,7 @@ fn by_pages(
 
 #[test]
 fn keyspaces_and_backups_are_listed_by_pages_in_the_order_of_their_names() {
-    let dir = tempfile::tempdir().unwrap();
-    let (node, server) = serve(dir.path());
+    let (dir, node, server) = serve();
     let token = token(dir.path(), Scope::Admin);
     let db = node.db().unwrap();
     for name in ["c", "a", "e", "b", "d"] {
@@ -64,8 +63,7 @@ fn keyspaces_and_backups_are_listed_by_pages_in_the_order_of_their_names() {
 /// Regression: the folder of an interrupted backup was listed, although it does not open as the database.
 #[test]
 fn an_unfinished_backup_is_not_listed() {
-    let dir = tempfile::tempdir().unwrap();
-    let (node, server) = serve(dir.path());
+    let (dir, node, server) = serve();
     let token = token(dir.path(), Scope::Read);
     let names = || {
         let (status, answer) = ask(&server, "GET /v1/backups", "localhost", Some(&token), "");
@@ -90,8 +88,7 @@ fn an_unfinished_backup_is_not_listed() {
 
 #[test]
 fn profiles_and_attempts_are_listed_by_pages_and_a_client_gets_all() {
-    let dir = tempfile::tempdir().unwrap();
-    let (_node, server) = serve(dir.path());
+    let (dir, _node, server) = serve();
     let token = token(dir.path(), Scope::Read);
     let own = client(dir.path());
     // Jobs with other arguments have profiles of their own.

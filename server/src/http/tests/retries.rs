@@ -4,8 +4,7 @@ use super::*;
 
 #[test]
 fn a_cancelled_job_is_retried_as_another_job_and_one_that_succeeded_is_not() {
-    let dir = tempfile::tempdir().unwrap();
-    let (_node, server) = serve(dir.path());
+    let (dir, _node, server) = serve();
     let own = client(dir.path());
     let request = pi(
         1 << 50,
@@ -71,8 +70,7 @@ fn a_cancelled_job_is_retried_as_another_job_and_one_that_succeeded_is_not() {
 
 #[test]
 fn a_command_with_a_key_starts_a_job_once() {
-    let dir = tempfile::tempdir().unwrap();
-    let (_node, _server) = serve(dir.path());
+    let (dir, _node, _server) = serve();
     let own = client(dir.path());
     let to = |name: &str| pi(1, OutputPlace::File(dir.path().join(name)));
     let first = own.submit_once(&to("a.tsv"), "nightly").unwrap().record.id;

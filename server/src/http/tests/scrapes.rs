@@ -54,8 +54,7 @@ fn scrapes_that_wait_for_the_disk_leave_threads_to_other_requests() {
 
 #[test]
 fn the_client_returns_the_metrics_as_text() {
-    let dir = tempfile::tempdir().unwrap();
-    let (_node, _server) = serve(dir.path());
+    let (dir, _node, _server) = serve();
     let metrics = client(dir.path()).metrics().unwrap();
     let reads = "\n# TYPE ebb_store_reads_total counter\n";
     assert!(metrics.contains(reads), "{metrics}");

@@ -51,8 +51,7 @@ fn log_in(server: &HttpServer, token: &Token, headers: &[(&str, &str)]) -> (u16,
 
 #[test]
 fn a_page_logs_in_and_its_cookie_is_as_good_as_the_token() {
-    let dir = tempfile::tempdir().unwrap();
-    let (_node, server) = serve(dir.path());
+    let (dir, _node, server) = serve();
     let token = token(dir.path(), Scope::Jobs);
     let (status, answer) = log_in(&server, &token, &[("Sec-Fetch-Site", "same-origin")]);
     assert_eq!(status, 200, "{answer}");
@@ -102,8 +101,7 @@ fn a_page_logs_in_and_its_cookie_is_as_good_as_the_token() {
 
 #[test]
 fn a_session_ends_with_its_token_and_is_not_begun_by_others() {
-    let dir = tempfile::tempdir().unwrap();
-    let (_node, server) = serve(dir.path());
+    let (dir, _node, server) = serve();
     let token = token(dir.path(), Scope::Read);
     for (name, value) in [
         ("Sec-Fetch-Site", "cross-site"),
@@ -135,8 +133,7 @@ fn a_session_ends_with_its_token_and_is_not_begun_by_others() {
 /// token.
 #[test]
 fn a_malformed_token_is_refused_as_malformed() {
-    let dir = tempfile::tempdir().unwrap();
-    let (_node, server) = serve(dir.path());
+    let (dir, _node, server) = serve();
     let token = token(dir.path(), Scope::Read);
     let malformed = ("Authorization", "Bearer ebb_4b62fa2b_ad78");
     let (status, answer) = send(&server, "GET /v1/jobs", &[malformed], "");
@@ -156,8 +153,7 @@ fn a_malformed_token_is_refused_as_malformed() {
 /// Regression: clients without a token could send a body of 1 MiB over each connection, and fill the memory.
 #[test]
 fn the_body_of_a_login_is_limited_to_what_a_token_needs() {
-    let dir = tempfile::tempdir().unwrap();
-    let (_node, server) = serve(dir.path());
+    let (dir, _node, server) = serve();
     let head = "POST /v1/session HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n";
     // The headers suffice for a refusal: the server does not wait for this body.
     let announced = format!("{head}Content-Length: 65536\r\n\r\n");
@@ -177,8 +173,7 @@ fn the_body_of_a_login_is_limited_to_what_a_token_needs() {
 /// Regression: a client without a token could make the server buffer 400 KiB of headers for each connection.
 #[test]
 fn headers_that_are_too_long_are_refused_and_the_server_goes_on() {
-    let dir = tempfile::tempdir().unwrap();
-    let (_node, server) = serve(dir.path());
+    let (_dir, _node, server) = serve();
     let head = "GET /health/live HTTP/1.1\r\nHost: localhost\r\nX-Long: ";
     // As many bytes as the server buffers, and no end of the headers: the server has read all bytes when it
     // responds.
@@ -196,8 +191,7 @@ fn headers_that_are_too_long_are_refused_and_the_server_goes_on() {
 
 #[test]
 fn every_response_has_security_headers() {
-    let dir = tempfile::tempdir().unwrap();
-    let (_node, server) = serve(dir.path());
+    let (_dir, _node, server) = serve();
     for request in [
         "GET /health/live",
         "GET /v1/jobs",
@@ -225,8 +219,7 @@ fn every_response_has_security_headers() {
 
 #[test]
 fn too_many_bad_tokens_or_requests_are_refused_for_a_while() {
-    let dir = tempfile::tempdir().unwrap();
-    let (_node, server) = serve(dir.path());
+    let (dir, _node, server) = serve();
     let token = token(dir.path(), Scope::Read);
     let count =
         |responses: &str, status: u16| responses.matches(&format!("HTTP/1.1 {status} ")).count();

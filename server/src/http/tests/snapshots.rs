@@ -16,8 +16,7 @@ struct Served {
 
 impl Served {
     fn new() -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        let (node, server) = serve(dir.path());
+        let (dir, node, server) = serve();
         let token = token(dir.path(), Scope::Jobs);
         let keyspace = node.db().unwrap().keyspace("app").unwrap();
         for name in ["a", "b"] {
