@@ -66,6 +66,6 @@ pub use self::names::data_file_name;
 pub(crate) use self::names::delete_file_name;
 pub use self::origin::Origin;
 pub use self::publication::{Base, Publication, Stamp};
-pub use self::rewrites::{PUBLICATIONS_MAX, Rewrites, plan_rewrites};
+pub use self::rewrites::{Rewrites, plan_rewrites};
 pub use self::sweep::sweep;
 pub use self::table::PublishedTable;

@@ -5,15 +5,26 @@
 //! number. A reader opens the files of all layers, and for each data file all files of its deletes. Both numbers
 //! are limited, each by itself: publications that change few files each would add up to a limit that
 //! no rewrite brings down.
+//!
+//! To open a file takes as long as to read some MiB, from a bucket more. So there may be fewer layers of small
+//! files, which are also cheap to write again.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::live::LiveFile;
 
-/// A limit on two numbers: the number of layers of a table (the oldest one does not count), and the number of
-/// delete files for one data file. Above the limit, layers or delete files are merged. A layer consists of
-/// the data files that one publication added.
-pub const PUBLICATIONS_MAX: usize = 16;
+/// A limit on the number of layers of a table. The oldest one does not count. A layer consists of the data
+/// files that one publication added. Above the limit, layers are merged.
+const LAYERS_MAX: usize = 16;
+
+/// A limit on the number of layers, if only small data files count. Above it, small files are merged.
+const SMALL_LAYERS_MAX: usize = 4;
+
+/// A data file of fewer bytes is small.
+const SMALL_BYTES: i64 = 4 << 20;
+
+/// A limit on the number of delete files for one data file. Above it, they are merged.
+const DELETES_MAX: usize = 2;
 
 /// A data file is written anew if at least one in this many of its rows is deleted.
 const DELETED_PART: u64 = 10;
@@ -33,39 +44,50 @@ pub struct Rewrites {
 /// one publication added. The publication writes anew:
 ///
 /// - data files of which at least a tenth of the rows is deleted,
-/// - the data files of newer layers, if there are more than [`PUBLICATIONS_MAX`] layers besides the oldest
-///   one,
-/// - the delete files of any other data file that has more than [`PUBLICATIONS_MAX`] of them.
+/// - the small data files of newer layers, if more than four layers have small files,
+/// - the data files of newer layers, if there are more than 16 layers besides the oldest one,
+/// - the delete files of any other data file that has more than two of them.
 pub fn plan_rewrites(files: &[LiveFile]) -> Rewrites {
-    let merged = layers_to_merge(files);
+    let mut all = rows_of_layers(files.iter());
+    all.pop_first();
+    let merged = layers_to_merge(all, LAYERS_MAX);
+    let is_small = |live: &LiveFile| live.file.file_size_in_bytes < SMALL_BYTES;
+    let small = rows_of_layers(files.iter().filter(|live| is_small(live)));
+    let merged_small = layers_to_merge(small, SMALL_LAYERS_MAX);
     let mut rewrites = Rewrites::default();
     for (place, live) in files.iter().enumerate() {
         let deleted = live.deleted_rows();
         let is_worn = deleted > 0 && deleted.saturating_mul(DELETED_PART) >= live.rows();
-        if is_worn || merged.contains(&live.sequence_number) {
+        let layer = &live.sequence_number;
+        let is_merged =
+            merged.contains(layer) || is_small(live) && merged_small.contains(layer);
+        if is_worn || is_merged {
             rewrites.files.push(place);
-        } else if live.deletes.len() > PUBLICATIONS_MAX {
+        } else if live.deletes.len() > DELETES_MAX {
             rewrites.deletes.push(place);
         }
     }
     rewrites
 }
 
-/// Chooses the layers to be merged into one; a layer consists of the data files that one
-/// publication added. Returns their sequence numbers; none unless there are more than
-/// [`PUBLICATIONS_MAX`] layers besides the oldest one.
-///
-/// The oldest layer stays. Of the others, the newer half is chosen, and then older ones, as long as
-/// each has no more rows than all newer ones together. So if a layer of the older half is merged,
-/// the resulting layer has at least twice as many rows. Deleted rows count, too.
-fn layers_to_merge(files: &[LiveFile]) -> BTreeSet<i64> {
+/// Returns the number of rows of each layer of `files`, by sequence number. Deleted rows count, too.
+fn rows_of_layers<'f>(files: impl Iterator<Item = &'f LiveFile>) -> BTreeMap<i64, u64> {
     let mut rows_of: BTreeMap<i64, u64> = BTreeMap::new();
     for live in files {
         let rows = rows_of.entry(live.sequence_number).or_default();
         *rows = rows.saturating_add(live.rows());
     }
-    rows_of.pop_first();
-    if rows_of.len() <= PUBLICATIONS_MAX {
+    rows_of
+}
+
+/// Chooses the layers to be merged into one, given the number of rows of each layer. Returns their
+/// sequence numbers; none unless there are more than `layers_max` layers.
+///
+/// The newer half is chosen, and then older ones, as long as each has no more rows than all newer
+/// ones together. So if a layer of the older half is merged, the resulting layer has at least twice
+/// as many rows.
+fn layers_to_merge(rows_of: BTreeMap<i64, u64>, layers_max: usize) -> BTreeSet<i64> {
+    if rows_of.len() <= layers_max {
         return BTreeSet::new();
     }
     let at_least = rows_of.len().div_ceil(2);
@@ -85,11 +107,15 @@ mod tests {
     use super::super::live::DeleteFile;
     use super::super::tests::data_file;
     use super::*;
+    use crate::iceberg::manifest::DataFile;
 
-    /// Returns a data file of `rows` rows that publication `sequence_number` added. Each element of `deletes`
-    /// stands for a delete file: its sequence number, and the number of rows that it deletes.
+    /// Returns a data file of `rows` rows of 100 bytes that publication `sequence_number` added. Each element
+    /// of `deletes` stands for a delete file: its sequence number, and the number of rows that it deletes.
     fn live(sequence_number: i64, rows: i64, deletes: &[(i64, i64)]) -> LiveFile {
-        let file = |rows: i64| data_file(&format!("file:///t/{sequence_number}"), rows);
+        let file = |rows: i64| DataFile {
+            file_size_in_bytes: rows.saturating_mul(100),
+            ..data_file(&format!("file:///t/{sequence_number}"), rows)
+        };
         let deletes = deletes.iter().map(|&(sequence_number, rows)| DeleteFile {
             file: file(rows),
             sequence_number,
@@ -118,21 +144,31 @@ mod tests {
     }
 
     #[test]
-    fn above_sixteen_publications_layers_and_deletes_are_merged() {
-        let base = |deletes: i64| {
-            let deletes: Vec<(i64, i64)> = (0..deletes).map(|at| (at + 2, 1)).collect();
+    fn above_two_the_delete_files_of_a_data_file_are_merged() {
+        let with_deletes = |count: i64| {
+            let deletes: Vec<(i64, i64)> = (0..count).map(|at| (at + 2, 1)).collect();
             live(1, 1_000_000, &deletes)
         };
-        let mut files = vec![base(16), live(1, 1_000_000, &[(2, 1)])];
-        files.extend((2..=17).map(|number| live(number, 10, &[])));
-        assert_eq!(plan_rewrites(&files), Rewrites::default());
-        files[0] = base(17);
-        files.push(live(18, 10, &[]));
+        let files = [with_deletes(2), with_deletes(3), with_deletes(0)];
         let expected = Rewrites {
-            files: (2..19).collect(),
-            deletes: vec![0],
+            files: Vec::new(),
+            deletes: vec![1],
         };
         assert_eq!(plan_rewrites(&files), expected);
+    }
+
+    #[test]
+    fn above_four_layers_of_small_files_the_newer_ones_are_merged() {
+        // Small files beside large ones of the same layers.
+        let mut files = vec![live(1, 1_000_000, &[]), live(2, 1_000_000, &[])];
+        files.extend([live(2, 30_000, &[]), live(3, 10, &[])]);
+        files.extend([live(4, 10, &[]), live(5, 10, &[])]);
+        assert_eq!(plan_rewrites(&files), Rewrites::default());
+        files.push(live(6, 10, &[]));
+        assert_eq!(plan_rewrites(&files).files, [3, 4, 5, 6]);
+        // Together, they have as many rows as the layer before them.
+        files[6] = live(6, 29_970, &[]);
+        assert_eq!(plan_rewrites(&files).files, [2, 3, 4, 5, 6]);
     }
 
     #[test]
@@ -142,14 +178,15 @@ mod tests {
     }
 
     #[test]
-    fn a_large_layer_is_not_merged_with_small_ones_again_and_again() {
-        let mut files = vec![live(1, 1_000_000, &[]), live(2, 50_000, &[])];
-        files.extend((3..=18).map(|number| live(number, 10, &[])));
-        let rewrites = plan_rewrites(&files);
-        assert_eq!(rewrites.files, (2..18).collect::<Vec<_>>());
+    fn a_large_layer_is_not_merged_with_smaller_ones_again_and_again() {
+        let mut files = vec![live(1, 1 << 40, &[]), live(2, 1 << 30, &[])];
+        files.extend((3..=17).map(|number| live(number, 1 << 20, &[])));
+        assert_eq!(plan_rewrites(&files), Rewrites::default());
+        files.push(live(18, 1 << 20, &[]));
+        assert_eq!(plan_rewrites(&files).files, (2..18).collect::<Vec<_>>());
         // Half of the layers go, however much each is larger than the newer ones.
-        let mut files = vec![live(1, 1 << 40, &[])];
-        files.extend((0..17).map(|at| live(at + 2, 1 << (20 - at), &[])));
+        let mut files = vec![live(1, 1 << 50, &[])];
+        files.extend((0..17).map(|at| live(at + 2, 1 << (40 - at), &[])));
         assert_eq!(plan_rewrites(&files).files, (9..18).collect::<Vec<_>>());
     }
 }
