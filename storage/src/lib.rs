@@ -90,8 +90,8 @@ mod wal;
 pub use api::{
     Cache, ChangedKeys, Changes, Db, DetachedOptions, DetachedTable, Entries, Entry, Keyspace,
     MergePause, PinnedTable, Range, Search, Snapshot, SnapshotInfo, SnapshotScope, SnapshotTable,
-    SortedWriter, SortedWriterOptions, Table, TableReader, Transaction, TransactionOptions,
-    TransactionRange, UnknownChanges, Value, View, WriteBatch,
+    SortedWriter, SortedWriterOptions, Table, TableReader, Transaction, TransactionRange,
+    UnknownChanges, Value, View, WriteBatch,
 };
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use compaction::{

@@ -167,7 +167,7 @@ impl Options {
     pub(crate) fn for_engine(self) -> (Self, PatientDisk, Arc<DiskCalls>) {
         let calls = DiskCalls::new();
         let watched = Arc::new(WatchedDisk::new(self.disk.clone(), calls.clone()));
-        let patient = PatientDisk::new(watched, self.open_files());
+        let patient = PatientDisk::new(watched, OpenFiles::new(self.max_open_files));
         let disk = Arc::new(patient.clone());
         (Self { disk, ..self }, patient, calls)
     }
@@ -206,12 +206,6 @@ impl Options {
         self.wal_bytes_max / 4 * 3
     }
 
-    /// Returns a new table cache of the size that these options set.
-    pub(crate) fn open_files(&self) -> Arc<OpenFiles> {
-        OpenFiles::new(self.max_open_files)
-    }
-
-    /// Returns the table store of the database in `dir`.
     pub(crate) fn tables(&self, dir: &Path) -> Arc<dyn TableStore> {
         match &self.table_store {
             Some(store) => store.clone(),

@@ -27,7 +27,6 @@ pub fn manual(mem: &MemDisk) -> Options {
     )
 }
 
-/// Returns `options` with the disk `mem`.
 pub fn on(mem: &MemDisk, options: Options) -> Options {
     Options {
         disk: Arc::new(mem.clone()),
@@ -95,7 +94,6 @@ pub fn lose_power<T>(mem: &MemDisk, handles: T, seed: u64) {
     mem.restart(seed);
 }
 
-/// Cuts the power.
 pub fn cut_power(mem: &MemDisk) {
     mem.crash_at(1);
     let cut = mem.exists(Path::new(DIR));

@@ -8,7 +8,6 @@ mod state;
 mod transaction;
 mod world;
 
-use std::collections::VecDeque;
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -20,12 +19,11 @@ use transaction::{Touched, Transaction};
 pub use world::World;
 
 /// The entries that an iterator has not returned yet.
-type EntriesLeft = VecDeque<(Vec<u8>, Arc<[u8]>)>;
+type EntriesLeft = std::vec::IntoIter<(Vec<u8>, Arc<[u8]>)>;
 
 /// The content of a database (a [`World`]), and the handles that are open on it.
 #[derive(Debug, Clone, Default)]
 pub struct Model {
-    /// The current content.
     pub world: World,
     views: [Option<State>; SLOTS as usize],
     snapshots: [Option<Tables>; SLOTS as usize],
@@ -100,20 +98,14 @@ impl Model {
             Operation::Unpin(slot) => close(&mut self.pins[usize::from(*slot)]),
             Operation::OpenRange(slot, table, bounds) => match self.world.seen().table(*table) {
                 Some(content) => {
-                    let entries = within(content, *bounds).into();
+                    let entries = within(content, *bounds).into_iter();
                     self.ranges[usize::from(*slot)] = Some(entries);
                     Outcome::Done
                 }
                 None => not_found(),
             },
             Operation::ReadOn(slot, entries, ends) => match &mut self.ranges[usize::from(*slot)] {
-                Some(left) => Outcome::Entries(take(
-                    left,
-                    usize::from(*entries),
-                    *ends,
-                    VecDeque::pop_front,
-                    VecDeque::pop_back,
-                )),
+                Some(left) => Outcome::Entries(take(left, usize::from(*entries), *ends)),
                 None => Outcome::EmptySlot,
             },
             Operation::CloseRange(slot) => close(&mut self.ranges[usize::from(*slot)]),
@@ -245,7 +237,8 @@ fn not_found() -> Outcome {
     Outcome::Refused(ErrorKind::NotFound)
 }
 
-fn close<T>(slot: &mut Option<T>) -> Outcome {
+/// Empties the slot of a handle.
+pub fn close<T>(slot: &mut Option<T>) -> Outcome {
     match slot.take() {
         Some(_) => Outcome::Done,
         None => Outcome::EmptySlot,
@@ -278,14 +271,8 @@ fn read_content(content: &Content, read: &Read) -> Outcome {
     match read {
         Read::Get(_, key) => Outcome::Value(content.get(&key.bytes()).cloned()),
         Read::Range(_, bounds, ends) => {
-            let mut entries = VecDeque::from(within(content, *bounds));
-            Outcome::Entries(take(
-                &mut entries,
-                usize::MAX,
-                *ends,
-                VecDeque::pop_front,
-                VecDeque::pop_back,
-            ))
+            let mut entries = within(content, *bounds).into_iter();
+            Outcome::Entries(take(&mut entries, usize::MAX, *ends))
         }
     }
 }
@@ -300,12 +287,10 @@ fn within(content: &Content, bounds: Bounds) -> Entries {
 
 /// Takes up to `items` items from the front or the back of the source, or from both in turn, as
 /// `ends` selects. Returns fewer if no item is left.
-pub fn take<S, T>(
-    source: &mut S,
+pub fn take<T>(
+    source: &mut impl DoubleEndedIterator<Item = T>,
     items: usize,
     ends: Ends,
-    front: impl Fn(&mut S) -> Option<T>,
-    back: impl Fn(&mut S) -> Option<T>,
 ) -> Vec<T> {
     let mut taken = Vec::new();
     while taken.len() < items {
@@ -314,11 +299,12 @@ pub fn take<S, T>(
             Ends::Back => false,
             Ends::Both => taken.len().is_multiple_of(2),
         };
-        match if from_front {
-            front(source)
+        let item = if from_front {
+            source.next()
         } else {
-            back(source)
-        } {
+            source.next_back()
+        };
+        match item {
             Some(item) => taken.push(item),
             None => break,
         }

@@ -36,7 +36,6 @@ pub const SLOTS: u8 = 4;
 pub struct TableNo(pub u8);
 
 impl TableNo {
-    /// Returns all tables.
     pub fn all() -> impl Iterator<Item = Self> {
         (0..TABLES.len() as u8).map(Self)
     }
@@ -170,9 +169,7 @@ pub enum Ends {
 /// One change of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Write {
-    /// Sets a key.
     Put(TableNo, Key, Val),
-    /// Removes a key.
     Delete(TableNo, Key),
     /// Changes a key's value by the table's merge operator.
     Merge(TableNo, Key, Val),
@@ -212,13 +209,12 @@ impl Write {
 /// A read of a key or of a range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Read {
-    /// Reads a key.
     Get(TableNo, Key),
-    /// Reads a range.
     Range(TableNo, Bounds, Ends),
 }
 
-/// One operation on a database.
+/// One operation on a database. A `keyspace` is a position in [`KEYSPACES`]. A `name` is the number
+/// in the name of a snapshot: see [`snapshot_name`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Operation {
     /// Creates a table, or finds that it exists.
@@ -229,7 +225,6 @@ pub enum Operation {
     Write(Vec<Write>),
     /// Writes in a transaction that begins and ends with this operation.
     Transact {
-        /// The writes of the transaction.
         writes: Vec<Write>,
         /// Whether the transaction commits; otherwise it is rolled back.
         commit: bool,
@@ -242,46 +237,26 @@ pub enum Operation {
     Ingest(TableNo, Vec<(Key, Option<Val>)>),
     /// Moves the clock forward, by milliseconds.
     Advance(u32),
-    /// Creates a snapshot of a keyspace.
+    /// Creates a snapshot of a keyspace, which expires in `ms` milliseconds, or never.
     CreateSnapshot {
-        /// Position in [`KEYSPACES`].
         keyspace: u8,
-        /// The number in the snapshot's name: see [`snapshot_name`].
         name: u8,
-    },
-    /// Creates a snapshot of one table.
-    CreateTableSnapshot {
-        /// The table.
-        table: TableNo,
-        /// The number in the snapshot's name: see [`snapshot_name`].
-        name: u8,
-    },
-    /// Creates a snapshot of a keyspace, with an expiry.
-    CreateExpiringSnapshot {
-        /// Position in [`KEYSPACES`].
-        keyspace: u8,
-        /// The number in the snapshot's name: see [`snapshot_name`].
-        name: u8,
-        /// The milliseconds from now until the snapshot expires.
-        ms: u32,
-    },
-    /// Changes the expiry of a snapshot.
-    RenewSnapshot {
-        /// Position in [`KEYSPACES`].
-        keyspace: u8,
-        /// The number in the snapshot's name: see [`snapshot_name`].
-        name: u8,
-        /// The milliseconds from now until the snapshot expires; `None`: it never does.
         ms: Option<u32>,
     },
-    /// Deletes a snapshot.
-    DeleteSnapshot {
-        /// Position in [`KEYSPACES`].
-        keyspace: u8,
-        /// The number in the snapshot's name: see [`snapshot_name`].
+    CreateTableSnapshot {
+        table: TableNo,
         name: u8,
     },
-    /// Flushes the memtables.
+    /// Makes a snapshot expire in `ms` milliseconds, or never.
+    RenewSnapshot {
+        keyspace: u8,
+        name: u8,
+        ms: Option<u32>,
+    },
+    DeleteSnapshot {
+        keyspace: u8,
+        name: u8,
+    },
     Flush,
     /// Merges runs until the picker picks no more.
     Compact,
@@ -306,9 +281,7 @@ pub enum Operation {
         /// The slot number of the open snapshot, an index below [`SLOTS`]: later operations find it
         /// by this number.
         slot: u8,
-        /// Position in [`KEYSPACES`].
         keyspace: u8,
-        /// The number in the snapshot's name: see [`snapshot_name`].
         name: u8,
     },
     /// Reads the snapshot that the test keeps open under this slot number.
@@ -320,9 +293,7 @@ pub enum Operation {
         /// The slot number of the pins, an index below [`SLOTS`]: later operations find them by
         /// this number.
         slot: u8,
-        /// Position in [`KEYSPACES`].
         keyspace: u8,
-        /// The number in the snapshot's name: see [`snapshot_name`].
         name: u8,
     },
     /// Reads a table whose files are pinned under this slot number, from these files alone, not
@@ -390,7 +361,6 @@ impl Operation {
                 | Self::Transact { .. }
                 | Self::Commit(_)
                 | Self::CreateSnapshot { .. }
-                | Self::CreateExpiringSnapshot { .. }
                 | Self::RenewSnapshot { .. }
                 | Self::CreateTableSnapshot { .. }
                 | Self::DeleteSnapshot { .. }

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-/// A counter of [`Report`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Counter {
     /// Power losses, each followed by a recovery that was checked.
@@ -30,38 +29,21 @@ pub enum Counter {
 }
 
 impl Counter {
-    /// All counters, in the order of reports.
-    pub const ALL: [Self; 10] = [
-        Self::CrashPoints,
-        Self::Faults,
-        Self::BitsFlipped,
-        Self::FilesCut,
-        Self::MetamorphicOps,
-        Self::Configurations,
-        Self::TransactionsChecked,
-        Self::Schedules,
-        Self::Kills,
-        Self::FullDisks,
+    /// All counters, in the order of reports, each with its name there.
+    pub const ALL: [(Self, &'static str); 10] = [
+        (Self::CrashPoints, "crash_points"),
+        (Self::Faults, "faults"),
+        (Self::BitsFlipped, "bits_flipped"),
+        (Self::FilesCut, "files_cut"),
+        (Self::MetamorphicOps, "metamorphic_ops"),
+        (Self::Configurations, "configurations"),
+        (Self::TransactionsChecked, "transactions_checked"),
+        (Self::Schedules, "schedules"),
+        (Self::Kills, "kills"),
+        (Self::FullDisks, "full_disks"),
     ];
-
-    /// Returns the name of this counter in reports.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::CrashPoints => "crash_points",
-            Self::Faults => "faults",
-            Self::BitsFlipped => "bits_flipped",
-            Self::FilesCut => "files_cut",
-            Self::MetamorphicOps => "metamorphic_ops",
-            Self::Configurations => "configurations",
-            Self::TransactionsChecked => "transactions_checked",
-            Self::Schedules => "schedules",
-            Self::Kills => "kills",
-            Self::FullDisks => "full_disks",
-        }
-    }
 }
 
-/// A check that failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
     /// The argument of `--replay` that repeats the failure.
@@ -75,17 +57,14 @@ pub struct Failure {
 pub struct Report {
     /// The value of each counter; a counter that is missing is 0.
     pub counts: BTreeMap<Counter, u64>,
-    /// The checks that failed.
     pub failures: Vec<Failure>,
 }
 
 impl Report {
-    /// Increases a counter.
     pub fn count(&mut self, counter: Counter, by: u64) {
         *self.counts.entry(counter).or_default() += by;
     }
 
-    /// Returns the value of a counter.
     pub fn counted(&self, counter: Counter) -> u64 {
         self.counts.get(&counter).copied().unwrap_or(0)
     }

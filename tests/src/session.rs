@@ -15,7 +15,7 @@ use ebb_storage::{
 };
 
 use crate::disk::DIR;
-use crate::model::{Entries, Outcome, State, table_of, take};
+use crate::model::{Entries, Outcome, State, close, table_of, take};
 use crate::operation::{
     Bounds, KEYSPACES, Key, Operation, Read, SLOTS, TABLES, TableNo, Val, Write, snapshot_name,
 };
@@ -27,11 +27,8 @@ const BACKUP_DIR: &str = "/backup";
 /// The set-up of a database and its tables.
 #[derive(Debug, Clone)]
 pub struct Setup {
-    /// The options of the database.
     pub options: Options,
-    /// The clock of the database.
     pub clock: ManualClock,
-    /// The options of each table.
     pub tables: [TableOptions; TABLES.len()],
     /// The prefix of the names of all keyspaces. Different prefixes let several sessions share a
     /// database.
@@ -72,7 +69,6 @@ struct Open {
 type Pins = BTreeMap<TableNo, PinnedTable>;
 
 impl Session {
-    /// Opens the database.
     pub fn open(setup: Setup) -> Result<Self> {
         let mut session = Self { setup, open: None };
         session.reopen()?;
@@ -192,9 +188,13 @@ impl Open {
             Operation::Truncate(table) => self.table(setup, *table)?.truncate()?,
             Operation::Ingest(table, entries) => self.ingest(setup, *table, entries)?,
             Operation::Advance(ms) => setup.clock.advance_ms(u64::from(*ms)),
-            Operation::CreateSnapshot { keyspace, name } => {
+            Operation::CreateSnapshot { keyspace, name, ms } => {
                 let keyspace = setup.keyspace(&self.db, KEYSPACES[usize::from(*keyspace)])?;
-                keyspace.create_snapshot(&snapshot_name(*name))?;
+                let options = SnapshotOptions {
+                    expires_in: ms.map(ttl),
+                    ..SnapshotOptions::default()
+                };
+                keyspace.create_snapshot_with(&snapshot_name(*name), options)?;
             }
             Operation::CreateTableSnapshot { table, name } => {
                 let keyspace = setup.keyspace(&self.db, table.keyspace())?;
@@ -204,18 +204,8 @@ impl Open {
                 };
                 keyspace.create_snapshot_with(&snapshot_name(*name), options)?;
             }
-            Operation::CreateExpiringSnapshot { keyspace, name, ms } => {
-                let keyspace = KEYSPACES[usize::from(*keyspace)];
-                let options = SnapshotOptions {
-                    expires_in: Some(ttl(*ms)),
-                    ..SnapshotOptions::default()
-                };
-                let keyspace = setup.keyspace(&self.db, keyspace)?;
-                keyspace.create_snapshot_with(&snapshot_name(*name), options)?;
-            }
             Operation::RenewSnapshot { keyspace, name, ms } => {
-                let keyspace = KEYSPACES[usize::from(*keyspace)];
-                let keyspace = setup.keyspace(&self.db, keyspace)?;
+                let keyspace = setup.keyspace(&self.db, KEYSPACES[usize::from(*keyspace)])?;
                 keyspace.set_snapshot_expiry(&snapshot_name(*name), ms.map(ttl))?;
             }
             Operation::DeleteSnapshot { keyspace, name } => {
@@ -318,13 +308,7 @@ impl Open {
                 let Some(range) = &mut self.ranges[usize::from(*slot)] else {
                     return Ok(Outcome::EmptySlot);
                 };
-                let taken = take(
-                    range,
-                    usize::from(*entries),
-                    *ends,
-                    Range::next,
-                    Range::next_back,
-                );
+                let taken = take(range, usize::from(*entries), *ends);
                 return entries_of(taken).map(Outcome::Entries);
             }
             Operation::CloseRange(slot) => return Ok(close(&mut self.ranges[usize::from(*slot)])),
@@ -348,13 +332,9 @@ impl Open {
                 let table = self.table(setup, table_of(read))?;
                 return match read {
                     Read::Get(_, key) => transaction.get(&table, &key.bytes()).map(value),
-                    Read::Range(_, bounds, ends) => {
-                        // Unlike the other ranges, this one borrows its transaction and has a type of
-                        // its own, so `drain` does not take it.
-                        let mut range = transaction.range::<Vec<u8>, _>(&table, bounds.bytes())?;
-                        let (next, back) = (Iterator::next, DoubleEndedIterator::next_back);
-                        let entries = take(&mut range, usize::MAX, *ends, next, back);
-                        entries_of(entries).map(Outcome::Entries)
+                    Read::Range(_, bounds, _) => {
+                        let range = transaction.range::<Vec<u8>, _>(&table, bounds.bytes())?;
+                        drain(range, read)
                     }
                 };
             }
@@ -511,13 +491,6 @@ fn ttl(ms: u32) -> Duration {
     Duration::from_millis(u64::from(ms))
 }
 
-fn close<T>(slot: &mut Option<T>) -> Outcome {
-    match slot.take() {
-        Some(_) => Outcome::Done,
-        None => Outcome::EmptySlot,
-    }
-}
-
 fn value(found: Option<ebb_storage::Value>) -> Outcome {
     Outcome::Value(found.map(|value| value[..].into()))
 }
@@ -526,11 +499,14 @@ fn range(table: &Table, bounds: Bounds) -> Range {
     table.range::<Vec<u8>, _>(bounds.bytes())
 }
 
-fn drain(mut range: Range, read: &Read) -> Result<Outcome> {
+fn drain(
+    mut range: impl DoubleEndedIterator<Item = Result<ebb_storage::Entry>>,
+    read: &Read,
+) -> Result<Outcome> {
     let Read::Range(_, _, ends) = read else {
         unreachable!("only ranges are drained");
     };
-    let entries = take(&mut range, usize::MAX, *ends, Range::next, Range::next_back);
+    let entries = take(&mut range, usize::MAX, *ends);
     entries_of(entries).map(Outcome::Entries)
 }
 

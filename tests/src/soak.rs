@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::report::{Budget, Counter, Failure, Report};
 use crate::{crash, damage, faults, kills, metamorphic, scarcity, schedules, space};
-pub use replay::{Replayed, replay};
+pub use replay::replay;
 
 /// Number of failures in all seeds of a randomized test after which it stops: more would show
 /// nothing new.
@@ -189,7 +189,6 @@ pub struct PartReport {
 
 /// The result of a run.
 pub struct SoakReport {
-    /// The first seed.
     pub seed: u64,
     /// The results of the parts, in order.
     pub parts: Vec<PartReport>,
@@ -284,7 +283,7 @@ impl Part {
             if report.counted(*counter) == 0 {
                 report.failures.push(Failure {
                     replay: format!("{}:{seed}", self.name),
-                    detail: format!("it checked nothing: {} is 0", counter.name()),
+                    detail: format!("it checked nothing: {counter:?} is 0"),
                 });
             }
         }
@@ -328,20 +327,12 @@ impl SoakReport {
                 }))
             }).collect::<serde_json::Map<_, _>>(),
         });
-        for counter in Counter::ALL {
+        for (counter, name) in Counter::ALL {
             let counts = self.parts.iter().map(|part| part.report.counted(counter));
-            json[counter.name()] = counts.sum::<u64>().into();
+            json[name] = counts.sum::<u64>().into();
         }
         json
     }
-}
-
-/// Returns the path of this program, to start it again as another process.
-///
-/// # Errors
-/// If the system does not provide the path.
-pub fn this_program() -> std::io::Result<PathBuf> {
-    std::env::current_exe()
 }
 
 #[cfg(test)]

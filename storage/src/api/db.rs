@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Keyspace, SortedWriterOptions, Transaction, TransactionOptions, View, WriteBatch};
+use super::{Keyspace, SortedWriterOptions, Transaction, View, WriteBatch};
 use crate::db::{DbInner, Event, FileCheck, Health, LargeGroup, SnapshotPins};
 use crate::error::{Error, Result};
 use crate::maintenance::{
@@ -243,11 +243,11 @@ impl Db {
 
     /// Begins a transaction, which reads at this instant.
     pub fn begin(&self) -> Transaction {
-        self.begin_with(TransactionOptions::default())
+        self.begin_with(WriteOptions::default())
     }
 
-    /// Begins a transaction as [`Db::begin`] does, with options.
-    pub fn begin_with(&self, options: TransactionOptions) -> Transaction {
+    /// Begins a transaction as [`Db::begin`] does, with options of its commit.
+    pub fn begin_with(&self, options: WriteOptions) -> Transaction {
         Transaction::begin(self.inner.clone(), options)
     }
 

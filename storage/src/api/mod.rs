@@ -34,5 +34,5 @@ pub use snapshot_info::{SnapshotInfo, SnapshotScope};
 pub use sorted_writer::{SortedWriter, SortedWriterOptions};
 pub use table::{Table, Value};
 pub use table_reader::{Entries, TableReader};
-pub use transaction::{Transaction, TransactionOptions, TransactionRange};
+pub use transaction::{Transaction, TransactionRange};
 pub use write_batch::WriteBatch;

@@ -39,7 +39,9 @@ impl Table {
     }
 
     #[inline]
-    fn write(&self, batch: WriteBatch) -> Result<()> {
+    fn write(&self, add: impl FnOnce(&mut WriteBatch)) -> Result<()> {
+        let mut batch = WriteBatch::new();
+        add(&mut batch);
         let (payload, tables) = batch.into_parts();
         self.db.write(payload, &tables, WriteOptions::default())
     }
@@ -94,17 +96,13 @@ impl Table {
 
     /// Sets a key. Errors: see [`Db::write`](crate::Db::write).
     pub fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
-        let mut batch = WriteBatch::new();
-        batch.put(self, key, value);
-        self.write(batch)
+        self.write(|batch| batch.put(self, key, value))
     }
 
     /// Sets a key that expires `ttl` after the commit. Read views, iterators and snapshots judge
     /// expiry by the time at which they were created. `ttl` is rounded up to milliseconds.
     pub fn put_with_ttl(&self, key: &[u8], value: &[u8], ttl: Duration) -> Result<()> {
-        let mut batch = WriteBatch::new();
-        batch.put_with_ttl(self, key, value, ttl);
-        self.write(batch)
+        self.write(|batch| batch.put_with_ttl(self, key, value, ttl))
     }
 
     /// Changes the value of a key by an operand, without reading it: see
@@ -114,16 +112,12 @@ impl Table {
     /// [`InvalidRequest`](crate::Error::InvalidRequest) when the table was created without an operator;
     /// otherwise as [`Db::write`](crate::Db::write).
     pub fn merge(&self, key: &[u8], operand: &[u8]) -> Result<()> {
-        let mut batch = WriteBatch::new();
-        batch.merge(self, key, operand);
-        self.write(batch)
+        self.write(|batch| batch.merge(self, key, operand))
     }
 
     /// Removes a key. A missing key is no error.
     pub fn delete(&self, key: &[u8]) -> Result<()> {
-        let mut batch = WriteBatch::new();
-        batch.delete(self, key);
-        self.write(batch)
+        self.write(|batch| batch.delete(self, key))
     }
 
     /// Removes all keys of a range, at the cost of one small write. An empty range, or one that
@@ -141,9 +135,7 @@ impl Table {
     /// # Ok::<(), ebb_storage::Error>(())
     /// ```
     pub fn delete_range<K: AsRef<[u8]>, R: RangeBounds<K>>(&self, range: R) -> Result<()> {
-        let mut batch = WriteBatch::new();
-        batch.delete_range(self, range);
-        self.write(batch)
+        self.write(|batch| batch.delete_range(self, range))
     }
 
     /// Removes all keys. Versions that snapshots and views see stay. The removal is flushed soon,

@@ -14,6 +14,7 @@ use std::fmt::Debug;
 use std::ops::Bound;
 use std::slice;
 
+use crate::api::range::until_found;
 use crate::api::{
     Cache, DetachedTable, Entry, Range, Search, SnapshotTable, Table, Transaction,
     TransactionRange, Value, View,
@@ -230,21 +231,13 @@ impl Iterator for Entries<'_> {
 
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
-        match self {
-            Self::Stored(range) => range.next(),
-            Self::Transaction(range) => range.next(),
-            Self::Memory(entries) => entries.next().cloned().map(Ok),
-        }
+        until_found(|| self.next_within(u32::MAX))
     }
 }
 
 impl DoubleEndedIterator for Entries<'_> {
     #[inline]
     fn next_back(&mut self) -> Option<Self::Item> {
-        match self {
-            Self::Stored(range) => range.next_back(),
-            Self::Transaction(range) => range.next_back(),
-            Self::Memory(entries) => entries.next_back().cloned().map(Ok),
-        }
+        until_found(|| self.next_back_within(u32::MAX))
     }
 }

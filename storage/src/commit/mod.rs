@@ -16,10 +16,7 @@ mod write_set;
 pub(crate) use conflicts::Pruned;
 pub(crate) use conflicts::{Clash, Conflicts};
 pub(crate) use groups::Groups;
-pub(crate) use ops::{
-    Op, OpReader, encode_ingest, encode_snapshot_create, encode_snapshot_delete,
-    encode_snapshot_expiry,
-};
+pub(crate) use ops::{Op, OpReader, encode_ingest, encode_snapshot};
 pub(crate) use payload::Payload;
 pub(crate) use queue::{CommitQueue, Place, Ticket};
 pub(crate) use write_set::{TableKey, TableRange, WriteSet, split_table_key, table_key};

@@ -17,7 +17,7 @@ use bytes::Bytes;
 
 use crate::key::{KeyRange, Kind, NUMBER_MAX, SeqNo, TableId};
 use crate::runs::RunMeta;
-use crate::snapshots::{SnapshotExpiry, SnapshotRecord};
+use crate::snapshots::{SnapshotOp, SnapshotRecord};
 use crate::varint;
 
 pub(super) const RANGE_DELETE: u8 = 0x04;
@@ -33,16 +33,12 @@ pub(crate) fn encode_ingest(table: TableId, run: &RunMeta) -> Bytes {
     out.into()
 }
 
-pub(crate) fn encode_snapshot_create(record: &SnapshotRecord) -> Bytes {
-    encode_json(SNAPSHOT_CREATE, record)
-}
-
-pub(crate) fn encode_snapshot_delete(id: u64) -> Bytes {
-    encode_json(SNAPSHOT_DELETE, &id)
-}
-
-pub(crate) fn encode_snapshot_expiry(expiry: &SnapshotExpiry) -> Bytes {
-    encode_json(SNAPSHOT_EXPIRY, expiry)
+pub(crate) fn encode_snapshot(op: &SnapshotOp) -> Bytes {
+    match op {
+        SnapshotOp::Create(record) => encode_json(SNAPSHOT_CREATE, record),
+        SnapshotOp::Delete(id) => encode_json(SNAPSHOT_DELETE, id),
+        SnapshotOp::Expiry(expiry) => encode_json(SNAPSHOT_EXPIRY, expiry),
+    }
 }
 
 fn encode_json(kind: u8, value: &impl serde::Serialize) -> Bytes {
@@ -77,9 +73,7 @@ pub(crate) enum Op<'a> {
         table: TableId,
         run: RunMeta,
     },
-    SnapshotCreate(SnapshotRecord),
-    SnapshotDelete(u64),
-    SnapshotExpiry(SnapshotExpiry),
+    Snapshot(SnapshotOp),
 }
 
 /// Reads the operations of a payload, each with its sequence number. An error ends the iteration. It
@@ -160,15 +154,15 @@ impl<'a> OpReader<'a> {
                 if record.id >= NUMBER_MAX {
                     return Err(format!("snapshot id {} is out of all bounds", record.id));
                 }
-                Ok(Op::SnapshotCreate(record))
+                Ok(Op::Snapshot(SnapshotOp::Create(record)))
             }
             RANGE_DELETE => {
                 let table = self.table()?;
                 let range = self.range()?;
                 Ok(Op::RangeDelete { table, range })
             }
-            SNAPSHOT_DELETE => Ok(Op::SnapshotDelete(self.json()?)),
-            SNAPSHOT_EXPIRY => Ok(Op::SnapshotExpiry(self.json()?)),
+            SNAPSHOT_DELETE => Ok(Op::Snapshot(SnapshotOp::Delete(self.json()?))),
+            SNAPSHOT_EXPIRY => Ok(Op::Snapshot(SnapshotOp::Expiry(self.json()?))),
             _ => {
                 let kind =
                     Kind::from_byte(byte).ok_or_else(|| format!("unknown operation {byte}"))?;

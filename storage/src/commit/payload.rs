@@ -40,7 +40,9 @@ impl Payload {
         if !self.check(key, value) {
             return false;
         }
-        self.reserve(key.len() + value.len());
+        // By one allocation at most.
+        let bytes = key.len() + value.len() + OP_OVERHEAD_BYTES_MAX;
+        self.bytes.reserve(bytes);
         self.begin(Kind::Put as u8, table, key);
         self.bytes(value);
         true
@@ -155,11 +157,6 @@ impl Payload {
         };
         self.refused.get_or_insert(reason);
         false
-    }
-
-    /// Makes room for an operation with this many bytes of key and value, by one allocation at most.
-    fn reserve(&mut self, bytes: usize) {
-        self.bytes.reserve(bytes + OP_OVERHEAD_BYTES_MAX);
     }
 
     fn begin(&mut self, byte: u8, table: TableId, key: &[u8]) {

@@ -82,10 +82,7 @@ impl WriteSet {
                 Op::RangeDelete { table, range } => {
                     write_set.ranges.push(TableRange::new(table, &range));
                 }
-                Op::Ingest { .. }
-                | Op::SnapshotCreate(_)
-                | Op::SnapshotDelete(_)
-                | Op::SnapshotExpiry(_) => {}
+                Op::Ingest { .. } | Op::Snapshot(_) => {}
             }
         }
         write_set.settle();

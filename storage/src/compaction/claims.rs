@@ -40,15 +40,6 @@ pub(crate) struct Claim<'a> {
     reserved_bytes: Cell<u64>,
 }
 
-/// The outcome of [`Claims::claim`].
-#[derive(Debug)]
-pub(crate) enum Claiming<'a, T> {
-    Yours(Claim<'a>, T),
-    /// The merge must not begin: another thread has claimed or merged the runs meanwhile, or no
-    /// further merge of this size may begin beside those under way.
-    Gone,
-}
-
 impl Claims {
     /// Returns a list of claims, empty as yet, that allows at most `merges_max` merges at once. A
     /// merge is long if it reads `long_bytes` or more. If one of the limits is 0, it is raised to
@@ -68,24 +59,25 @@ impl Claims {
     /// space for its output. Calls `current` while no other thread can claim or release runs.
     /// `current` returns `None` if the table no longer has the runs, or else the data of the
     /// table's present version that the caller needs; the result has this data, too.
+    ///
+    /// Returns `None` if the merge must not begin: another thread has claimed or merged the runs
+    /// meanwhile, or no further merge of this size may begin beside those under way.
     pub(crate) fn claim<T>(
         &self,
         runs: &[RunId],
         (reads_bytes, writes_bytes): (u64, u64),
         current: impl FnOnce() -> Option<T>,
-    ) -> Claiming<'_, T> {
+    ) -> Option<(Claim<'_>, T)> {
         let mut state = self.state.lock().unwrap();
         let bytes_below = self.lanes.bytes_below(state.under_way);
         if bytes_below.is_none_or(|below| reads_bytes >= below) {
-            return Claiming::Gone;
+            return None;
         }
         let is_busy = |run: &RunId| state.busy.contains(run);
         if runs.iter().any(is_busy) && !mutation::is(Mutation::ClaimNothing) {
-            return Claiming::Gone;
+            return None;
         }
-        let Some(current) = current() else {
-            return Claiming::Gone;
-        };
+        let current = current()?;
         state.busy.extend(runs);
         let is_long = self.lanes.is_long(reads_bytes);
         state.under_way.merges += 1;
@@ -98,7 +90,7 @@ impl Claims {
             writes_bytes,
             reserved_bytes: Cell::new(writes_bytes),
         };
-        Claiming::Yours(claim, current)
+        Some((claim, current))
     }
 
     /// Returns the runs that are claimed now. Another thread may claim runs right afterwards:
@@ -184,13 +176,10 @@ mod tests {
     #[test]
     fn written_bytes_are_no_longer_reserved() {
         let claims = Claims::new(2, 100);
-        let claim = |run, bytes| match claims.claim(&[RunId(run)], bytes, || Some(())) {
-            Claiming::Yours(claim, ()) => Some(claim),
-            Claiming::Gone => None,
-        };
-        let long = claim(1, (1000, 800)).unwrap();
+        let claim = |run, bytes| claims.claim(&[RunId(run)], bytes, || Some(()));
+        let (long, ()) = claim(1, (1000, 800)).unwrap();
         assert!(claim(2, (100, 100)).is_none(), "one long merge is enough");
-        let short = claim(2, (99, 90)).unwrap();
+        let (short, ()) = claim(2, (99, 90)).unwrap();
         assert_eq!(claims.reserved_bytes(), 890);
         long.note_written(500);
         assert_eq!(claims.reserved_bytes(), 390);
@@ -208,10 +197,8 @@ mod tests {
     fn a_merge_without_reads_may_begin_beside_a_long_merge() {
         let claims = Claims::new(2, 0);
         let claim = |run, bytes| claims.claim(&[RunId(run)], (bytes, bytes), || Some(()));
-        let Claiming::Yours(_long, ()) = claim(1, 10) else {
-            panic!("nothing is under way");
-        };
-        assert!(matches!(claim(2, 10), Claiming::Gone));
-        assert!(matches!(claim(2, 0), Claiming::Yours(..)));
+        let _long = claim(1, 10).expect("nothing is under way");
+        assert!(claim(2, 10).is_none());
+        assert!(claim(2, 0).is_some());
     }
 }

@@ -25,7 +25,7 @@ mod tiered;
 mod under_way;
 mod unfinished;
 
-pub(crate) use claims::{Claim, Claiming, Claims};
+pub(crate) use claims::{Claim, Claims};
 pub(crate) use covered::covered_run;
 pub(crate) use estimate::{debt_bytes, merged};
 pub(crate) use fruitless::{Fruitless, Rewriting};

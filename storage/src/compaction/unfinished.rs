@@ -86,7 +86,7 @@ pub(crate) fn unfinished<'a>(
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
     use super::*;
-    use crate::key::{KeyBounds, SeqNo};
+    use crate::key::KeyBounds;
     use crate::runs::{FileMeta, Quarantine};
 
     const LEFT_OUT: RunId = RunId(2);
@@ -104,15 +104,12 @@ mod tests {
         });
         RunMeta {
             id: if is_left_out { LEFT_OUT } else { RunId(1) },
-            smallest_seq: SeqNo(1),
-            largest_seq: SeqNo(2),
             files: vec![FileMeta {
                 quarantine,
                 ..FileMeta::of_nothing(1)
             }],
             keys: KeyBounds::between(key(start), key(end)),
-            ingested_at: None,
-            kept_for: Vec::new(),
+            ..RunMeta::example(1, &[])
         }
     }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{Engine, TableCore};
-use crate::compaction::{Claim, Claiming};
+use crate::compaction::Claim;
 use crate::error::Result;
 use crate::key::{FileNumber, RunId};
 use crate::manifest::{Edit, State};
@@ -103,13 +103,11 @@ impl Engine {
         };
         loop {
             let seen = self.claims.ended();
-            match self.claims.claim(&[run], (0, 0), current) {
-                Claiming::Yours(claim, run) => return Some((claim, run)),
-                Claiming::Gone if current().is_none() => return None,
-                Claiming::Gone => {
-                    self.claims.wait_for_another_end(seen);
-                }
+            if let Some(claimed) = self.claims.claim(&[run], (0, 0), current) {
+                return Some(claimed);
             }
+            current()?;
+            self.claims.wait_for_another_end(seen);
         }
     }
 }

@@ -145,13 +145,7 @@ impl Signal {
 
     /// Waits for `time`. Returns false if the thread is to stop.
     fn pause(&self, time: Duration) -> bool {
-        let requests = self.requests.lock().unwrap();
-        !self
-            .changed
-            .wait_timeout_while(requests, time, |requests| !requests.stop)
-            .unwrap()
-            .0
-            .stop
+        self.wait(|_| false, Some(time))
     }
 }
 

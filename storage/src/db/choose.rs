@@ -9,7 +9,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use crate::compaction::{
-    Claim, Claiming, CompactionPicker, Refusal, Rewriting, RunShape, TableShape, Unfinished, ask,
+    Claim, CompactionPicker, Refusal, Rewriting, RunShape, TableShape, Unfinished, ask,
     covered_run, debt_bytes, gives_space_back, merged, output_bytes, part_room_bytes, room_bytes,
 };
 use crate::db::table_work::TableWork;
@@ -99,21 +99,20 @@ pub(super) fn choose<'a>(engine: &'a Engine, table: &TableCore) -> Result<Option
             Some((at, version))
         };
         let bytes = (work.bytes_read(&version), room_bytes);
-        match claims.claim(&ids, bytes, current) {
+        if let Some((claim, (at, version))) = claims.claim(&ids, bytes, current) {
             // A pause began meanwhile: a caller that counted the merges since then may have missed
             // this one.
-            Claiming::Yours(..) if engine.merge_pauses() > 0 => return Ok(None),
-            Claiming::Yours(claim, (at, version)) => {
-                return Ok(Some(Chosen {
-                    version,
-                    work: TableWork {
-                        runs: at..at + work.runs.len(),
-                        ..work
-                    },
-                    claim,
-                }));
+            if engine.merge_pauses() > 0 {
+                return Ok(None);
             }
-            Claiming::Gone => {}
+            return Ok(Some(Chosen {
+                version,
+                work: TableWork {
+                    runs: at..at + work.runs.len(),
+                    ..work
+                },
+                claim,
+            }));
         }
     }
     Ok(None)

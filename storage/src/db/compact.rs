@@ -354,11 +354,8 @@ fn write_merged(
     let smallest = mutation::replace(smallest, Mutation::NarrowSpan, of_newest);
     let has_older = |range: &KeyRange| older.iter().any(|run| run.overlaps(range));
     let cut_group = runs.cut_group(rest.as_ref());
-    let mut runs = runs.ending_before(rest.as_ref()).finish(
-        Some((smallest, largest)),
-        &tombstones,
-        has_older,
-    )?;
+    let span = Some((smallest, largest));
+    let mut runs = runs.finish(span, rest.as_ref(), &tombstones, has_older)?;
     let named = engine.runs.finish_runs(&runs);
     named.inspect_err(|_| runs.iter().for_each(|run| run.retire()))?;
     // Without splits there is one run at most.

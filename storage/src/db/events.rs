@@ -259,7 +259,6 @@ impl EventListeners {
             .collect()
     }
 
-    /// Returns whether there is this shortage.
     pub(super) fn has(&self, shortage: Shortage) -> bool {
         let inside = self.0.lock().unwrap();
         inside.full.iter().any(|(known, _)| *known == shortage)

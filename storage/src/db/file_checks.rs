@@ -19,7 +19,6 @@ use std::time::Duration;
 
 use super::check_record::{Candidate, CheckRecord};
 use super::{Engine, TableCore};
-use crate::compaction::Claiming;
 use crate::error::{Error, Result};
 use crate::files;
 use crate::key::{RunId, TableId};
@@ -194,16 +193,14 @@ impl Engine {
             run.cloned()
         };
         // No merge may replace the run meanwhile.
-        match self.claims.claim(&[check.run], (0, 0), find) {
-            Claiming::Yours(claim, run) => {
-                let met = self.meet_failure(table, &[run], error);
-                drop(claim);
-                // A thread that looked for merges meanwhile has passed over the run.
-                self.signal.compact();
-                met.map(|()| true)
-            }
-            Claiming::Gone => Ok(false),
-        }
+        let Some((claim, run)) = self.claims.claim(&[check.run], (0, 0), find) else {
+            return Ok(false);
+        };
+        let met = self.meet_failure(table, &[run], error);
+        drop(claim);
+        // A thread that looked for merges meanwhile has passed over the run.
+        self.signal.compact();
+        met.map(|()| true)
     }
 
     /// Returns the longest time since the last check of a file, in milliseconds. For a file that

@@ -256,7 +256,7 @@ fn write_runs(
         add_key(&versions)?;
     }
     let has_older = |range: &KeyRange| version.runs.iter().any(|run| run.overlaps(range));
-    runs.finish(None, &tombstones, has_older)
+    runs.finish(None, None, &tombstones, has_older)
 }
 
 /// Returns the bookmarks (commits of snapshots) at which the flush splits the memtable into runs,

@@ -27,8 +27,6 @@ pub(super) struct KeptRuns<'a> {
     /// large ones; `None` if there is no listener for the reports, or this process has no merge
     /// operator for the table.
     groups: Option<GroupSizes<'a>>,
-    /// The exclusive upper bound of the keys of the runs; `None` for no bound.
-    end: Option<Bytes>,
     /// The output runs, oldest first. The ascending sequence numbers `splits` separate them, so
     /// there is one run more than splits.
     parts: Vec<Part<'a>>,
@@ -82,7 +80,6 @@ impl<'a> KeptRuns<'a> {
             splits,
             purger: None,
             groups: engine.group_listeners.measure(table),
-            end: None,
             parts,
         }
     }
@@ -99,14 +96,6 @@ impl<'a> KeptRuns<'a> {
             parts: self.parts.into_iter().map(beginning).collect(),
             ..self
         }
-    }
-
-    /// Returns these runs, as a part of the table that ends before the key `end`, which their files
-    /// record; `None` for no end. [`Self::finish`] cuts range tombstones at `end`, but removes no
-    /// versions: the caller adds only keys below `end`.
-    pub(super) fn ending_before(self, end: Option<&Bytes>) -> Self {
-        let end = end.cloned();
-        Self { end, ..self }
     }
 
     /// Returns these runs, with garbage purged by `purger` from the versions that are kept. With
@@ -196,18 +185,20 @@ impl<'a> KeptRuns<'a> {
     /// Finishes the runs, and adds those of the range `tombstones` that still hide something.
     /// Returns the runs newest first, without empty ones. `has_older` returns whether older runs
     /// have anything in a range. `span` is the union of the merged runs' ranges of sequence
-    /// numbers; `None`, for a flush, stands for the range of the kept versions.
+    /// numbers; `None`, for a flush, stands for the range of the kept versions. The runs are a part
+    /// of the table that ends before the key `end`, which their files record; `None` for no end.
+    /// Range tombstones are cut at `end`; all keys that were added must be below it.
     pub(super) fn finish(
         mut self,
         span: Option<(SeqNo, SeqNo)>,
+        end: Option<&Bytes>,
         tombstones: &RangeTombstones,
         has_older: impl Fn(&KeyRange) -> bool,
     ) -> Result<Vec<Arc<Run>>> {
         if let Some(groups) = &mut self.groups {
             groups.end_group();
         }
-        let of_keys =
-            (self.end.as_ref()).map(|end| tombstones.within(&KeyRange::new(..end.clone())));
+        let of_keys = end.map(|end| tombstones.within(&KeyRange::new(..end.clone())));
         let tombstones = of_keys.as_ref().unwrap_or(tombstones);
         let tombstones = tombstones.retained(self.retain.boundaries, has_older);
         let tombstones = tombstones.split(self.splits);
@@ -215,7 +206,7 @@ impl<'a> KeptRuns<'a> {
         for (mut part, tombstones) in self.parts.into_iter().zip(tombstones) {
             tombstones.seqs().for_each(|seq| part.widen(seq));
             let span = span.unwrap_or((part.smallest, part.largest));
-            match part.builder.finish(span, tombstones, self.end.clone()) {
+            match part.builder.finish(span, tombstones, end.cloned()) {
                 Ok(run) => {
                     if let Some(run) = &run {
                         self.engine.snapshots.note_kept(&run.meta().kept_for);

@@ -15,7 +15,7 @@ use crate::manifest::State;
 use crate::memtable::Memtable;
 use crate::mutation::{self, Mutation};
 use crate::runs::RunStore;
-use crate::snapshots::SnapshotRegistry;
+use crate::snapshots::{SnapshotOp, SnapshotRegistry};
 use crate::wal::{self, Lsn, Segment};
 
 /// The WAL after a replay: its last sequence number, its segments, and its end.
@@ -218,19 +218,13 @@ impl Replay<'_> {
                 None if table <= self.last_table_id => {}
                 None => return Err(format!("no table {}", table.0)),
             },
-            Op::SnapshotCreate(record) => {
-                if self.is_news(seq) {
-                    self.snapshots.add_bookmark(seq, record);
-                }
-            }
-            Op::SnapshotDelete(id) => {
-                if self.is_news(seq) {
-                    self.snapshots.remove_bookmark(seq, id);
-                }
-            }
-            Op::SnapshotExpiry(expiry) => {
-                if self.is_news(seq) && !mutation::is(Mutation::ForgetRenewals) {
-                    self.snapshots.set_expiry(seq, expiry);
+            Op::Snapshot(op) => {
+                // Whether the manifest does not have the operation yet.
+                let is_news =
+                    seq > self.bookmarks_as_of || mutation::is(Mutation::ReplayKnownBookmarks);
+                let is_renewal = matches!(op, SnapshotOp::Expiry(_));
+                if is_news && !(is_renewal && mutation::is(Mutation::ForgetRenewals)) {
+                    self.snapshots.apply(seq, op);
                 }
             }
         }
@@ -247,11 +241,6 @@ impl Replay<'_> {
             // A table is in the manifest before the first write to it.
             None => Err(format!("no table {}", table.0)),
         }
-    }
-
-    /// Returns whether the manifest does not have this operation on snapshots yet.
-    fn is_news(&self, seq: SeqNo) -> bool {
-        seq > self.bookmarks_as_of || mutation::is(Mutation::ReplayKnownBookmarks)
     }
 
     /// Called after each replayed commit: notes that its memtables need the WAL segment of its

@@ -6,11 +6,11 @@ use super::Engine;
 use super::catalog::check_name;
 use super::events::Event;
 use super::tables::unknown_keyspace;
-use crate::commit::{encode_snapshot_create, encode_snapshot_delete, encode_snapshot_expiry};
+use crate::commit::encode_snapshot;
 use crate::error::{Error, Result};
 use crate::key::{ReadPoint, SeqNo, TableId};
 use crate::options::{HoldOptions, SnapshotOptions};
-use crate::snapshots::{Bookmark, CoveredTable, SnapshotExpiry, SnapshotRecord};
+use crate::snapshots::{Bookmark, CoveredTable, SnapshotExpiry, SnapshotOp, SnapshotRecord};
 
 /// The beginning of the names of holds ([`HoldOptions`]). The name of a snapshot cannot contain a
 /// slash, so no snapshot has the name of a hold.
@@ -177,10 +177,10 @@ impl Engine {
     /// Commits the creation of a snapshot or a hold, and returns the sequence number of that commit.
     /// The caller holds the lock `snapshot_ops`.
     fn commit_bookmark(&self, record: SnapshotRecord) -> Result<SeqNo> {
-        let (id, payload) = (record.id, encode_snapshot_create(&record));
+        let (id, create) = (record.id, SnapshotOp::Create(record));
         self.commit_record(
-            &payload,
-            |seq| self.snapshots.add_bookmark(seq, record),
+            &encode_snapshot(&create),
+            |seq| self.snapshots.apply(seq, create),
             || self.snapshots.retract_bookmark(id),
             |_| (),
         )
@@ -200,15 +200,15 @@ impl Engine {
         let one = self.snapshot_ops.lock().unwrap();
         let now_ms = self.now_ms();
         let bookmark = self.snapshots.find_live(keyspace, name, now_ms)?;
-        let expiry = SnapshotExpiry {
+        let expiry = SnapshotOp::Expiry(SnapshotExpiry {
             id: bookmark.record.id,
             expires_ms: expires_in.map(|time| after(now_ms, time)),
-        };
+        });
         self.commit_record(
-            &encode_snapshot_expiry(&expiry),
+            &encode_snapshot(&expiry),
             |_| (),
             || (),
-            |seq| self.snapshots.set_expiry(seq, expiry),
+            |seq| self.snapshots.apply(seq, expiry),
         )?;
         drop(one);
         self.signal.look_at_the_time();
@@ -324,11 +324,12 @@ impl Engine {
     /// Commits the deletion of a snapshot. The caller holds the lock `snapshot_ops`.
     pub(super) fn remove_bookmark(&self, id: u64) -> Result<()> {
         let deleted = self.with_reserve(|| {
+            let delete = SnapshotOp::Delete(id);
             self.commit_record(
-                &encode_snapshot_delete(id),
+                &encode_snapshot(&delete),
                 |_| (),
                 || (),
-                |seq| self.snapshots.remove_bookmark(seq, id),
+                |seq| self.snapshots.apply(seq, delete),
             )
         });
         deleted.map(drop)

@@ -98,7 +98,6 @@ impl Engine {
         opened.or_else(|| self.wal.failure().map(|cause| cause.to_string()))
     }
 
-    /// Returns the bytes of all SSTables.
     pub(crate) fn file_bytes(&self) -> u64 {
         let of_table = |table: &Arc<TableCore>| {
             let version = table.version();
@@ -108,7 +107,6 @@ impl Engine {
         self.tables().iter().map(of_table).sum()
     }
 
-    /// Returns the statistics of one table.
     pub(crate) fn table_stats(&self, table: Arc<TableCore>) -> TableStats {
         self.stats_of(vec![table]).remove(0)
     }
@@ -128,7 +126,6 @@ impl Engine {
         tables.iter().map(stats_of).collect()
     }
 
-    /// Returns the statistics of a version of a table.
     fn stats_at(
         &self,
         table: &TableCore,
@@ -204,7 +201,6 @@ impl Engine {
 }
 
 impl Engine {
-    /// Returns the files for which `damage_of` returns damage.
     fn bad_files(
         &self,
         version: &TableVersion,

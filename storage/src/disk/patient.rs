@@ -164,12 +164,6 @@ impl PatientDisk {
         Err(moved_error(&home.dir))
     }
 
-    /// Makes a call that writes, and repeats it while there is no free file descriptor. While the
-    /// database is open, the number of tries has no limit.
-    fn writing<T>(&self, call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
-        self.calling(Patience::Writes, call)
-    }
-
     fn making<T>(&self, call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
         self.calling(self.making, call)
     }
@@ -228,7 +222,7 @@ impl FileSystem for PatientDisk {
     }
 
     fn truncate(&self, path: &Path, len: u64) -> io::Result<()> {
-        self.writing(|| {
+        self.calling(Patience::Writes, || {
             self.check_place(path)?;
             self.disk.truncate(path, len)
         })

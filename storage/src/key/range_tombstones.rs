@@ -282,9 +282,7 @@ impl RangeTombstones {
                 _ => joined.push(Fragment { range, seqs }),
             }
         }
-        Self {
-            fragments: joined.into_iter().map(Arc::new).collect(),
-        }
+        Self::from_fragments(joined)
     }
 
     /// Creates tombstones from fragments, which must ascend and not overlap.

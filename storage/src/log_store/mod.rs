@@ -16,6 +16,7 @@ use std::path::Path;
 
 pub(crate) use lock::{check_in_place, moved_error, share_lock, take_lock};
 
+use crate::error::{Error, Result};
 use crate::file_system::FileSystem;
 
 /// The storage of the log and the manifest of a database.
@@ -35,6 +36,14 @@ pub trait LogStore: FileSystem {
         let _ = path;
         Err(io::ErrorKind::Unsupported.into())
     }
+}
+
+pub(crate) fn read_all(log_store: &dyn LogStore, path: &Path) -> Result<Vec<u8>> {
+    let file = log_store.open_read(path).map_err(Error::io("open", path))?;
+    let mut bytes = vec![0; file.len().map_err(Error::io("read", path))? as usize];
+    file.read_exact_at(&mut bytes, 0)
+        .map_err(Error::io("read", path))?;
+    Ok(bytes)
 }
 
 /// Holds a lock until dropped.

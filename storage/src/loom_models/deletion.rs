@@ -2,14 +2,12 @@
 
 use std::sync::Arc;
 
-use loom::thread;
-
 use super::counting_disk::{CountingDisk, log};
 use super::snapshots::record;
-use super::{explore, span};
+use super::{explore, span, spawn};
 use crate::commit::CommitQueue;
 use crate::key::SeqNo;
-use crate::snapshots::{Bookmarks, SnapshotRegistry};
+use crate::snapshots::{Bookmarks, SnapshotOp, SnapshotRegistry};
 use crate::wal::Wal;
 
 /// A model of a database with one snapshot, whose deletion is recorded in `wal`.
@@ -24,7 +22,7 @@ impl Deletion {
     fn new() -> Arc<Self> {
         let disk = CountingDisk::default();
         let snapshots = SnapshotRegistry::new(Bookmarks::default());
-        snapshots.add_bookmark(SeqNo(1), record());
+        snapshots.apply(SeqNo(1), SnapshotOp::Create(record()));
         Arc::new(Self {
             queue: CommitQueue::new(SeqNo(1)),
             snapshots,
@@ -38,7 +36,7 @@ impl Deletion {
     fn delete(&self) {
         let (ticket, lsn) = self.queue.enter(1, |seq| self.wal.push(seq, 1, b"delete"));
         self.wal.write_to(lsn).unwrap();
-        self.snapshots.remove_bookmark(ticket.first(), 1);
+        self.snapshots.apply(ticket.first(), SnapshotOp::Delete(1));
         ticket.publish();
     }
 
@@ -60,10 +58,7 @@ fn deletion_beside_a_merge(
 ) {
     explore(move || {
         let deletion = Deletion::new();
-        let deleting = {
-            let deletion = deletion.clone();
-            thread::spawn(move || delete(&deletion))
-        };
+        let deleting = spawn(&deletion, delete);
         merge(&deletion);
         deleting.join().unwrap();
         assert!(deletion.snapshots.bookmark_seqs(span()).is_empty());
@@ -85,7 +80,7 @@ fn loom_a_bookmark_removed_before_its_record_is_pushed_is_caught() {
     deletion_beside_a_merge(
         |deletion| {
             let (ticket, lsn) = deletion.queue.enter(1, |seq| {
-                deletion.snapshots.remove_bookmark(seq, 1);
+                deletion.snapshots.apply(seq, SnapshotOp::Delete(1));
                 deletion.wal.push(seq, 1, b"delete")
             });
             deletion.wal.write_to(lsn).unwrap();

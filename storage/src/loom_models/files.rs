@@ -3,9 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use loom::thread;
-
-use super::{TABLE, explore};
+use super::{TABLE, explore, spawn};
 use crate::db::TableCore;
 use crate::file_system::FileSystem;
 use crate::key::{FileNumber, Kind, RunId, SeqNo};
@@ -99,10 +97,7 @@ impl Files {
 fn reader_beside_a_merge(merge: impl Fn(&Files) + Copy + Send + Sync + 'static) {
     explore(move || {
         let files = Files::new();
-        let reader = {
-            let files = files.clone();
-            thread::spawn(move || files.read())
-        };
+        let reader = spawn(&files, Files::read);
         merge(&files);
         reader.join().unwrap();
         let held = files.table.release_retired();

@@ -2,14 +2,12 @@
 
 use std::sync::Arc;
 
-use loom::thread;
-
-use super::{TABLE, explore};
+use super::{TABLE, explore, spawn};
 use crate::commit::CommitQueue;
 use crate::db::TableCore;
 use crate::key::{FileNumber, Kind, ReadTime, SeqNo};
 use crate::memtable::Memtable;
-use crate::read::{MergeOperator, MergeOperators, Merger};
+use crate::read::{MergeOperators, Merger};
 use crate::snapshots::Lifetime;
 use crate::version::{Lookup, TableVersion};
 
@@ -73,10 +71,7 @@ impl Writes {
 fn switch_beside_writers(write: impl Fn(&Writes) + Copy + Send + Sync + 'static) {
     explore(move || {
         let writes = Writes::new();
-        let writer = {
-            let writes = writes.clone();
-            thread::spawn(move || write(&writes))
-        };
+        let writer = spawn(&writes, write);
         writes.rotate_and_flush();
         writer.join().unwrap();
         let version = writes.table.version();
@@ -106,20 +101,6 @@ fn loom_a_memtable_pinned_before_the_order_lock_is_caught() {
     });
 }
 
-/// A merge operator that concatenates operands.
-#[derive(Debug)]
-struct Join;
-
-impl MergeOperator for Join {
-    fn name(&self) -> &str {
-        "join"
-    }
-
-    fn merge(&self, _: &[u8], older: &[u8], newer: &[u8]) -> Result<Vec<u8>, String> {
-        Ok([older, newer].concat())
-    }
-}
-
 /// A table whose every commit is one operand, beside a reader that stores folded operands in the
 /// memtable.
 struct Operands {
@@ -130,11 +111,11 @@ struct Operands {
 
 impl Operands {
     fn new() -> Arc<Self> {
-        let operators = MergeOperators::none().with(Join);
+        let operators = MergeOperators::default();
         Arc::new(Self {
             queue: CommitQueue::new(SeqNo(0)),
             table: TableVersion::new(Memtable::default(), Vec::new()),
-            merger: Merger::new("app.users".into(), Some("join"), &operators),
+            merger: Merger::new("app.users".into(), Some("append"), &operators),
         })
     }
 
@@ -160,10 +141,7 @@ fn folds_beside_a_writer(number: impl Fn(&Operands) -> SeqNo + Send + Sync + 'st
     explore(move || {
         let operands = Operands::new();
         operands.write(|| ());
-        let writer = {
-            let operands = operands.clone();
-            thread::spawn(move || operands.write(|| ()))
-        };
+        let writer = spawn(&operands, |operands| operands.write(|| ()));
         operands.write(|| drop(operands.read(number(&operands))));
         operands.read(operands.queue.visible());
         writer.join().unwrap();

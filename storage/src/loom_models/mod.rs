@@ -16,6 +16,10 @@ mod snapshots;
 mod transactions;
 mod visibility;
 
+use std::sync::Arc;
+
+use loom::thread;
+
 use crate::key::TableId;
 use crate::snapshots::{Lifetime, TableSpan};
 
@@ -26,6 +30,15 @@ pub(crate) fn explore(model: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound.get_or_insert(PREEMPTIONS_MAX);
     builder.check(model);
+}
+
+/// Runs `work` on `shared` in another thread of the model.
+pub(crate) fn spawn<T: 'static, R: 'static>(
+    shared: &Arc<T>,
+    work: impl FnOnce(&T) -> R + 'static,
+) -> thread::JoinHandle<R> {
+    let shared = shared.clone();
+    thread::spawn(move || work(&shared))
 }
 
 const TABLE: TableId = TableId(1);

@@ -3,14 +3,13 @@
 use std::sync::Arc;
 
 use loom::sync::Mutex;
-use loom::thread;
 
-use super::{TABLE, explore, span};
+use super::{TABLE, explore, span, spawn};
 use crate::commit::CommitQueue;
 use crate::compaction::Retain;
 use crate::key::{Boundaries, Kind, ReadPoint, SeqNo, Version};
 use crate::read::{MergeOperators, Merger};
-use crate::snapshots::{Bookmarks, CoveredTable, SnapshotRecord, SnapshotRegistry};
+use crate::snapshots::{Bookmarks, CoveredTable, SnapshotOp, SnapshotRecord, SnapshotRegistry};
 
 /// A model of one key of one table. Every write adds a version; `versions` stands for the memtable
 /// and the runs together, which readers search.
@@ -82,17 +81,11 @@ impl OneKey {
 
 pub(super) fn record() -> SnapshotRecord {
     SnapshotRecord {
-        id: 1,
-        keyspace: "app".into(),
-        name: "s".into(),
         table: Some(CoveredTable {
             id: TABLE,
             name: "users".into(),
         }),
-        created_ms: 0,
-        expires_ms: None,
-        held_for: None,
-        at: None,
+        ..SnapshotRecord::example(1)
     }
 }
 
@@ -105,14 +98,8 @@ fn beside_a_write<T>(
 ) {
     explore(move || {
         let key = OneKey::new();
-        let writer = {
-            let key = key.clone();
-            thread::spawn(move || key.write())
-        };
-        let flush = {
-            let key = key.clone();
-            thread::spawn(move || flush(&key))
-        };
+        let writer = spawn(&key, OneKey::write);
+        let flush = spawn(&key, flush);
         let outcome = act(&key);
         writer.join().unwrap();
         flush.join().unwrap();
@@ -139,7 +126,7 @@ fn snapshot_beside_a_flush(create: impl Fn(&OneKey) -> SeqNo + Copy + Send + Syn
 #[test]
 fn loom_a_flush_keeps_what_a_snapshot_created_meanwhile_sees() {
     snapshot_beside_a_flush(|key| {
-        let register = |seq| key.snapshots.add_bookmark(seq, record());
+        let register = |seq| key.snapshots.apply(seq, SnapshotOp::Create(record()));
         let (ticket, ()) = key.queue.enter(1, register);
         let seq = ticket.first();
         ticket.publish();
@@ -157,7 +144,7 @@ fn loom_a_bookmark_registered_after_the_order_lock_is_caught() {
         let (ticket, ()) = key.queue.enter(1, |_| ());
         let seq = ticket.first();
         ticket.publish();
-        key.snapshots.add_bookmark(seq, record());
+        key.snapshots.apply(seq, SnapshotOp::Create(record()));
         seq
     });
 }

@@ -3,9 +3,8 @@
 use std::sync::Arc;
 
 use loom::sync::Mutex;
-use loom::thread;
 
-use super::{TABLE, explore};
+use super::{TABLE, explore, spawn};
 use crate::commit::{Clash, CommitQueue, Conflicts, Pruned, WriteSet, table_key};
 use crate::key::SeqNo;
 
@@ -103,14 +102,8 @@ impl Register {
 fn race(update: impl Fn(&Register) -> bool + Copy + Send + Sync + 'static) {
     explore(move || {
         let register = Register::new();
-        let writer = {
-            let register = register.clone();
-            thread::spawn(move || register.write())
-        };
-        let other = {
-            let register = register.clone();
-            thread::spawn(move || update(&register))
-        };
+        let writer = spawn(&register, Register::write);
+        let other = spawn(&register, update);
         update(&register);
         writer.join().unwrap();
         other.join().unwrap();

@@ -3,9 +3,8 @@
 use std::sync::Arc;
 
 use loom::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use loom::thread;
 
-use super::explore;
+use super::{explore, spawn};
 use crate::commit::CommitQueue;
 use crate::key::SeqNo;
 
@@ -53,12 +52,7 @@ impl Commits {
 fn loom_a_reader_sees_each_batch_whole() {
     explore(|| {
         let commits = Commits::new();
-        let writers: Vec<_> = (0..2)
-            .map(|_| {
-                let commits = commits.clone();
-                thread::spawn(move || commits.write())
-            })
-            .collect();
+        let writers = [(); 2].map(|()| spawn(&commits, Commits::write));
         commits.assert_whole(commits.queue.visible().0);
         for writer in writers {
             writer.join().unwrap();
@@ -75,8 +69,7 @@ fn loom_publishing_out_of_order_is_caught() {
     explore(|| {
         let commits = Commits::new();
         for _ in 0..2 {
-            let commits = commits.clone();
-            thread::spawn(move || commits.write());
+            spawn(&commits, Commits::write);
         }
         commits.assert_whole(commits.newest.load(Ordering::Acquire));
     });
@@ -87,10 +80,7 @@ fn loom_publishing_out_of_order_is_caught() {
 fn loom_an_abandoned_commit_delays_no_other() {
     explore(|| {
         let commits = Commits::new();
-        let failing = {
-            let commits = commits.clone();
-            thread::spawn(move || drop(commits.queue.enter(2, |_| ())))
-        };
+        let failing = spawn(&commits, |commits| drop(commits.queue.enter(2, |_| ())));
         let (ticket, last) = commits.queue.enter(1, |first| first);
         ticket.publish();
         assert!(commits.queue.visible() >= last);
@@ -106,10 +96,9 @@ fn loom_an_abandoned_commit_delays_no_other() {
 fn loom_a_place_kept_for_ever_is_caught() {
     explore(|| {
         let commits = Commits::new();
-        let failing = {
-            let commits = commits.clone();
-            thread::spawn(move || std::mem::forget(commits.queue.enter(2, |_| ())))
-        };
+        let failing = spawn(&commits, |commits| {
+            std::mem::forget(commits.queue.enter(2, |_| ()));
+        });
         commits.queue.enter(1, |_| ()).0.publish();
         failing.join().unwrap();
     });

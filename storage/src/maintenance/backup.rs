@@ -47,7 +47,7 @@ use serde::{Deserialize, Serialize};
 
 use self::check::{check_blocks, check_open, known_damage, refuse_other_file};
 use self::links::{is_missing, link_all, link_sstable};
-use self::meter::{Meter, Step};
+use self::meter::Meter;
 use self::renumbered::Renumbered;
 use self::target::{BackupDir, Found};
 use self::tee_file::TeeFile;
@@ -57,13 +57,13 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::file_system::{self, OrZeros, ReadFile, WriteFile, copy_in_steps, read_in_steps};
 use crate::files;
 use crate::key::FileNumber;
-use crate::maintenance::progress::MaintenanceProgress;
+use crate::maintenance::progress::Step;
 use crate::maintenance::verify::{Finding, LogCheck, SegmentCheck, finding};
 use crate::manifest::{BackupMark, DatabaseId, Manifest};
 use crate::mutation::{self, Mutation};
 use crate::runs::{FileMeta, RunMeta};
 use crate::sstable::BlockCache;
-use crate::table_store::{LinkFolder, Way};
+use crate::table_store::{Imported, LinkFolder};
 use crate::wal::Segment;
 
 /// The result of a backup: the number and the bytes of its files, and their damage.
@@ -131,7 +131,7 @@ pub struct Backup<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Origin {
     /// The file comes from the database: it was linked, or is to be copied.
-    Database(Way),
+    Database(Imported),
     /// The directory already has a file of this name, which stays if it is the same SSTable and
     /// undamaged. Unless `is_synced`, its bytes may not be durable yet.
     There { is_synced: bool },
@@ -213,10 +213,7 @@ impl<'a> Backup<'a> {
     /// the database, but is another file. Damage is no error. Nor is it an error if the database
     /// could not open a file before the backup began, if a file is missing, or if a part of a file
     /// cannot be read.
-    pub fn copy(
-        &mut self,
-        step: &mut dyn FnMut(MaintenanceProgress) -> ControlFlow<()>,
-    ) -> Result<ControlFlow<()>> {
+    pub fn copy(&mut self, step: Step<'_>) -> Result<ControlFlow<()>> {
         while let Some((file, origin)) = self.files.front().cloned() {
             let end = self.meter.bytes_done + file.bytes;
             if self.add(&file, origin, step)?.is_break() {
@@ -239,10 +236,7 @@ impl<'a> Backup<'a> {
     /// # Errors
     /// As [`Self::copy`]; [`Error::InvalidRequest`] if [`Self::copy`] has not copied and checked all
     /// SSTables.
-    pub fn finish(
-        mut self,
-        step: &mut dyn FnMut(MaintenanceProgress) -> ControlFlow<()>,
-    ) -> Result<Option<BackupInfo>> {
+    pub fn finish(mut self, step: Step<'_>) -> Result<Option<BackupInfo>> {
         if !self.files.is_empty() {
             let text = "the backup does not have all files yet";
             return Err(Error::InvalidRequest(text.into()));
@@ -374,8 +368,8 @@ impl<'a> Backup<'a> {
         };
         let known = self.info.damaged.len();
         let added = match way {
-            Way::Linked => self.check_link(file, &put_at, step)?,
-            Way::Copied => match self.copy_sstable(file, &put_at, step) {
+            Imported::Linked => self.check_link(file, &put_at, step)?,
+            Imported::Copied => match self.copy_sstable(file, &put_at, step) {
                 Ok(copied) => copied,
                 Err(error) => {
                     self.note_unreadable(file.number, error)?;
@@ -395,8 +389,8 @@ impl<'a> Backup<'a> {
             self.replace(&to, &put_at, known)?;
         }
         match way {
-            Way::Linked => self.info.linked_bytes += bytes,
-            Way::Copied => self.info.copied_bytes += bytes,
+            Imported::Linked => self.info.linked_bytes += bytes,
+            Imported::Copied => self.info.copied_bytes += bytes,
         }
         self.info.files += 1;
         Ok(ControlFlow::Continue(()))
@@ -460,9 +454,9 @@ impl<'a> Backup<'a> {
     }
 
     /// Links an SSTable of the database to the temporary name `tmp` in the backup, because a
-    /// damaged file still has the name of the SSTable. Returns [`Way::Copied`] if the caller has to
-    /// copy the SSTable to `tmp` instead.
-    fn link_again(&mut self, number: FileNumber, tmp: &Path) -> Result<Way> {
+    /// damaged file still has the name of the SSTable. Returns [`Imported::Copied`] if the caller
+    /// has to copy the SSTable to `tmp` instead.
+    fn link_again(&mut self, number: FileNumber, tmp: &Path) -> Result<Imported> {
         self.target.note(tmp);
         // An interrupted backup may have left one.
         let removed = file_system::gone(self.engine.disk().remove(tmp));

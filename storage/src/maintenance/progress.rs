@@ -1,5 +1,7 @@
 //! Progress of a backup, a verification or a repair.
 
+use std::ops::ControlFlow;
+
 /// The progress of a backup, a verification or a repair, for a progress display.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MaintenanceProgress {
@@ -9,3 +11,6 @@ pub struct MaintenanceProgress {
     /// work goes on.
     pub bytes_total: u64,
 }
+
+/// A callback after each piece of a file. It may wait, and it ends the work by returning `Break`.
+pub(super) type Step<'s> = &'s mut dyn FnMut(MaintenanceProgress) -> ControlFlow<()>;

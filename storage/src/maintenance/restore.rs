@@ -132,7 +132,6 @@ fn restore_if_damaged(
     Ok(())
 }
 
-/// The SSTables of a backup.
 struct BackupFiles {
     by_id: HashMap<FileId, PathBuf>,
     /// The error of one of the files whose header could not be read, so that it is unknown whether

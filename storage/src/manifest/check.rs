@@ -112,34 +112,22 @@ mod tests {
     use super::super::state::{Edit, State};
     use crate::Error;
     use crate::key::FileNumber;
-    use crate::key::RunId;
     use crate::key::SeqNo;
     use crate::key::TableId;
     use crate::manifest::{TableMeta, fuzzing};
     use crate::runs::{FileMeta, RunMeta};
 
     fn run(id: u64, files: &[u64]) -> RunMeta {
-        RunMeta {
-            id: RunId(id),
-            smallest_seq: SeqNo(1),
-            largest_seq: SeqNo(2),
-            files: files.iter().copied().map(FileMeta::of_nothing).collect(),
-            keys: None,
-            ingested_at: None,
-            kept_for: Vec::new(),
-        }
+        RunMeta::example(id, files)
     }
 
     /// Returns a table of the name "t" without runs.
     fn namesake(id: u32, keyspace: &str) -> TableMeta {
         TableMeta {
-            id: TableId(id),
             keyspace: keyspace.into(),
             name: "t".into(),
-            options: Default::default(),
-            lifetime: Default::default(),
             flushed_seq: SeqNo(2),
-            runs: Vec::new(),
+            ..TableMeta::example(id)
         }
     }
 

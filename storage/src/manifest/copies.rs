@@ -8,16 +8,14 @@ use std::path::{Path, PathBuf};
 use crate::error::{Error, Result};
 use crate::files;
 use crate::key::FileNumber;
-use crate::log_store::LogStore;
+use crate::log_store::{LogStore, read_all};
 
-/// The content of one copy of a manifest.
 #[derive(Debug)]
 pub(super) struct ManifestCopy {
     pub(super) path: PathBuf,
     pub(super) bytes: Vec<u8>,
 }
 
-/// The copies of one manifest.
 #[derive(Debug)]
 pub(super) struct Copies {
     pub(super) number: FileNumber,
@@ -53,14 +51,6 @@ impl Copies {
         let mut unreadable = self.unreadable.iter();
         !self.read.is_empty() || unreadable.any(|error| !error.is_of_missing_file())
     }
-}
-
-pub(super) fn read_all(log_store: &dyn LogStore, path: &Path) -> Result<Vec<u8>> {
-    let file = log_store.open_read(path).map_err(Error::io("open", path))?;
-    let mut bytes = vec![0; file.len().map_err(Error::io("read", path))? as usize];
-    file.read_exact_at(&mut bytes, 0)
-        .map_err(Error::io("read", path))?;
-    Ok(bytes)
 }
 
 /// Returns the most informative of the errors of several files that cannot be used. The error of

@@ -8,11 +8,11 @@
 use std::cmp::Reverse;
 use std::path::{Path, PathBuf};
 
-use super::copies::{Copies, most_telling, read_all};
+use super::copies::{Copies, most_telling};
 use crate::error::{Error, Result};
 use crate::files::{self, FileKind};
 use crate::key::FileNumber;
-use crate::log_store::LogStore;
+use crate::log_store::{LogStore, read_all};
 
 /// The content of CURRENT and of its copy.
 #[derive(Debug, Default)]

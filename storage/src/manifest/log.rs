@@ -220,7 +220,6 @@ impl Manifest {
         open.map_or(0, |open| open.bytes * open.files.len() as u64)
     }
 
-    /// Returns the number of the next manifest.
     pub(crate) fn next_number(&self) -> FileNumber {
         self.next_number
     }
@@ -481,14 +480,8 @@ mod tests {
         }
         // Once the edits are as long as the state, a new manifest is worth it.
         let record = SnapshotRecord {
-            id: 1,
-            keyspace: "x".into(),
             name: "y".repeat(MANIFEST_BYTES_MAX as usize + 100),
-            table: None,
-            created_ms: 0,
-            expires_ms: None,
-            held_for: None,
-            at: None,
+            ..SnapshotRecord::example(1)
         };
         let changes = SnapshotChanges {
             as_of: SeqNo(1),

@@ -13,7 +13,6 @@ use crate::runs::{FileMeta, Quarantine, RunMeta};
 use crate::snapshots::{Bookmarks, Lifetime, SnapshotChanges, TableSpan};
 use crate::sstable::SsTableOptions;
 
-/// A table in the manifest.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct TableMeta {
@@ -32,6 +31,20 @@ pub(crate) struct TableMeta {
 }
 
 impl TableMeta {
+    /// Returns a table of the keyspace `app` without runs, for tests.
+    #[cfg(all(test, not(loom)))]
+    pub(crate) fn example(id: u32) -> Self {
+        Self {
+            id: TableId(id),
+            keyspace: "app".into(),
+            name: format!("t{id}"),
+            options: TableOptions::default(),
+            flushed_seq: SeqNo::ZERO,
+            runs: Vec::new(),
+            lifetime: Lifetime::default(),
+        }
+    }
+
     pub(crate) fn span(&self) -> TableSpan<'_> {
         TableSpan {
             keyspace: &self.keyspace,
@@ -492,19 +505,7 @@ mod tests {
     /// snapshot was gone (or a deleted one was back).
     #[test]
     fn an_edit_that_comes_late_does_not_bring_older_bookmarks_back() {
-        let create = |seq| {
-            let record = SnapshotRecord {
-                id: seq,
-                keyspace: "app".into(),
-                name: format!("s{seq}"),
-                table: None,
-                created_ms: 0,
-                expires_ms: None,
-                held_for: None,
-                at: None,
-            };
-            (SeqNo(seq), SnapshotOp::Create(record))
-        };
+        let create = |seq| (SeqNo(seq), SnapshotOp::Create(SnapshotRecord::example(seq)));
         let delete = |seq, id| (SeqNo(seq), SnapshotOp::Delete(id));
         let trim = |floor, as_of, ops: &[_]| Edit::TrimWal {
             floor: FileNumber(floor),
@@ -537,27 +538,18 @@ mod tests {
 
         let key = |text: &'static str| Some(Bytes::from_static(text.as_bytes()));
         let run = |id: u64, keys| RunMeta {
-            id: RunId(id),
-            smallest_seq: SeqNo(1),
-            largest_seq: SeqNo(2),
-            files: vec![FileMeta::of_nothing(id)],
             keys,
-            ingested_at: None,
-            kept_for: Vec::new(),
+            ..RunMeta::example(id, &[id])
         };
         let mut state = with_keyspace();
         let table = TableMeta {
-            id: TableId(1),
-            keyspace: "app".into(),
-            name: "t".into(),
-            options: TableOptions::default(),
             flushed_seq: SeqNo(5),
             runs: vec![
                 run(3, KeyBounds::between(key("m"), None)),
                 run(2, KeyBounds::between(None, key("m"))),
                 run(1, None),
             ],
-            lifetime: Lifetime::default(),
+            ..TableMeta::example(1)
         };
         state.apply(Edit::AddTable(table)).unwrap();
         let part = |inputs: &[u64], rest, onto: Option<u64>, output| Edit::Compact {
@@ -613,13 +605,8 @@ mod tests {
     #[test]
     fn an_edit_that_does_not_fit_changes_nothing() {
         let table = |id| TableMeta {
-            id: TableId(id),
-            keyspace: "app".into(),
-            name: format!("t{id}"),
-            options: TableOptions::default(),
             flushed_seq: SeqNo(5),
-            runs: Vec::new(),
-            lifetime: Lifetime::default(),
+            ..TableMeta::example(id)
         };
         let mut state = with_keyspace();
         state.apply(Edit::AddTable(table(1))).unwrap();
@@ -671,23 +658,11 @@ mod tests {
 
     #[test]
     fn files_that_replace_a_lost_one_have_its_place_and_a_run_without_files_is_gone() {
-        let run = |id: u64, files: &[u64]| RunMeta {
-            id: RunId(id),
-            smallest_seq: SeqNo(1),
-            largest_seq: SeqNo(2),
-            files: files.iter().copied().map(FileMeta::of_nothing).collect(),
-            keys: None,
-            ingested_at: None,
-            kept_for: Vec::new(),
-        };
+        let run = RunMeta::example;
         let table = TableMeta {
-            id: TableId(1),
-            keyspace: "app".into(),
-            name: "t".into(),
-            options: TableOptions::default(),
             flushed_seq: SeqNo(5),
             runs: vec![run(9, &[5]), run(8, &[2, 3, 4])],
-            lifetime: Lifetime::default(),
+            ..TableMeta::example(1)
         };
         let mut state = with_keyspace();
         state.apply(Edit::AddTable(table)).unwrap();
@@ -709,15 +684,7 @@ mod tests {
 
     #[test]
     fn the_id_of_a_table_is_never_given_again() {
-        let table = |id| TableMeta {
-            id: TableId(id),
-            keyspace: "app".into(),
-            name: format!("t{id}"),
-            options: TableOptions::default(),
-            flushed_seq: SeqNo::ZERO,
-            runs: Vec::new(),
-            lifetime: Lifetime::default(),
-        };
+        let table = TableMeta::example;
         let mut state = with_keyspace();
         state.apply(Edit::AddTable(table(7))).unwrap();
         let forget = Edit::DropTables {

@@ -442,12 +442,10 @@ impl SkipList {
         self.last_of(|entry| target.is_after(entry))
     }
 
-    /// Returns the first version.
     pub(crate) fn first(&self) -> Option<Entry<'_>> {
         self.head().next(0)
     }
 
-    /// Returns the last version.
     pub(crate) fn last(&self) -> Option<Entry<'_>> {
         self.last_of(|_| true)
     }

@@ -51,6 +51,20 @@ pub(crate) struct KeptFor {
 const KEPT_FOR_MAX: usize = 256;
 
 impl RunMeta {
+    /// Returns a record of a run of files that do not exist, for tests.
+    #[cfg(all(test, not(loom)))]
+    pub(crate) fn example(id: u64, files: &[u64]) -> Self {
+        Self {
+            id: RunId(id),
+            smallest_seq: SeqNo(1),
+            largest_seq: SeqNo(2),
+            files: files.iter().copied().map(FileMeta::of_nothing).collect(),
+            keys: None,
+            ingested_at: None,
+            kept_for: Vec::new(),
+        }
+    }
+
     /// Checks that the engine may have written this metadata.
     pub(crate) fn check(&self) -> Result<(), String> {
         self.files.iter().try_for_each(FileMeta::check)?;

@@ -22,7 +22,7 @@ pub(super) struct Machine {
     pub(super) io_calls: u64,
     /// The call at which the power fails, counted down; 1 is the next one.
     pub(super) calls_until_crash: Option<u64>,
-    faults: Vec<Fault>,
+    pub(super) faults: Vec<Fault>,
     pub(super) capacity_bytes: Option<u64>,
     rng: SplitMix64,
     slow: Option<Slow>,
@@ -56,7 +56,7 @@ struct Slot {
     handles: usize,
 }
 
-struct Fault {
+pub(super) struct Fault {
     op: FaultOp,
     calls_left: u64,
     kind: io::ErrorKind,
@@ -117,14 +117,6 @@ impl Machine {
     pub(super) fn turns(&mut self) -> usize {
         let slow = self.slow.as_mut();
         slow.map_or(0, |slow| slow.rng.between(0, slow.turns_max))
-    }
-
-    pub(super) fn clear_faults(&mut self) {
-        self.faults.clear();
-    }
-
-    pub(super) fn armed_faults(&self) -> usize {
-        self.faults.len()
     }
 
     pub(super) fn fail_next(&mut self, op: FaultOp, nth: u64, kind: io::ErrorKind) {

@@ -46,6 +46,14 @@ fn outcomes<T: Ord>(history: impl Fn(&MemDisk), look: impl Fn(&MemDisk) -> T) ->
         .collect()
 }
 
+/// Returns a history that goes on with a sync of the directory `dir`.
+fn synced(history: impl Fn(&MemDisk), dir: &str) -> impl Fn(&MemDisk) {
+    move |disk| {
+        history(disk);
+        disk.sync_dir(path(dir)).unwrap();
+    }
+}
+
 fn content(name: &str) -> impl Fn(&MemDisk) -> Option<Vec<u8>> {
     move |disk| disk.read_all(name).ok()
 }
@@ -127,11 +135,8 @@ fn rename_is_atomic_and_not_durable_before_sync_dir() {
         BTreeSet::from([(old, new.clone()), (new.clone(), None)])
     );
 
-    let synced = |disk: &MemDisk| {
-        history(disk);
-        disk.sync_dir(path("/")).unwrap();
-    };
-    assert_eq!(outcomes(synced, look), BTreeSet::from([(new, None)]));
+    let synced = outcomes(synced(history, "/"), look);
+    assert_eq!(synced, BTreeSet::from([(new, None)]));
 }
 
 #[test]
@@ -145,11 +150,8 @@ fn removed_file_may_be_back_until_its_directory_is_synced() {
         outcomes(history, content("/a")),
         BTreeSet::from([None, back])
     );
-    let synced = |disk: &MemDisk| {
-        history(disk);
-        disk.sync_dir(path("/")).unwrap();
-    };
-    assert_eq!(outcomes(synced, content("/a")), BTreeSet::from([None]));
+    let synced = outcomes(synced(history, "/"), content("/a"));
+    assert_eq!(synced, BTreeSet::from([None]));
 }
 
 #[test]
@@ -217,14 +219,8 @@ fn directories_lose_and_sync_their_names_independently() {
     let look = |disk: &MemDisk| ["/x/a", "/y/a"].map(|name| disk.exists(path(name)).unwrap());
     assert_eq!(outcomes(history, look).len(), 4);
 
-    let synced = |disk: &MemDisk| {
-        history(disk);
-        disk.sync_dir(path("/y")).unwrap();
-    };
-    assert_eq!(
-        outcomes(synced, look),
-        BTreeSet::from([[false, true], [true, true]])
-    );
+    let synced = outcomes(synced(history, "/y"), look);
+    assert_eq!(synced, BTreeSet::from([[false, true], [true, true]]));
 }
 
 #[test]
@@ -246,12 +242,8 @@ fn rename_between_directories_is_never_half_done() {
         assert!(at_y || !after);
     }
     // Syncing the one directory commits the rename in both, and no more.
-    let synced = |disk: &MemDisk| {
-        history(disk);
-        disk.sync_dir(path("/y")).unwrap();
-    };
     assert_eq!(
-        outcomes(synced, look),
+        outcomes(synced(history, "/y"), look),
         BTreeSet::from([[false, true, true, false], [false, true, true, true]])
     );
 }

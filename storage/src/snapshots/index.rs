@@ -126,9 +126,7 @@ mod tests {
                     name: format!("t{id}"),
                 }),
                 created_ms: 7 * seq,
-                expires_ms: None,
-                held_for: None,
-                at: None,
+                ..SnapshotRecord::example(seq)
             },
         }
     }

@@ -127,7 +127,7 @@ fn union<'a>(shared: &'a [SeqNo], own: &'a [SeqNo]) -> Cow<'a, [SeqNo]> {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use super::super::{Bookmarks, CoveredTable, SnapshotRecord, SnapshotRegistry};
+    use super::super::{Bookmarks, CoveredTable, SnapshotOp, SnapshotRecord, SnapshotRegistry};
     use super::*;
     use crate::key::ReadPoint;
 
@@ -147,19 +147,15 @@ mod tests {
     /// state.
     fn add(snapshots: &SnapshotRegistry, seq: u64, table: Option<u32>, held: Option<u64>) {
         let record = SnapshotRecord {
-            id: seq,
-            keyspace: "app".into(),
-            name: format!("s{seq}"),
             table: table.map(|id| CoveredTable {
                 id: TableId(id),
                 name: format!("t{id}"),
             }),
-            created_ms: 0,
-            expires_ms: None,
             held_for: held.map(|_| "a copy".into()),
             at: held.map(SeqNo),
+            ..SnapshotRecord::example(seq)
         };
-        snapshots.add_bookmark(SeqNo(seq), record);
+        snapshots.apply(SeqNo(seq), SnapshotOp::Create(record));
     }
 
     fn with_snapshots() -> SnapshotRegistry {

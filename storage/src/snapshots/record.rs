@@ -51,7 +51,21 @@ pub(crate) struct CoveredTable {
 }
 
 impl SnapshotRecord {
-    /// Returns whether the snapshot has expired.
+    /// Returns the record of a snapshot of the keyspace `app`, for tests.
+    #[cfg(test)]
+    pub(crate) fn example(id: u64) -> Self {
+        Self {
+            id,
+            keyspace: "app".into(),
+            name: format!("s{id}"),
+            table: None,
+            created_ms: 0,
+            expires_ms: None,
+            held_for: None,
+            at: None,
+        }
+    }
+
     pub(crate) fn has_expired(&self, now_ms: u64) -> bool {
         let now_ms = mutation::replace(now_ms, Mutation::SnapshotsNeverExpire, 0);
         let now_ms = mutation::replace(now_ms, Mutation::SnapshotsExpireAtOnce, u64::MAX);
@@ -92,7 +106,6 @@ impl Bookmark {
         (self.seq, self.record.id)
     }
 
-    /// Returns whether the snapshot covers a table.
     pub(crate) fn covers(&self, table: TableSpan<'_>) -> bool {
         match &self.record.table {
             Some(only) => only.id == table.id,
@@ -189,14 +202,9 @@ mod tests {
 
     fn record(id: u64, table: Option<CoveredTable>) -> SnapshotRecord {
         SnapshotRecord {
-            id,
-            keyspace: "app".into(),
-            name: format!("s{id}"),
             table,
             created_ms: 1_795_293_012_345,
-            expires_ms: None,
-            held_for: None,
-            at: None,
+            ..SnapshotRecord::example(id)
         }
     }
 

@@ -22,8 +22,7 @@ use std::iter::repeat_n;
 
 use super::index::{SnapshotIndex, SnapshotPoint};
 use super::{
-    Bookmark, Bookmarks, SnapshotChanges, SnapshotExpiry, SnapshotOp, SnapshotOverview,
-    SnapshotRecord, TableSpan,
+    Bookmark, Bookmarks, SnapshotChanges, SnapshotOp, SnapshotOverview, SnapshotRecord, TableSpan,
 };
 use crate::error::{Error, Result};
 use crate::key::{Boundaries, ReadPoint, SeqNo};
@@ -173,11 +172,9 @@ impl SnapshotRegistry {
         Ok(bookmark)
     }
 
-    /// Adds the bookmark (a snapshot or a hold) that the commit `seq` creates; called in commit
-    /// order.
-    pub(crate) fn add_bookmark(&self, seq: SeqNo, record: SnapshotRecord) {
-        let mut state = self.state.lock().unwrap();
-        state.apply(seq, SnapshotOp::Create(record));
+    /// Applies the operation of the commit `seq`; called in commit order.
+    pub(crate) fn apply(&self, seq: SeqNo, op: SnapshotOp) {
+        self.state.lock().unwrap().apply(seq, op);
     }
 
     /// Removes the bookmark (a snapshot or a hold) with this id, because the commit that creates it
@@ -191,20 +188,6 @@ impl SnapshotRegistry {
         let is_creation =
             |op: &SnapshotOp| matches!(op, SnapshotOp::Create(record) if record.id == id);
         state.unrecorded.retain(|(_, op)| !is_creation(op));
-    }
-
-    /// Removes the bookmark (a snapshot or a hold) with this id, which the commit `seq` deletes;
-    /// called in commit order.
-    pub(crate) fn remove_bookmark(&self, seq: SeqNo, id: u64) {
-        let mut state = self.state.lock().unwrap();
-        state.apply(seq, SnapshotOp::Delete(id));
-    }
-
-    /// Applies the commit `seq`, which changes the expiry time of a snapshot; called in commit
-    /// order.
-    pub(crate) fn set_expiry(&self, seq: SeqNo, expiry: SnapshotExpiry) {
-        let mut state = self.state.lock().unwrap();
-        state.apply(seq, SnapshotOp::Expiry(expiry));
     }
 
     /// Returns the operations on snapshots up to the commit `as_of` that the manifest does not
@@ -411,16 +394,7 @@ mod tests {
     use crate::key::TableId;
 
     fn record(id: u64) -> SnapshotRecord {
-        SnapshotRecord {
-            id,
-            keyspace: "app".into(),
-            name: format!("s{id}"),
-            table: None,
-            created_ms: 0,
-            expires_ms: None,
-            held_for: None,
-            at: None,
-        }
+        SnapshotRecord::example(id)
     }
 
     const TABLE: TableId = TableId(1);
@@ -452,9 +426,9 @@ mod tests {
     #[test]
     fn the_id_of_a_deleted_snapshot_is_remembered() {
         let snapshots = SnapshotRegistry::new(Bookmarks::default());
-        snapshots.add_bookmark(SeqNo(1), record(1));
-        snapshots.add_bookmark(SeqNo(2), record(2));
-        snapshots.remove_bookmark(SeqNo(3), 2);
+        snapshots.apply(SeqNo(1), SnapshotOp::Create(record(1)));
+        snapshots.apply(SeqNo(2), SnapshotOp::Create(record(2)));
+        snapshots.apply(SeqNo(3), SnapshotOp::Delete(2));
         assert_eq!(snapshots.last_id(), 2);
         let mut recorded = Bookmarks::default();
         recorded.catch_up(snapshots.changes(SeqNo::ZERO, SeqNo(3)));
@@ -468,18 +442,18 @@ mod tests {
     fn an_edit_gets_the_operations_since_the_last_one_and_none_that_failed() {
         let snapshots = SnapshotRegistry::new(Bookmarks::default());
         for id in 1..=1000 {
-            snapshots.add_bookmark(SeqNo(id), record(id));
+            snapshots.apply(SeqNo(id), SnapshotOp::Create(record(id)));
         }
         let create = |id| (SeqNo(id), SnapshotOp::Create(record(id)));
         let first = snapshots.changes(SeqNo::ZERO, SeqNo(1000));
         assert_eq!(first.ops.len(), 1000);
         // The edit was refused.
         assert_eq!(snapshots.changes(SeqNo::ZERO, SeqNo(1000)), first);
-        snapshots.add_bookmark(SeqNo(1001), record(1001));
-        snapshots.add_bookmark(SeqNo(1002), record(1002));
+        snapshots.apply(SeqNo(1001), SnapshotOp::Create(record(1001)));
+        snapshots.apply(SeqNo(1002), SnapshotOp::Create(record(1002)));
         snapshots.retract_bookmark(1002);
-        snapshots.remove_bookmark(SeqNo(1003), 7);
-        snapshots.add_bookmark(SeqNo(1004), record(1004));
+        snapshots.apply(SeqNo(1003), SnapshotOp::Delete(7));
+        snapshots.apply(SeqNo(1004), SnapshotOp::Create(record(1004)));
         let next = snapshots.changes(SeqNo(1000), SeqNo(1003));
         assert_eq!(
             next.ops,
@@ -497,9 +471,9 @@ mod tests {
         let snapshots = SnapshotRegistry::new(Bookmarks::default());
         let commit = |name: &str| snapshots.find("app", name).map(|found| found.seq.0);
         for id in 1..=3 {
-            snapshots.add_bookmark(SeqNo(10 * id), record(id));
+            snapshots.apply(SeqNo(10 * id), SnapshotOp::Create(record(id)));
         }
-        snapshots.remove_bookmark(SeqNo(40), 2);
+        snapshots.apply(SeqNo(40), SnapshotOp::Delete(2));
         snapshots.retract_bookmark(3);
         assert_eq!(["s1", "s2", "s3"].map(commit), [Some(10), None, None]);
         // After an opening.
@@ -515,9 +489,9 @@ mod tests {
     #[test]
     fn a_hold_and_its_snapshot_have_names_of_their_own_and_neither_pins_alone() {
         let snapshots = SnapshotRegistry::new(Bookmarks::default());
-        snapshots.add_bookmark(SeqNo(10), record(1));
-        snapshots.add_bookmark(SeqNo(20), record(2));
-        snapshots.add_bookmark(SeqNo(30), hold(3, 10));
+        snapshots.apply(SeqNo(10), SnapshotOp::Create(record(1)));
+        snapshots.apply(SeqNo(20), SnapshotOp::Create(record(2)));
+        snapshots.apply(SeqNo(30), SnapshotOp::Create(hold(3, 10)));
         let found = |name: &str| {
             let found = snapshots.find("app", name);
             found.map(|found| (found.seq.0, found.record.id))
@@ -530,9 +504,9 @@ mod tests {
         assert_eq!(snapshots.shared_seqs(span()), [SeqNo(10)]);
         assert_eq!(snapshots.pin_points(span(), 0).lone, [(SeqNo(20), 2)]);
 
-        snapshots.add_bookmark(SeqNo(40), hold(4, 20));
+        snapshots.apply(SeqNo(40), SnapshotOp::Create(hold(4, 20)));
         snapshots.retract_bookmark(4);
-        snapshots.remove_bookmark(SeqNo(50), 1);
+        snapshots.apply(SeqNo(50), SnapshotOp::Delete(1));
         assert_eq!(all.map(found), [None, expected[1], expected[2]]);
         assert_eq!(snapshots.bookmark_seqs(span()), [10, 20].map(SeqNo));
         assert!(snapshots.shared_seqs(span()).is_empty());

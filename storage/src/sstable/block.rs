@@ -124,7 +124,6 @@ impl Block {
         }
     }
 
-    /// Returns the end of the last entry.
     pub(super) fn entries_end(&self) -> usize {
         self.entries_end
     }

@@ -49,7 +49,6 @@ impl Default for SsTableOptions {
 }
 
 impl SsTableOptions {
-    /// The greatest `block_bytes`.
     const BLOCK_BYTES_MAX: u32 = 16 << 20;
 
     /// Returns the options for a new run; `is_oldest` is true for the oldest run of a table.

@@ -89,7 +89,6 @@ pub(crate) struct Properties {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Origin {
     pub(crate) keyspace: String,
-    /// The name of the table.
     pub(crate) table: String,
     /// The last commit before the table of the database was created. Snapshots up to this commit do
     /// not cover the table.

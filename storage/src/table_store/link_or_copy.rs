@@ -3,30 +3,27 @@
 use std::io;
 use std::path::Path;
 
-use super::TableFiles;
+use super::{Imported, TableFiles};
 use crate::error::{Error, Result};
 use crate::file_system::copy;
 
-/// The way in which the content of a file got a second name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Way {
-    /// A hard link: the same file.
-    Linked,
-    /// A copy, whose bytes are durable.
-    Copied,
-}
-
 /// Gives the file `from` of `len` bytes, which never changes, the second name `to` by a hard link
-/// or, if the disk cannot link it there, copies it to `to`. The name is durable after a `sync_dir`.
+/// or, if the disk cannot link it there, copies it to `to`. The bytes of a copy are durable, and
+/// the name is durable after a `sync_dir`.
 ///
 /// # Errors
 /// [`Error::DiskFull`] names `to`, [`Error::Io`] names `from`.
-pub(crate) fn link_or_copy(disk: &dyn TableFiles, from: &Path, to: &Path, len: u64) -> Result<Way> {
+pub(crate) fn link_or_copy(
+    disk: &dyn TableFiles,
+    from: &Path,
+    to: &Path,
+    len: u64,
+) -> Result<Imported> {
     if link(disk, from, to)? {
-        return Ok(Way::Linked);
+        return Ok(Imported::Linked);
     }
     copy(disk, from, to, len).map_err(failed("copy", from, to))?;
-    Ok(Way::Copied)
+    Ok(Imported::Copied)
 }
 
 /// Links a file. Returns false if the disk cannot link this file at `to`.
@@ -76,11 +73,14 @@ mod tests {
     #[test]
     fn a_file_that_can_have_no_link_there_is_copied() {
         for (kind, way) in [
-            (None, Some(Way::Linked)),
-            (Some(io::ErrorKind::CrossesDevices), Some(Way::Copied)),
-            (Some(io::ErrorKind::Unsupported), Some(Way::Copied)),
-            (Some(io::ErrorKind::PermissionDenied), Some(Way::Copied)),
-            (Some(io::ErrorKind::TooManyLinks), Some(Way::Copied)),
+            (None, Some(Imported::Linked)),
+            (Some(io::ErrorKind::CrossesDevices), Some(Imported::Copied)),
+            (Some(io::ErrorKind::Unsupported), Some(Imported::Copied)),
+            (
+                Some(io::ErrorKind::PermissionDenied),
+                Some(Imported::Copied),
+            ),
+            (Some(io::ErrorKind::TooManyLinks), Some(Imported::Copied)),
             (Some(io::ErrorKind::Other), None),
         ] {
             let mem = MemDisk::new();

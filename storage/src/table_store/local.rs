@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::file_system::{ReadFile, WriteFile};
 use crate::files::{self, FileKind};
 use crate::key::FileNumber;
-use crate::table_store::{TableFiles, Way, link_or_copy};
+use crate::table_store::{TableFiles, link_or_copy};
 
 /// The prefix of the locators of directories.
 const SCHEME: &str = "file:";
@@ -63,8 +63,9 @@ impl TableStore for LocalTables {
 
     fn import(&self, from: &Path, bytes: u64, number: u64) -> Result<Imported> {
         let to = self.path(number);
-        if link_or_copy(&*self.disk, from, &to, bytes)? == Way::Copied {
-            return Ok(Imported::Copied);
+        let imported = link_or_copy(&*self.disk, from, &to, bytes)?;
+        if imported == Imported::Copied {
+            return Ok(imported);
         }
         // Nothing is cut off: the call syncs the bytes, which another process may have written. A
         // sync that finds no space stays an I/O error, because `DiskFull` invites a retry: the next
@@ -72,7 +73,7 @@ impl TableStore for LocalTables {
         self.disk
             .truncate(&to, bytes)
             .map_err(Error::io("sync", &to))?;
-        Ok(Imported::Linked)
+        Ok(imported)
     }
 
     fn finish(&self) -> io::Result<()> {

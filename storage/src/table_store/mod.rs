@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub(crate) use link_folder::{Link, LinkFolder};
-pub(crate) use link_or_copy::{Way, link, link_or_copy};
+pub(crate) use link_or_copy::{link, link_or_copy};
 pub use local::LocalTables;
 pub(crate) use open_files::{OpenFiles, Stage};
 pub use table_files::TableFiles;
@@ -72,11 +72,11 @@ pub trait TableStore: Send + Sync + Debug {
     }
 }
 
-/// The way in which [`TableStore::import`] made a table of a file.
+/// The way in which a file got a second name, for example in [`TableStore::import`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Imported {
-    /// The file was linked: the table is a second name of it.
+    /// By a hard link: the same file.
     Linked,
-    /// The file was copied.
+    /// By a copy.
     Copied,
 }

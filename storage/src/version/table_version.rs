@@ -239,13 +239,7 @@ impl TableVersion {
 
     /// Returns a copy of this version in which a file is in quarantine; `None` if no run has the file.
     pub(crate) fn quarantined(&self, file: FileNumber, quarantine: &Quarantine) -> Option<Self> {
-        let mut next = self.clone();
-        let mut runs = next.runs.iter_mut();
-        runs.find_map(|run| {
-            *run = run.quarantined(file, quarantine)?;
-            Some(())
-        })?;
-        Some(next)
+        self.with_changed(|run| run.quarantined(file, quarantine))
     }
 
     /// Returns a copy of this version in which the file `whole`, open as `file`, replaces the file
@@ -257,12 +251,16 @@ impl TableVersion {
         whole: &FileMeta,
         file: &Arc<RunFile>,
     ) -> Option<Self> {
+        self.with_changed(|run| run.restored(damaged, whole, file))
+    }
+
+    /// Returns a copy of this version in which the first run for which `change` returns a run is
+    /// replaced by that run; `None` if there is none.
+    fn with_changed(&self, change: impl Fn(&Arc<Run>) -> Option<Arc<Run>>) -> Option<Self> {
+        let changed = |(at, run)| Some((at, change(run)?));
+        let (at, run) = self.runs.iter().enumerate().find_map(changed)?;
         let mut next = self.clone();
-        let mut runs = next.runs.iter_mut();
-        runs.find_map(|run| {
-            *run = run.restored(damaged, whole, file)?;
-            Some(())
-        })?;
+        next.runs[at] = run;
         Some(next)
     }
 

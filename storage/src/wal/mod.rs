@@ -22,8 +22,7 @@ mod segment_files;
 pub(crate) use log::{Lsn, Position, SegmentHold, Wal, WalEvent};
 pub(crate) use record::SEGMENT_HEADER_BYTES;
 pub(crate) use replay::{
-    Segment, SegmentReplay, read_all, remove_segments, renumbered_header, replay_segment, segments,
-    settle,
+    Segment, SegmentReplay, remove_segments, renumbered_header, replay_segment, segments, settle,
 };
 pub(crate) use salvage::{base_lsn, refuse_other_versions, salvage_segment};
 pub(crate) use segment_files::create_segment;

@@ -12,7 +12,7 @@ use crate::file_system::copy;
 use crate::files::{self, FileKind};
 use crate::formats::WAL;
 use crate::key::{FileNumber, NUMBER_MAX, SeqNo};
-use crate::log_store::LogStore;
+use crate::log_store::{LogStore, read_all};
 use crate::mutation::{self, Mutation};
 
 /// A segment found in the directory.
@@ -106,7 +106,7 @@ pub(crate) fn replay_segment(
     base: Option<Lsn>,
     mut commit: impl FnMut(SeqNo, u32, Bytes, u64) -> Result<()>,
 ) -> Result<Replayed> {
-    let bytes = read_all(log_store, &segment.path)?;
+    let bytes = Bytes::from(read_all(log_store, &segment.path)?);
     let mut replay = SegmentReplay::new(segment, last_segment, base);
     let replayed = replay.records(&bytes, |first, count, payload, at| {
         commit(first, count, bytes.slice(payload), at)
@@ -285,15 +285,6 @@ pub(crate) fn settle(
     }
 }
 
-pub(crate) fn read_all(log_store: &dyn LogStore, path: &Path) -> Result<Bytes> {
-    let file = log_store.open_read(path).map_err(Error::io("open", path))?;
-    let len = file.len().map_err(Error::io("read", path))?;
-    let mut bytes = vec![0; len as usize];
-    file.read_exact_at(&mut bytes, 0)
-        .map_err(Error::io("read", path))?;
-    Ok(bytes.into())
-}
-
 /// Returns the LSN at which the segment begins, from its header; `None` if the header is incomplete
 /// or all zeros, as a crash may leave it. `base` is the end of the log before the segment, if it is
 /// known: the segment must begin there.
@@ -395,6 +386,7 @@ mod tests {
     use super::*;
     use crate::file_system::FileSystem;
     use crate::simulation::MemDisk;
+    use crate::snapshots::SnapshotOp;
 
     fn log_of(records: u64, sync_each: bool) -> (MemDisk, Segment) {
         let disk = MemDisk::default();
@@ -508,7 +500,7 @@ mod tests {
             let disk = MemDisk::default();
             disk.create_dir_all(dir).unwrap();
             let mut bytes = record::encode_segment_header(FileNumber(1), base).to_vec();
-            let payload = crate::commit::encode_snapshot_delete(1);
+            let payload = crate::commit::encode_snapshot(&SnapshotOp::Delete(1));
             RecordHeader::encode(&mut bytes, 0, SeqNo(first), 2, &payload);
             disk.create(&path).unwrap().append(&bytes).unwrap();
             let (number, path) = (FileNumber(1), path.clone());

@@ -531,13 +531,13 @@ fn compare_range(
     }
 }
 
-/// A commit with `TransactionOptions::sync` survives a power loss. Uncommitted writes are not in
+/// A commit with `WriteOptions::sync` survives a power loss. Uncommitted writes are not in
 /// the database after it.
 #[test]
 fn a_synced_commit_survives_a_power_loss() {
     let mem = MemDisk::new();
     let (db, users, mails) = open(manual(&mem));
-    let mut txn = db.begin_with(ebb_storage::TransactionOptions { sync: true });
+    let mut txn = db.begin_with(ebb_storage::WriteOptions { sync: true });
     txn.put(&users, b"a", b"1").unwrap();
     txn.put(&mails, b"m", b"1").unwrap();
     txn.commit().unwrap();

@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
 use ebb_tests::kills::Life;
 use ebb_tests::report::{Counter, Report};
-use ebb_tests::soak::{self, Extent, Part, Programs, Replayed, SoakReport};
+use ebb_tests::soak::{self, Extent, Part, Programs, SoakReport};
 use ebb_tests::{kills, metamorphic, operation, schedules, space};
 use indicatif::{ProgressBar, ProgressStyle};
 
@@ -141,14 +141,11 @@ fn run(arguments: &Arguments) -> Result<bool> {
         None => {}
     }
     let mut programs = Programs {
-        soak: soak::this_program().context("cannot find the path of this program")?,
+        soak: std::env::current_exe().context("cannot find the path of this program")?,
         schedules: arguments.schedules.clone(),
     };
     if let Some(case) = &arguments.replay {
-        return Ok(match soak::replay(case, &programs)? {
-            Replayed::Holds => print_outcome(case, Ok(())),
-            Replayed::Fails(e) => print_outcome(case, Err(e)),
-        });
+        return Ok(print_outcome(case, soak::replay(case, &programs)?));
     }
     if let Some(file) = &arguments.operations {
         let text = std::fs::read_to_string(file)
@@ -230,9 +227,9 @@ fn soak_with_progress(parts: &[Part], seed: u64, extent: Extent) -> Result<SoakR
 }
 
 fn counts(report: &Report) -> String {
-    let counted = Counter::ALL.into_iter().filter_map(|counter| {
+    let counted = Counter::ALL.into_iter().filter_map(|(counter, name)| {
         let count = report.counted(counter);
-        (count > 0).then(|| format!("{} {count}", counter.name()))
+        (count > 0).then(|| format!("{name} {count}"))
     });
     counted.collect::<Vec<_>>().join(", ")
 }

@@ -21,50 +21,27 @@ pub const KEYS: Key = 22;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
     /// A read of a key, alone, with other keys, or in a range.
-    Read {
-        /// The key that was read.
-        key: Key,
-        /// The content that the read returned.
-        content: Content,
-    },
+    Read { key: Key, content: Content },
     /// An append to a list that the transaction had read.
-    Append {
-        /// The key of the list.
-        key: Key,
-        /// The element that was appended.
-        element: Element,
-    },
+    Append { key: Key, element: Element },
     /// An append by a merge, which does not read the list.
-    Merge {
-        /// The key of the list.
-        key: Key,
-        /// The element that was appended.
-        element: Element,
-    },
+    Merge { key: Key, element: Element },
     /// A put of a register.
     Put {
-        /// The key of the register.
         key: Key,
         /// The value that the put writes.
         element: Element,
     },
     /// A deletion of a register.
-    Delete {
-        /// The key of the register.
-        key: Key,
-    },
+    Delete { key: Key },
     /// A guard on a key: the commit is refused if another transaction has written the key since
     /// this one began.
-    Guard {
-        /// The key that was guarded.
-        key: Key,
-    },
+    Guard { key: Key },
 }
 
 /// The end of a transaction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
-    /// The transaction committed.
     Committed {
         /// The sequence number of the commit; `None` under
         /// [`Sabotage::NoValidation`](super::Sabotage), where a plain batch is written, which
@@ -99,7 +76,6 @@ pub struct Transaction {
     pub ended: u64,
     /// The sequence number at which the transaction read.
     pub start: u64,
-    /// The steps, in order.
     pub steps: Vec<Step>,
     /// The end of the transaction.
     pub outcome: Outcome,
@@ -128,6 +104,11 @@ impl Transaction {
     /// transaction: it does not guard the key, and writes to it by merges only, or not at all.
     pub fn merges_freely(&self, key: Key) -> bool {
         self.only_merges(key) && !self.steps.contains(&Step::Guard { key })
+    }
+
+    /// Returns whether the transaction changes any key.
+    pub fn is_write(&self) -> bool {
+        self.steps.iter().any(|step| step.written().is_some())
     }
 
     /// Returns whether the transaction changes the key.

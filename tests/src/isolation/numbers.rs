@@ -51,11 +51,7 @@ impl Versions {
             else {
                 continue;
             };
-            let writes = transaction
-                .steps
-                .iter()
-                .any(|step| step.written().is_some());
-            if writes && commits.insert(number, transaction).is_some() {
+            if transaction.is_write() && commits.insert(number, transaction).is_some() {
                 violations.push(format!("two commits have the number {number}"));
             }
         }
@@ -79,7 +75,6 @@ impl Versions {
         versions
     }
 
-    /// Returns the content of a key at a sequence number.
     fn at(&self, key: Key, number: u64) -> &Content {
         let versions = self.0.get(&key);
         let last = versions.and_then(|versions| versions.range(..=number).next_back());
@@ -156,11 +151,7 @@ fn check_outcome(
         } => {
             // A transaction without writes commits nothing: its number is the one at which it read,
             // and its guards were not checked.
-            if !transaction
-                .steps
-                .iter()
-                .any(|step| step.written().is_some())
-            {
+            if !transaction.is_write() {
                 return;
             }
             if number <= transaction.start {
@@ -194,11 +185,9 @@ fn check_outcome(
             let cause = versions.written_between(key, transaction.start, u64::MAX, merges);
             // A write whose commit has no known number is in no version, but may be the cause.
             let unknown = |other: &Transaction| {
-                let numbered = matches!(other.outcome, Outcome::Committed { number: Some(_) });
-                let refused = matches!(other.outcome, Outcome::Conflict { .. });
-                let rolled_back = other.outcome == Outcome::RolledBack;
+                let outcomes = [Outcome::Unknown, Outcome::Committed { number: None }];
                 let writes = other.writes(key) && (merges || !other.only_merges(key));
-                !numbered && !refused && !rolled_back && writes
+                writes && outcomes.contains(&other.outcome)
             };
             if cause.is_none() && !history.transactions.iter().any(unknown) {
                 violations.push(format!(

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use ebb_storage::{Db, Entry, Error, Result, Table, TransactionOptions, WriteBatch};
+use ebb_storage::{Db, Entry, Error, Result, Table, WriteBatch, WriteOptions};
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
@@ -126,7 +126,7 @@ impl<'a> Worker<'a> {
             return Ok(None);
         }
         let began = self.event();
-        let options = TransactionOptions {
+        let options = WriteOptions {
             sync: self.rng.random_bool(0.1),
         };
         let transaction = self.shared.db.begin_with(options);
@@ -418,7 +418,6 @@ pub(super) fn decode(value: &[u8]) -> Vec<Element> {
         .collect()
 }
 
-/// Reads the content of all keys.
 pub(super) fn read_all(tables: &[Table; 2]) -> Result<Vec<Content>> {
     (0..KEYS)
         .map(|key| {

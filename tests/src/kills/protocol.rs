@@ -82,9 +82,7 @@ pub fn value(writer: u32, n: u64) -> String {
 /// An acknowledgement that the process to be killed prints as one line.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Acknowledged {
-    /// A batch of writes.
     Batch {
-        /// The number of the writer.
         writer: u32,
         /// The number of the batch.
         n: u64,
@@ -94,7 +92,6 @@ pub enum Acknowledged {
         /// The number of the batch before the snapshot.
         n: u64,
     },
-    /// An operation of a script.
     Operation {
         /// The thread that runs the script.
         thread: u32,

@@ -48,7 +48,6 @@ impl Script {
         }
     }
 
-    /// Returns the number of the thread.
     pub fn thread(&self) -> u32 {
         self.thread
     }
@@ -58,7 +57,6 @@ impl Script {
         self.done
     }
 
-    /// Returns the next operation to do.
     pub fn next(&self) -> &Operation {
         &self.next
     }

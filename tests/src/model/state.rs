@@ -26,14 +26,12 @@ pub struct State {
     pub snapshots: BTreeMap<(u8, u8), Tables>,
 }
 
-/// The outcome of an operation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
     /// The operation succeeded.
     Done,
     /// The content of a key; `None` if the key is absent.
     Value(Option<Arc<[u8]>>),
-    /// The entries of a range.
     Entries(Entries),
     /// The result of reading all tables and snapshots.
     Everything(State),

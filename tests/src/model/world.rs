@@ -208,11 +208,10 @@ impl World {
                 };
                 self.write(&entries.iter().map(write).collect::<Vec<_>>())
             }
-            Operation::CreateSnapshot { keyspace, name } => {
-                self.snapshot_keyspace(*keyspace, *name, None)
-            }
-            Operation::CreateExpiringSnapshot { keyspace, name, ms } => {
-                self.snapshot_keyspace(*keyspace, *name, Some(*ms))
+            Operation::CreateSnapshot { keyspace, name, ms } => {
+                let is_in = |table: &TableNo| table.keyspace_index() == usize::from(*keyspace);
+                let tables = TableNo::all().filter(is_in);
+                self.snapshot((*keyspace, *name), tables, false, *ms)
             }
             Operation::CreateTableSnapshot { table, name } => {
                 let id = (table.keyspace_index() as u8, *name);
@@ -273,12 +272,6 @@ impl World {
             }
         }
         Outcome::Done
-    }
-
-    fn snapshot_keyspace(&mut self, keyspace: u8, name: u8, ms: Option<u32>) -> Outcome {
-        let of_keyspace = |table: &TableNo| table.keyspace_index() == usize::from(keyspace);
-        let tables = TableNo::all().filter(of_keyspace);
-        self.snapshot((keyspace, name), tables, false, ms)
     }
 
     fn snapshot(

@@ -286,12 +286,11 @@ impl Generator {
         self.snapshots.insert((keyspace, name));
         match self.rng.random_range(0..10) {
             0..3 => Operation::CreateTableSnapshot { table, name },
-            3..5 => Operation::CreateExpiringSnapshot {
-                keyspace,
-                name,
-                ms: self.rng.random_range(0..1500),
-            },
-            _ => Operation::CreateSnapshot { keyspace, name },
+            drawn => {
+                let expires = drawn < 5;
+                let ms = expires.then(|| self.rng.random_range(0..1500));
+                Operation::CreateSnapshot { keyspace, name, ms }
+            }
         }
     }
 

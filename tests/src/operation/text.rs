@@ -133,17 +133,17 @@ impl fmt::Display for Operation {
                 })
             }
             Self::Advance(ms) => write!(f, "advance {ms}ms"),
-            Self::CreateSnapshot { keyspace: ks, name } => {
-                write!(f, "snapshot {} s{name}", keyspace(ks))
-            }
-            Self::CreateTableSnapshot { table, name } => {
-                write!(f, "table-snapshot {table} s{name}")
-            }
-            Self::CreateExpiringSnapshot {
+            Self::CreateSnapshot {
                 keyspace: ks,
                 name,
                 ms,
-            } => write!(f, "expiring-snapshot {} s{name} {ms}ms", keyspace(ks)),
+            } => match ms {
+                Some(ms) => write!(f, "expiring-snapshot {} s{name} {ms}ms", keyspace(ks)),
+                None => write!(f, "snapshot {} s{name}", keyspace(ks)),
+            },
+            Self::CreateTableSnapshot { table, name } => {
+                write!(f, "table-snapshot {table} s{name}")
+            }
             Self::RenewSnapshot {
                 keyspace: ks,
                 name,
@@ -350,15 +350,16 @@ impl FromStr for Operation {
             "snapshot" => Self::CreateSnapshot {
                 keyspace: words.keyspace()?,
                 name: words.number("s")?,
+                ms: None,
             },
             "table-snapshot" => Self::CreateTableSnapshot {
                 table: words.table()?,
                 name: words.number("s")?,
             },
-            "expiring-snapshot" => Self::CreateExpiringSnapshot {
+            "expiring-snapshot" => Self::CreateSnapshot {
                 keyspace: words.keyspace()?,
                 name: words.number("s")?,
-                ms: words.milliseconds()?,
+                ms: Some(words.milliseconds()?),
             },
             "renew-snapshot" => Self::RenewSnapshot {
                 keyspace: words.keyspace()?,

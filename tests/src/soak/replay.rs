@@ -30,22 +30,14 @@ pub(super) fn isolation(seed: u64, _: &Budget) -> Report {
     report
 }
 
-/// The result of a replay.
-#[derive(Debug)]
-pub enum Replayed {
-    /// The checks of the case hold.
-    Holds,
-    /// A check of the case failed.
-    Fails(anyhow::Error),
-}
-
 /// Replays one case, or all cases of a seed: `crash:SEED[:CALL[:CALL]]`, `faults:SEED[:FAULT]`,
 /// `scarcity:SEED`, `damage:SEED[:DAMAGE]`, `metamorphic:SEED[:CONFIGURATION]`, `isolation:SEED`,
-/// `schedules:SEED`, `kills:SEED`, `space:SEED`.
+/// `schedules:SEED`, `kills:SEED`, `space:SEED`. The inner result is an error if a check of the
+/// case failed.
 ///
 /// # Errors
 /// If `words` name no case, or the case cannot run on this machine.
-pub fn replay(words: &str, programs: &Programs) -> Result<Replayed> {
+pub fn replay(words: &str, programs: &Programs) -> Result<Result<()>> {
     let (part, rest) = words.split_once(':').context("a case is PART:SEED...")?;
     let (seed, rest) = match rest.split_once(':') {
         Some((seed, rest)) => (seed, Some(rest)),
@@ -89,10 +81,7 @@ pub fn replay(words: &str, programs: &Programs) -> Result<Replayed> {
         }
         _ => bail!("no case {words:?}; see --help for their forms"),
     };
-    Ok(match outcome {
-        Ok(()) => Replayed::Holds,
-        Err(e) => Replayed::Fails(e),
-    })
+    Ok(outcome)
 }
 
 /// Returns an error with the first failure of a report and the number of its failures; `Ok` if it

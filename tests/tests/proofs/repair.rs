@@ -422,6 +422,7 @@ fn deletions(mem: &MemDisk) -> Case {
         Operation::CreateSnapshot {
             keyspace: 0,
             name: 1,
+            ms: None,
         },
         delete(5, 9),
         Operation::Truncate(users),

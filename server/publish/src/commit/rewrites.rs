@@ -59,8 +59,7 @@ pub fn plan_rewrites(files: &[LiveFile]) -> Rewrites {
         let deleted = live.deleted_rows();
         let is_worn = deleted > 0 && deleted.saturating_mul(DELETED_PART) >= live.rows();
         let layer = &live.sequence_number;
-        let is_merged =
-            merged.contains(layer) || is_small(live) && merged_small.contains(layer);
+        let is_merged = merged.contains(layer) || is_small(live) && merged_small.contains(layer);
         if is_worn || is_merged {
             rewrites.files.push(place);
         } else if live.deletes.len() > DELETES_MAX {

@@ -28,14 +28,6 @@ use crate::options::WriteOptions;
 use own_writes::OwnTable;
 pub use range::TransactionRange;
 
-/// Options of a transaction.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct TransactionOptions {
-    /// Whether the commit waits for an fsync even if the database's durability does not require
-    /// one.
-    pub sync: bool,
-}
-
 /// Reads and writes under snapshot isolation.
 ///
 /// A transaction reads the database as it was when the transaction began, with its own writes on
@@ -77,14 +69,14 @@ pub struct TransactionOptions {
 pub struct Transaction {
     db: Arc<DbInner>,
     view: View,
-    options: TransactionOptions,
+    options: WriteOptions,
     /// For each table, the writes of the transaction, and its guards: keys and ranges that no other
     /// commit may have written since the transaction began.
     tables: Vec<OwnTable>,
 }
 
 impl Transaction {
-    pub(crate) fn begin(db: Arc<DbInner>, options: TransactionOptions) -> Self {
+    pub(crate) fn begin(db: Arc<DbInner>, options: WriteOptions) -> Self {
         let point = db.begin_transaction();
         Self {
             view: View::registered(db.clone(), point),
@@ -253,11 +245,8 @@ impl Transaction {
             self.tables.iter().flat_map(OwnTable::guards),
             self.tables.iter().flat_map(OwnTable::guarded_ranges),
         );
-        let options = WriteOptions {
-            sync: self.options.sync,
-        };
         let (payload, tables) = batch.into_parts();
-        self.db.write_if(payload, &tables, options, |writes| {
+        self.db.write_if(payload, &tables, self.options, |writes| {
             // A transaction cannot rely on a dropped table, either.
             for own in &self.tables {
                 own.table.core.check_writable()?;

@@ -2,10 +2,8 @@
 
 use std::sync::Arc;
 
-use loom::thread;
-
 use super::*;
-use crate::loom_models::explore;
+use crate::loom_models::{explore, spawn};
 
 /// A count of flushes that another thread waits for.
 #[derive(Default)]
@@ -29,14 +27,11 @@ impl Done {
 fn flush_then_stop(wait: impl Fn(&Signal) -> bool + Copy + Send + Sync + 'static) {
     explore(move || {
         let shared = Arc::new((Signal::default(), Done::default()));
-        let worker = {
-            let shared = shared.clone();
-            thread::spawn(move || {
-                while wait(&shared.0) {
-                    shared.1.add();
-                }
-            })
-        };
+        let worker = spawn(&shared, move |(signal, done)| {
+            while wait(signal) {
+                done.add();
+            }
+        });
         let (signal, done) = &*shared;
         signal.compact();
         signal.flush();

@@ -3,12 +3,10 @@
 
 use std::time::Duration;
 
-use loom::thread;
-
 use super::*;
 use crate::db::write_stall::{Admission, Backlog, WriteStall};
 use crate::error::Result;
-use crate::loom_models::explore;
+use crate::loom_models::{explore, spawn};
 
 const BUDGET_BYTES: usize = 8;
 
@@ -70,14 +68,8 @@ impl Backlog for Store {
 fn flush_beside(another: impl Fn(&Store) + Copy + Send + Sync + 'static) {
     explore(move || {
         let store = Arc::new(Store::new());
-        let other = {
-            let store = store.clone();
-            thread::spawn(move || another(&store))
-        };
-        let flusher = {
-            let store = store.clone();
-            thread::spawn(move || store.flush())
-        };
+        let other = spawn(&store, another);
+        let flusher = spawn(&store, Store::flush);
         store.stall.admit(&*store).map(drop).unwrap();
         other.join().unwrap();
         flusher.join().unwrap();
@@ -103,12 +95,9 @@ fn loom_memory_that_was_flushed_lets_writers_pass() {
 fn loom_a_writer_waits_where_the_sum_is_long_due() {
     explore(|| {
         let store = Arc::new(Store::new());
-        let other = {
-            let store = store.clone();
-            thread::spawn(move || {
-                store.memory.add_up(|| Some(store.sizes()));
-            })
-        };
+        let other = spawn(&store, |store| {
+            store.memory.add_up(|| Some(store.sizes()));
+        });
         let look = || Some(((), store.sizes()));
         let added_up = store.memory.add_up_if_due(2 * LOOK_BYTES_MIN, look);
         assert!(added_up.is_some());

@@ -2,10 +2,8 @@
 
 use std::sync::Arc;
 
-use loom::thread;
-
 use super::*;
-use crate::loom_models::explore;
+use crate::loom_models::{explore, spawn};
 use crate::sync::{AtomicU64, Ordering};
 
 /// A backlog that stalls writers while it has memtables, and throttles them while it has only runs.
@@ -50,24 +48,21 @@ fn empty_stall() -> WriteStall {
     stall
 }
 
+fn write((stall, behind): &(WriteStall, Behind)) {
+    stall.admit(behind).map(|_| ()).unwrap();
+}
+
 /// Runs two writers, which stall while a memtable is full, beside a flush, which frees it and then
 /// calls `end`.
 fn flush_ends(end: fn(&WriteStall)) {
     explore(move || {
         let shared = Arc::new((empty_stall(), Behind::new(1, 0)));
-        let writer = || {
-            let shared = shared.clone();
-            move || shared.0.admit(&shared.1).map(|_| ()).unwrap()
-        };
-        let other = thread::spawn(writer());
-        let flusher = {
-            let shared = shared.clone();
-            thread::spawn(move || {
-                shared.1.memtables.store(0, Ordering::SeqCst);
-                end(&shared.0);
-            })
-        };
-        writer()();
+        let other = spawn(&shared, write);
+        let flusher = spawn(&shared, move |(stall, behind)| {
+            behind.memtables.store(0, Ordering::SeqCst);
+            end(stall);
+        });
+        write(&shared);
         other.join().unwrap();
         flusher.join().unwrap();
     });
@@ -98,17 +93,11 @@ fn merges_refill(refill: fn(&WriteStall)) {
             assert!(tokens.spend(2));
             tokens
         };
-        let writer = {
-            let shared = shared.clone();
-            thread::spawn(move || shared.0.admit(&shared.1).map(|_| ()).unwrap())
-        };
-        let merge = {
-            let shared = shared.clone();
-            thread::spawn(move || refill(&shared.0))
-        };
-        let (stall, behind) = &*shared;
+        let writer = spawn(&shared, write);
+        let merge = spawn(&shared, move |(stall, _)| refill(stall));
+        let stall = &shared.0;
         refill(stall);
-        stall.admit(behind).unwrap();
+        write(&shared);
         writer.join().unwrap();
         merge.join().unwrap();
         let has_more = stall.inside.lock().unwrap().tokens.spend(1);

@@ -12,7 +12,7 @@ use crate::files;
 use crate::key::FileNumber;
 use crate::runs::RunMeta;
 use crate::sync::Ordering;
-use crate::table_store::{Link, LinkFolder, Way, link};
+use crate::table_store::{Imported, Link, LinkFolder, link};
 
 /// Links the files of a capture into a folder in the directory of the database. Returns `None` if the
 /// disk cannot link them or has no space for a link ([`LinkFolder::make`]), if an SSTable is no file
@@ -59,26 +59,26 @@ pub(super) fn link_all(
     LinkFolder::make(engine.options.disk.clone(), dir, &links)
 }
 
-/// Links an SSTable of the database to the path `to` in the backup, and returns [`Way::Linked`].
-/// Returns [`Way::Copied`] if the disk cannot link it, or if the SSTable is no file of this disk: then
-/// the caller has to copy it. Returns the same if the link fails because of the file, and
-/// `is_unreadable` is true (the database could not open the file).
+/// Links an SSTable of the database to the path `to` in the backup, and returns
+/// [`Imported::Linked`]. Returns [`Imported::Copied`] if the disk cannot link it, or if the SSTable
+/// is no file of this disk: then the caller has to copy it. Returns the same if the link fails
+/// because of the file, and `is_unreadable` is true (the database could not open the file).
 pub(super) fn link_sstable(
     engine: &Engine,
     links: Option<&LinkFolder>,
     number: FileNumber,
     to: &Path,
     is_unreadable: bool,
-) -> Result<Way> {
+) -> Result<Imported> {
     let from = match links {
         Some(links) => Some(files::sstable(links.dir(), number)),
         None => engine.runs.tables().local_file(number.0),
     };
     match from.map_or(Ok(false), |from| link(engine.disk(), &from, to)) {
-        Ok(true) => Ok(Way::Linked),
-        Ok(false) => Ok(Way::Copied),
+        Ok(true) => Ok(Imported::Linked),
+        Ok(false) => Ok(Imported::Copied),
         // The copy fails too, and then the file is left out.
-        Err(error) if is_unreadable && error.is_of_file() => Ok(Way::Copied),
+        Err(error) if is_unreadable && error.is_of_file() => Ok(Imported::Copied),
         Err(error) => Err(error),
     }
 }

@@ -4,11 +4,8 @@ use std::ops::ControlFlow;
 
 use crate::db::{Capture, Engine};
 use crate::error::{Error, Result};
-use crate::maintenance::progress::MaintenanceProgress;
+use crate::maintenance::progress::{MaintenanceProgress, Step};
 use crate::runs::RunMeta;
-
-/// A callback after each piece of a file. It may wait, and it ends the backup by returning `Break`.
-pub(super) type Step<'s> = &'s mut dyn FnMut(MaintenanceProgress) -> ControlFlow<()>;
 
 /// The free space that a backup leaves on the disk of the database, as a multiple of the low-water
 /// mark (the space that writes leave free), so that no write is refused because of the backup. If

@@ -54,7 +54,6 @@ impl BackupDir {
         OlderBackup::claim(disk, dir, source).map(Self::Older)
     }
 
-    /// Returns whether there is an older backup.
     pub(super) fn has_older(&self) -> bool {
         matches!(self, Self::Older(_))
     }

@@ -266,9 +266,10 @@ mod tests {
 
     use super::*;
     use crate::Db;
-    use crate::commit::encode_snapshot_delete;
+    use crate::commit::encode_snapshot;
     use crate::key::FileNumber;
     use crate::simulation::MemDisk;
+    use crate::snapshots::SnapshotOp;
     use crate::wal::{Lsn, Wal};
 
     /// Regression: a table id and a snapshot id at the end of their ranges, in commits with good
@@ -289,7 +290,7 @@ mod tests {
         let next = FileNumber(2);
         let wal = Wal::new(options.disk.clone(), dir, 1 << 20, Vec::new(), next, Lsn(0));
         let delete_in_last_table = [2, 0xff, 0xff, 0xff, 0xff, 0x0f, 1, b'k'];
-        let delete_last_snapshot = encode_snapshot_delete(u64::MAX);
+        let delete_last_snapshot = encode_snapshot(&SnapshotOp::Delete(u64::MAX));
         let position = wal.push(SeqNo(100), 1, &delete_last_snapshot);
         wal.write_to(position).unwrap();
         let position = wal.push(SeqNo(101), 1, &delete_in_last_table);

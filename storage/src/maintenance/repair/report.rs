@@ -152,13 +152,9 @@ mod tests {
     #[test]
     fn a_snapshot_is_incomplete_whatever_its_table_is_named_now() {
         let table = |id, keyspace: &str, name: &str| TableMeta {
-            id: TableId(id),
             keyspace: keyspace.into(),
             name: name.into(),
-            options: Default::default(),
-            flushed_seq: SeqNo::ZERO,
-            runs: Vec::new(),
-            lifetime: Default::default(),
+            ..TableMeta::example(id)
         };
         let tables = [table(5, "recovered", "table_5"), table(6, "app", "t")];
         let mut state = State {
@@ -167,17 +163,12 @@ mod tests {
         };
         for (seq, id) in [(1, 5), (2, 6)] {
             let record = SnapshotRecord {
-                id: seq,
-                keyspace: "app".into(),
                 name: format!("of_{id}"),
                 table: Some(CoveredTable {
                     id: TableId(id),
                     name: "t".into(),
                 }),
-                created_ms: 0,
-                expires_ms: None,
-                held_for: None,
-                at: None,
+                ..SnapshotRecord::example(seq)
             };
             state.bookmarks.add(SeqNo(seq), record);
         }

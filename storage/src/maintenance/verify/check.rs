@@ -14,11 +14,12 @@ use crate::files;
 use crate::key::{FileNumber, SeqNo, TableId};
 use crate::log_store::{self, LogStore};
 use crate::maintenance::db_files::DbFiles;
-use crate::maintenance::progress::MaintenanceProgress;
+use crate::maintenance::progress::{MaintenanceProgress, Step};
 use crate::manifest::{Inspection, Manifest, State, TableMeta};
 use crate::options::Options;
 use crate::runs::{FileMeta, Quarantine, RunMeta, RunStore};
 use crate::sstable::{BlockCache, FileId, SsTable};
+use crate::table_store::OpenFiles;
 use crate::wal::{self, Segment};
 
 /// Verifies the database in a directory without opening it, so also a database that cannot be opened.
@@ -96,10 +97,6 @@ fn with_paths(dir: &Path, segments: &[(FileNumber, u64)]) -> Vec<(Segment, u64)>
     segments.iter().map(with_path).collect()
 }
 
-/// The callback that a verification calls with its progress. If it returns `Break`, the verification
-/// ends early.
-type Step<'a> = &'a mut dyn FnMut(MaintenanceProgress) -> ControlFlow<()>;
-
 struct Check<'a> {
     log_store: &'a dyn LogStore,
     runs: RunStore,
@@ -118,7 +115,7 @@ impl<'a> Check<'a> {
             log_store: &*options.disk,
             runs: RunStore::new(
                 options.tables(dir),
-                options.open_files(),
+                OpenFiles::new(options.max_open_files),
                 Arc::new(BlockCache::new(0)),
                 0,
             ),

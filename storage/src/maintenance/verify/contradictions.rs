@@ -66,47 +66,34 @@ fn contradicting_bookmarks(state: &State, found: &mut Vec<String>) {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::key::{FileNumber, RunId, TableId};
+    use crate::key::{FileNumber, TableId};
     use crate::manifest::TableMeta;
-    use crate::runs::{FileMeta, RunMeta};
+    use crate::runs::RunMeta;
     use crate::snapshots::{Bookmark, CoveredTable, SnapshotRecord};
 
     fn run(id: u64, span: (u64, u64), file: u64) -> RunMeta {
         RunMeta {
-            id: RunId(id),
             smallest_seq: SeqNo(span.0),
             largest_seq: SeqNo(span.1),
-            files: vec![FileMeta::of_nothing(file)],
-            keys: None,
-            ingested_at: None,
-            kept_for: Vec::new(),
+            ..RunMeta::example(id, &[file])
         }
     }
 
     fn sound() -> State {
         let table = TableMeta {
-            id: TableId(1),
-            keyspace: "app".into(),
             name: "t".into(),
-            options: Default::default(),
             flushed_seq: SeqNo(9),
-            lifetime: Default::default(),
             runs: vec![run(2, (5, 9), 2), run(1, (1, 4), 1)],
+            ..TableMeta::example(1)
         };
         let bookmark = |seq, id| Bookmark {
             seq: SeqNo(seq),
             record: SnapshotRecord {
-                id,
-                keyspace: "app".into(),
-                name: format!("s{id}"),
                 table: Some(CoveredTable {
                     id: TableId(1),
                     name: "t".into(),
                 }),
-                created_ms: 0,
-                expires_ms: None,
-                held_for: None,
-                at: None,
+                ..SnapshotRecord::example(id)
             },
         };
         let mut state = State {

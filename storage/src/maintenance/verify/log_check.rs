@@ -6,7 +6,7 @@ use crate::commit::{Op, OpReader};
 use crate::key::{SeqNo, TableId};
 use crate::manifest::State;
 use crate::runs::RunMeta;
-use crate::snapshots::Bookmarks;
+use crate::snapshots::{Bookmarks, SnapshotOp};
 use crate::wal::Lsn;
 
 /// The state of a check of the log, after the part of the log that has been read.
@@ -70,7 +70,6 @@ impl LogCheck {
         if let Some(unknown) = table_of(&op).filter(|table| *table > last_table_id) {
             return Err(format!("no table {}", unknown.0));
         }
-        let is_news = seq > self.bookmarks.as_of;
         match op {
             Op::Ingest { table, run } => {
                 let flushed_seq = self.flushed_seqs.get(&table);
@@ -78,12 +77,7 @@ impl LogCheck {
                     self.waiting.push((table, run.ingested_by(seq)));
                 }
             }
-            Op::SnapshotCreate(record) if is_news => {
-                self.bookmarks.add(seq, record);
-            }
-            Op::SnapshotDelete(id) if is_news => {
-                self.bookmarks.remove(seq, id);
-            }
+            Op::Snapshot(op) if seq > self.bookmarks.as_of => self.bookmarks.apply(seq, op),
             _ => {}
         }
         Ok(())
@@ -97,7 +91,7 @@ pub(crate) fn table_of(op: &Op<'_>) -> Option<TableId> {
         Op::Write { table, .. } | Op::RangeDelete { table, .. } | Op::Ingest { table, .. } => {
             Some(*table)
         }
-        Op::SnapshotCreate(record) => record.table.as_ref().map(|only| only.id),
-        Op::SnapshotDelete(_) | Op::SnapshotExpiry(_) => None,
+        Op::Snapshot(SnapshotOp::Create(record)) => record.table.as_ref().map(|only| only.id),
+        Op::Snapshot(_) => None,
     }
 }

@@ -78,10 +78,11 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::commit::encode_snapshot_delete;
+    use crate::commit::encode_snapshot;
     use crate::file_system::FileSystem;
     use crate::key::{FileNumber, NUMBER_MAX, SeqNo};
     use crate::simulation::MemDisk;
+    use crate::snapshots::SnapshotOp;
     use crate::wal::{self, Lsn, Wal};
 
     /// Returns the segments of a log with twelve commits, and their bytes.
@@ -91,7 +92,7 @@ mod tests {
         let log_store = Arc::new(disk.clone());
         let wal = Wal::new(log_store, dir, 100, Vec::new(), FileNumber(1), Lsn(0));
         for seq in 1..=12 {
-            let end = wal.push(SeqNo(seq), 1, &encode_snapshot_delete(seq));
+            let end = wal.push(SeqNo(seq), 1, &encode_snapshot(&SnapshotOp::Delete(seq)));
             wal.sync_to(end).unwrap();
         }
         let all = FileNumber(1)..FileNumber(NUMBER_MAX);

@@ -1,10 +1,8 @@
 //! Loom models of the [`SkipList`]: see `loom_models`.
 
-use loom::thread;
-
 use super::super::node::height_of;
 use super::*;
-use crate::loom_models::explore;
+use crate::loom_models::{explore, spawn};
 
 /// A function that inserts a version into the list: the real one, or one with a deliberate fault.
 /// The key is also the value.
@@ -66,8 +64,8 @@ fn neighbours(insert_one: Insert) {
         let mut seqs = tall();
         insert(&list, b"c", seqs.next().unwrap());
         let writers = [b"a", b"b"].map(|key| {
-            let (list, seq) = (list.clone(), seqs.next().unwrap());
-            thread::spawn(move || insert_one(&list, key, seq))
+            let seq = seqs.next().unwrap();
+            spawn(&list, move |list| insert_one(list, key, seq))
         });
         // From the top, then along the lowest level.
         let behind = list.seek(b"c", SeqNo::MAX).expect("c is there");
@@ -157,16 +155,10 @@ fn folds(publish: Ordering) {
                 }
             }
         };
-        let other = {
-            let list = list.clone();
-            thread::spawn(move || read(&list))
-        };
-        let writer = {
-            let list = list.clone();
-            thread::spawn(move || {
-                list.insert(b"k", SeqNo(2), Kind::Merge, b"2", Bytes::copy_from_slice);
-            })
-        };
+        let other = spawn(&list, read);
+        let writer = spawn(&list, |list| {
+            list.insert(b"k", SeqNo(2), Kind::Merge, b"2", Bytes::copy_from_slice);
+        });
         read(&list);
         other.join().unwrap();
         writer.join().unwrap();

@@ -142,7 +142,6 @@ fn versions(table: &SsTable, key: &[u8], seq: u64, wanted: usize) -> Result<Vec<
     Ok(taken)
 }
 
-/// Returns the expected result of `versions`.
 fn expected_versions(oracle: &Oracle, key: &[u8], seq: u64, wanted: usize) -> Vec<Version> {
     let older = std::iter::successors(expected_version(oracle, key, seq), |version| {
         let below = (version.kind == Kind::Merge).then(|| version.seq.before());

@@ -38,15 +38,11 @@ fn recovered(mem: &MemDisk) -> Vec<u64> {
 #[test]
 fn after_a_failure_records_are_refused_and_not_kept() {
     let (mem, wal) = log(1 << 20);
-    let first = wal.push(SeqNo(1), 1, b"kept");
-    wal.sync_to(first).unwrap();
+    wal.sync_to(wal.push(SeqNo(1), 1, b"kept")).unwrap();
     mem.fail_next(FaultOp::Append, 1, std::io::ErrorKind::Other);
     for seq in 2..10 {
-        let position = wal.push(SeqNo(seq), 1, &[0; 1000]);
-        assert!(matches!(
-            wal.write_to(position),
-            Err(Error::ReadOnly { .. })
-        ));
+        let outcome = wal.write_to(wal.push(SeqNo(seq), 1, &[0; 1000]));
+        assert!(matches!(outcome, Err(Error::ReadOnly { .. })));
     }
     assert!(wal.buffer.lock().unwrap().bytes.is_empty());
     assert!(matches!(wal.sync_all(), Err(Error::ReadOnly { .. })));
@@ -104,14 +100,12 @@ fn a_record_without_space_is_refused_and_the_next_is_written() {
 #[test]
 fn a_record_that_was_refused_stays_so_whatever_is_written_after_it() {
     let (mem, wal) = log(1 << 20);
-    let before = wal.push(SeqNo(1), 1, b"before");
-    wal.write_to(before).unwrap();
+    wal.write_to(wal.push(SeqNo(1), 1, b"before")).unwrap();
     mem.fail_next(FaultOp::Append, 1, std::io::ErrorKind::QuotaExceeded);
     let refused = [2, 3].map(|seq| wal.push(SeqNo(seq), 1, b"refused"));
     // Writes for all who wait; that nothing of theirs stays is no failure.
     wal.sync_all().unwrap();
-    let after = wal.push(SeqNo(4), 1, b"after");
-    wal.sync_to(after).unwrap();
+    wal.sync_to(wal.push(SeqNo(4), 1, b"after")).unwrap();
     for position in refused {
         assert!(matches!(wal.sync_to(position), Err(Error::DiskFull { .. })));
     }
@@ -123,16 +117,12 @@ fn a_record_that_was_refused_stays_so_whatever_is_written_after_it() {
 #[test]
 fn a_cut_that_fails_is_a_failure_for_good() {
     let (mem, wal) = log(1 << 20);
-    let before = wal.push(SeqNo(1), 1, b"before");
-    wal.write_to(before).unwrap();
+    wal.write_to(wal.push(SeqNo(1), 1, b"before")).unwrap();
     mem.fail_next(FaultOp::Append, 1, std::io::ErrorKind::StorageFull);
     mem.fail_next(FaultOp::Truncate, 1, std::io::ErrorKind::Other);
     for seq in 2..4 {
-        let position = wal.push(SeqNo(seq), 1, b"refused");
-        assert!(matches!(
-            wal.write_to(position),
-            Err(Error::ReadOnly { .. })
-        ));
+        let outcome = wal.write_to(wal.push(SeqNo(seq), 1, b"refused"));
+        assert!(matches!(outcome, Err(Error::ReadOnly { .. })));
     }
 }
 
@@ -148,14 +138,11 @@ fn a_record_whose_segment_finds_no_space_in_any_call_is_refused() {
         (FaultOp::SyncDir, 1),
     ] {
         let (mem, wal) = log(100);
-        let first = wal.push(SeqNo(1), 1, &[1; 100]);
-        wal.sync_to(first).unwrap();
+        wal.sync_to(wal.push(SeqNo(1), 1, &[1; 100])).unwrap();
         mem.fail_next(op, nth, std::io::ErrorKind::StorageFull);
-        let refused = wal.push(SeqNo(2), 1, b"refused");
-        let outcome = wal.sync_to(refused);
+        let outcome = wal.sync_to(wal.push(SeqNo(2), 1, b"refused"));
         assert!(matches!(outcome, Err(Error::DiskFull { .. })), "{op:?}");
-        let next = wal.push(SeqNo(3), 1, b"kept");
-        wal.sync_to(next).unwrap();
+        wal.sync_to(wal.push(SeqNo(3), 1, b"kept")).unwrap();
         mem.restart(1);
         assert_eq!(recovered(&mem), [1, 3], "{op:?}");
     }
@@ -164,13 +151,11 @@ fn a_record_whose_segment_finds_no_space_in_any_call_is_refused() {
 #[test]
 fn a_header_that_fails_to_sync_ends_all_writes() {
     let (mem, wal) = log(100);
-    let first = wal.push(SeqNo(1), 1, &[1; 100]);
-    wal.sync_to(first).unwrap();
+    wal.sync_to(wal.push(SeqNo(1), 1, &[1; 100])).unwrap();
     // The first sync is that of the full segment.
     mem.fail_next(FaultOp::Sync, 2, std::io::ErrorKind::Other);
     for seq in 2..4 {
-        let position = wal.push(SeqNo(seq), 1, b"refused");
-        let outcome = wal.write_to(position);
+        let outcome = wal.write_to(wal.push(SeqNo(seq), 1, b"refused"));
         assert!(matches!(outcome, Err(Error::ReadOnly { .. })), "{seq}");
     }
     mem.restart(1);
@@ -182,8 +167,7 @@ fn a_header_that_fails_to_sync_ends_all_writes() {
 fn a_segment_that_finds_no_space_to_be_removed_is_removed_later() {
     let (mem, wal) = log(100);
     for seq in 1..=3 {
-        let position = wal.push(SeqNo(seq), 1, &[0; 100]);
-        wal.write_to(position).unwrap();
+        wal.write_to(wal.push(SeqNo(seq), 1, &[0; 100])).unwrap();
     }
     let (floor, bytes) = (wal.newest_segment(), wal.bytes());
     mem.fail_next(FaultOp::Remove, 1, std::io::ErrorKind::StorageFull);
@@ -202,8 +186,7 @@ fn a_segment_that_finds_no_space_to_be_removed_is_removed_later() {
 fn a_segment_that_was_removed_by_hand_counts_as_removed() {
     let (mem, wal) = log(100);
     for seq in 1..=3 {
-        let position = wal.push(SeqNo(seq), 1, &[0; 100]);
-        wal.write_to(position).unwrap();
+        wal.write_to(wal.push(SeqNo(seq), 1, &[0; 100])).unwrap();
     }
     let floor = wal.newest_segment();
     mem.remove(&files::wal(Path::new(DIR), FileNumber(1)))
@@ -222,8 +205,7 @@ fn a_segment_that_was_removed_by_hand_counts_as_removed() {
 fn the_newest_segment_is_the_one_that_a_writer_is_at_work_on() {
     let (_mem, wal) = log(100);
     for seq in 1..=3 {
-        let position = wal.push(SeqNo(seq), 1, &[0; 100]);
-        wal.write_to(position).unwrap();
+        wal.write_to(wal.push(SeqNo(seq), 1, &[0; 100])).unwrap();
     }
     assert_eq!(wal.newest_segment(), FileNumber(3));
     let taken = wal.progress.lock().unwrap().segment.take();
@@ -268,8 +250,7 @@ impl Drop for EndSyncOnDrop<'_> {
 #[test]
 fn a_segment_whose_sync_failed_is_not_closed() {
     let (mem, wal) = log(100);
-    let full = wal.push(SeqNo(1), 1, &[0; 100]);
-    wal.write_to(full).unwrap();
+    wal.write_to(wal.push(SeqNo(1), 1, &[0; 100])).unwrap();
     wal.progress.lock().unwrap().syncing = true;
     std::thread::scope(|scope| {
         let _end = EndSyncOnDrop(&wal);

@@ -121,6 +121,11 @@ impl Store {
         self.db.write(batch)
     }
 
+    fn spawn(&self, work: impl FnOnce(&Self) + Send + 'static) -> thread::JoinHandle<()> {
+        let store = self.clone();
+        thread::spawn(move || work(&store))
+    }
+
     fn write(&self, writer: u64, n: u64) {
         self.try_write(writer, n).expect("a write succeeds");
     }
@@ -201,18 +206,15 @@ fn batches() {
     const BATCHES: u64 = 4;
     let disk = MemDisk::new();
     let store = Store::open(options(&disk));
-    let writers: Vec<_> = (0..2)
-        .map(|writer| {
-            let store = store.clone();
-            thread::spawn(move || {
-                for n in 1..=BATCHES {
-                    store.write(writer, n);
-                    let own = store.now().count(writer);
-                    assert_eq!(own, n, "a writer reads its own");
-                }
-            })
+    let writers = [0, 1].map(|writer| {
+        store.spawn(move |store| {
+            for n in 1..=BATCHES {
+                store.write(writer, n);
+                let own = store.now().count(writer);
+                assert_eq!(own, n, "a writer reads its own");
+            }
         })
-        .collect();
+    });
     let (mut seen, mut last) = ([0, 0], None);
     for _ in 0..4 {
         let view = store.db.view();
@@ -250,8 +252,8 @@ fn snapshots() {
     // at a time, so relaxed accesses see the latest value.
     let (started, done) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
     let writer = {
-        let (store, started, done) = (store.clone(), started.clone(), done.clone());
-        thread::spawn(move || {
+        let (started, done) = (started.clone(), done.clone());
+        store.spawn(move |store| {
             for n in 1..=BATCHES {
                 started.store(n, Ordering::Relaxed);
                 store.write(0, n);
@@ -315,21 +317,15 @@ fn iterators() {
     let disk = MemDisk::new();
     let store = Store::open(options(&disk));
     store.write(0, 1);
-    let writer = {
-        let store = store.clone();
-        thread::spawn(move || {
-            for n in 2..=BATCHES {
-                store.write(n % 3, n);
-            }
-        })
-    };
-    let maintainer = {
-        let store = store.clone();
-        thread::spawn(move || {
-            store.db.flush().expect("a flush succeeds");
-            store.db.compact().expect("a merge succeeds");
-        })
-    };
+    let writer = store.spawn(|store| {
+        for n in 2..=BATCHES {
+            store.write(n % 3, n);
+        }
+    });
+    let maintainer = store.spawn(|store| {
+        store.db.flush().expect("a flush succeeds");
+        store.db.compact().expect("a merge succeeds");
+    });
     for _ in 0..2 {
         let view = store.db.view();
         let mut half = view.range::<&[u8], _>(&store.tables[0], ..);
@@ -337,8 +333,7 @@ fn iterators() {
         let content = store.at(&view);
         assert_eq!(store.at(&view), content, "a view changed");
         entries.extend(half.map(|entry| entry.expect("a scan succeeds")));
-        let entries = entries.into_iter().map(Ok::<_, ebb_storage::Error>);
-        let entries = entries.map(|e| e.expect("it is one"));
+        let entries = entries.into_iter();
         let entries = entries.map(|(k, v)| (String::from_utf8_lossy(&k).into_owned(), v.to_vec()));
         assert_eq!(
             entries.collect::<Vec<_>>(),
@@ -373,16 +368,13 @@ fn closing() {
     for opening in 0..2 {
         let store = Store::open(options(&disk));
         let before = store.now();
-        let writers: Vec<_> = (0..2)
-            .map(|writer| {
-                let store = store.clone();
-                thread::spawn(move || {
-                    for n in 1..=BATCHES {
-                        store.write(writer, opening * BATCHES + n);
-                    }
-                })
+        let writers = [0, 1].map(|writer| {
+            store.spawn(move |store| {
+                for n in 1..=BATCHES {
+                    store.write(writer, opening * BATCHES + n);
+                }
             })
-            .collect();
+        });
         assert_eq!([0, 1].map(|w| before.count(w)), [opening * BATCHES; 2]);
         drop(store);
         for writer in writers {
@@ -400,42 +392,39 @@ fn closing() {
 /// Threads increment one counter in transactions, and try again after a conflict.
 fn increments() {
     const TIMES: u64 = 2;
-    const THREADS: u64 = 3;
+    const THREADS: usize = 3;
     let disk = MemDisk::new();
     let store = Store::open(options(&disk));
-    let threads: Vec<_> = (0..THREADS)
-        .map(|_| {
-            let store = store.clone();
-            thread::spawn(move || {
-                let mut done = 0;
-                while done < TIMES {
-                    let mut transaction = store.db.begin();
-                    let [a, b] = [0, 1].map(|i| {
-                        let value = transaction.get(&store.tables[i], b"counter");
-                        value.expect("a read succeeds").map_or(0, |v| count_of(&v))
-                    });
-                    assert_eq!(a, b, "a transaction sees half of another");
-                    for table in &store.tables {
-                        let next = (a + 1).to_string();
-                        let put = transaction.put(table, b"counter", next.as_bytes());
-                        put.expect("a write is kept");
-                    }
-                    match transaction.commit() {
-                        Ok(_) => done += 1,
-                        Err(ebb_storage::Error::Conflict { .. }) => {}
-                        Err(e) => panic!("{e}"),
-                    }
+    let threads = [(); THREADS].map(|()| {
+        store.spawn(|store| {
+            let mut done = 0;
+            while done < TIMES {
+                let mut transaction = store.db.begin();
+                let [a, b] = [0, 1].map(|i| {
+                    let value = transaction.get(&store.tables[i], b"counter");
+                    value.expect("a read succeeds").map_or(0, |v| count_of(&v))
+                });
+                assert_eq!(a, b, "a transaction sees half of another");
+                for table in &store.tables {
+                    let next = (a + 1).to_string();
+                    let put = transaction.put(table, b"counter", next.as_bytes());
+                    put.expect("a write is kept");
                 }
-            })
+                match transaction.commit() {
+                    Ok(_) => done += 1,
+                    Err(ebb_storage::Error::Conflict { .. }) => {}
+                    Err(e) => panic!("{e}"),
+                }
+            }
         })
-        .collect();
+    });
     for thread in threads {
         thread.join().expect("a thread ends");
     }
     for table in &store.tables {
         let value = table.get(b"counter").expect("a read succeeds");
         let count = count_of(&value.expect("it was written"));
-        assert_eq!(count, TIMES * THREADS, "an increment was lost");
+        assert_eq!(count, TIMES * THREADS as u64, "an increment was lost");
     }
 }
 
@@ -459,19 +448,17 @@ fn power() {
     // How many calls a schedule makes depends on the drawn options. One with fewer calls than drawn here
     // loses power in the restart below, after the database was closed.
     disk.crash_at(thread_rng().gen_range(1..160));
-    let writers: Vec<_> = (0..2)
-        .map(|writer| {
-            let (store, acknowledged) = (store.clone(), acknowledged[writer as usize].clone());
-            thread::spawn(move || {
-                for n in 1..=BATCHES {
-                    if store.try_write(writer, n).is_err() {
-                        break;
-                    }
-                    acknowledged.store(n, Ordering::Relaxed);
+    let writers = [0, 1].map(|writer| {
+        let acknowledged = acknowledged[writer as usize].clone();
+        store.spawn(move |store| {
+            for n in 1..=BATCHES {
+                if store.try_write(writer, n).is_err() {
+                    break;
                 }
-            })
+                acknowledged.store(n, Ordering::Relaxed);
+            }
         })
-        .collect();
+    });
     let counts = || [0, 1].map(|w: usize| acknowledged[w].load(Ordering::Relaxed));
     // Batches that were acknowledged before the snapshot, which therefore must have them.
     let before = counts();

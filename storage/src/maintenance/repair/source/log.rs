@@ -3,16 +3,20 @@
 use std::io::ErrorKind;
 use std::path::PathBuf;
 
+use bytes::Bytes;
+
 use super::super::report::Lost;
 use super::sstables::Place;
 use super::{Reader, TABLE_ID_MAX};
 use crate::commit::{Op, OpReader};
 use crate::error::{Error, Result};
 use crate::key::{FileNumber, NUMBER_MAX, SeqNo, TableId};
+use crate::log_store::read_all;
 use crate::maintenance::db_files::DbFiles;
 use crate::maintenance::verify::table_of;
 use crate::memtable::Memtable;
 use crate::options::TableOptions;
+use crate::snapshots::SnapshotOp;
 use crate::{files, wal};
 
 impl Reader<'_> {
@@ -44,8 +48,8 @@ impl Reader<'_> {
             }
             expected = number.next();
             let path = files::wal(self.dir, number);
-            let bytes = match wal::read_all(self.log_store, &path) {
-                Ok(bytes) => bytes,
+            let bytes = match read_all(self.log_store, &path) {
+                Ok(bytes) => Bytes::from(bytes),
                 Err(error) if !error.is_of_file() => return Err(error),
                 Err(error) => {
                     self.lose(error, None, "; its commits are lost");
@@ -157,25 +161,23 @@ impl Reader<'_> {
                     memtable.delete_range(&range, seq);
                 }
             }
-            Op::SnapshotCreate(record) if seq > bookmarks.as_of => {
-                // A snapshot of the same name was deleted before, even if the log has lost that.
-                bookmarks.list.retain(|bookmark| {
-                    let before = &bookmark.record;
-                    (&before.keyspace, &before.name) != (&record.keyspace, &record.name)
-                });
-                bookmarks.add(seq, record);
-            }
-            Op::SnapshotDelete(id) if seq > bookmarks.as_of => {
-                bookmarks.remove(seq, id);
-                // Its creation may be lost. An id out of all bounds is damaged, and the new
-                // database would not open with it. (The decoder refuses such a creation, but no
-                // deletion.)
-                if id < NUMBER_MAX {
-                    bookmarks.last_id = bookmarks.last_id.max(id);
+            Op::Snapshot(op) if seq > bookmarks.as_of => {
+                match &op {
+                    // A snapshot of the same name was deleted before, even if the log has lost
+                    // that.
+                    SnapshotOp::Create(record) => bookmarks.list.retain(|bookmark| {
+                        let before = &bookmark.record;
+                        (&before.keyspace, &before.name) != (&record.keyspace, &record.name)
+                    }),
+                    // The creation may be lost. An id out of all bounds is damaged, and the new
+                    // database would not open with it. (The decoder refuses such a creation, but
+                    // no deletion.)
+                    SnapshotOp::Delete(id) if *id < NUMBER_MAX => {
+                        bookmarks.last_id = bookmarks.last_id.max(*id);
+                    }
+                    _ => {}
                 }
-            }
-            Op::SnapshotExpiry(expiry) if seq > bookmarks.as_of => {
-                bookmarks.set_expiry(seq, expiry);
+                bookmarks.apply(seq, op);
             }
             Op::Ingest { table, run } => {
                 let counts = self.logged(table, seq).is_some();
@@ -191,7 +193,7 @@ impl Reader<'_> {
                 }
             }
             // The manifest has the operation already.
-            Op::SnapshotCreate(_) | Op::SnapshotDelete(_) | Op::SnapshotExpiry(_) => {}
+            Op::Snapshot(_) => {}
         }
         Ok(())
     }
