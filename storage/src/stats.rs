@@ -212,6 +212,9 @@ pub struct Stats {
     /// Holds of snapshots, over all keyspaces: see
     /// [`Keyspace::hold_snapshot`](crate::Keyspace::hold_snapshot).
     pub holds: usize,
+    /// Bytes of the SSTables that no table has any more (merges have replaced them, or their table
+    /// was dropped), and that running backups keep until they end.
+    pub backup_held_bytes: u64,
     /// The age of the oldest snapshot in milliseconds; 0 without any. A hold, which keeps a
     /// snapshot's state of one table, has the age of its snapshot, because it pins the same
     /// versions.
@@ -293,6 +296,10 @@ pub struct TableStats {
     /// The number of runs that merges leave out for a while, because the last attempt to read or
     /// open their files failed.
     pub left_out_runs: usize,
+    /// Bytes of the runs that are not merged: those with a file in `quarantine` or `unreadable`,
+    /// and those that `left_out_runs` counts. No garbage in them is freed until they are merged
+    /// again.
+    pub unmergeable_bytes: u64,
 }
 
 /// A damaged or unreadable file, which keeps its place among the runs of its table.

@@ -77,6 +77,8 @@ pub(super) fn write(sheet: &mut Sheet<'_>, stats: &Stats) -> fmt::Result {
         "snapshots": stats.snapshots as f64, "Named snapshots";
         "snapshot_holds": stats.holds as f64,
             "Snapshots of tables that are kept for the next publication";
+        "backup_held_bytes": stats.backup_held_bytes as f64,
+            "Bytes of files that no table has any more and that running backups keep";
         "snapshots_pinned_bytes": pinned_bytes as f64,
             "About how many bytes of all tables, dropped ones included, only snapshots, holds and views \
              need";

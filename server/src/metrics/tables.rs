@@ -45,11 +45,13 @@ const FIGURES: [Figure; 11] = figures! { table:
 
 /// The metrics of damage. They also count the dropped tables that stay for snapshots: damage in such a table
 /// makes reads of the snapshots fail.
-const DAMAGE: [Figure; 2] = figures! { table:
+const DAMAGE: [Figure; 3] = figures! { table:
     "table_damaged_files": table.quarantine.len(),
         "Files of a table that are damaged, dropped or not: reads that need one of them fail";
     "table_left_out_runs": table.left_out_runs,
         "Runs of a table, dropped or not, that could not be read, and that merges leave out";
+    "table_unmergeable_bytes": table.unmergeable_bytes,
+        "Bytes of the runs that merges leave out because a file is damaged or could not be read";
 };
 
 /// The labels of a time series: the name of the keyspace, then that of the table.

@@ -59,6 +59,7 @@ fn what_was_done_is_counted() {
     assert!(scraped["ebb_store_reads_total"] >= 1.0);
     assert_eq!(scraped["ebb_snapshots"], 1.0);
     assert_eq!(scraped["ebb_snapshot_holds"], 1.0);
+    assert_eq!(scraped["ebb_backup_held_bytes"], 0.0);
     assert_eq!(scraped["ebb_store_read_only"], 0.0);
     assert_eq!(scraped["ebb_last_backup_timestamp_seconds"], 0.0);
     for (use_of, limit) in [
@@ -193,8 +194,16 @@ impl Collector for Measured {
 /// Returns the text of all metrics of this crate.
 fn all_metrics() -> String {
     let dir = tempfile::tempdir().unwrap();
+    let node = node(dir.path());
+    let db = node.db().unwrap();
+    let shop = db.keyspace("shop").unwrap();
+    let orders = shop.table("orders", TableOptions::default()).unwrap();
+    orders.put(b"key", b"value").unwrap();
+    db.flush().unwrap();
+    // There is no `ebb_oldest_file_check_seconds` without files, or before the first check begins.
+    assert!(db.next_file_check(Duration::ZERO).unwrap().is_some());
     let certificates = CertificateCollector::new(vec!["cql"], || Some(1));
-    let metrics = Metrics::of(node(dir.path()))
+    let metrics = Metrics::of(node)
         .collecting(Box::new(Measured))
         .collecting(Box::new(certificates));
     metrics.text(Format::Prometheus).unwrap()
@@ -325,6 +334,7 @@ fn damage_in_a_dropped_table_under_a_snapshot_counts_for_the_name_of_the_table()
     };
     let damaged = "damaged_files";
     assert_eq!((of_orders(damaged), of_orders("files")), (Some(1.0), None));
+    assert!(of_orders("unmergeable_bytes").unwrap() > 0.0);
     shop.table("orders", TableOptions::default()).unwrap();
     let found = (of_orders(damaged), of_orders("files"));
     assert_eq!(

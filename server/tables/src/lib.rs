@@ -44,7 +44,8 @@ mod lazy;
 pub mod lifetime;
 mod load;
 pub mod lookup;
-mod mutation;
+#[doc(hidden)]
+pub mod mutation;
 pub mod names;
 mod operators;
 mod owned_snapshots;

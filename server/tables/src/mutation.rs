@@ -1,16 +1,20 @@
-//! Switches that break one rule of [`Partition`](crate::read::Partition) each, to prove that the tests
-//! of statements, indexes and jobs detect it.
+//! Switches that break one rule each, to prove that the tests of statements, indexes and jobs
+//! detect it: a rule of [`Partition`](crate::read::Partition), or the rule that damage is an error.
 //!
 //! With the feature `mutations` at most one is on in a process: the one that the environment variable
 //! `EBB_ROW_MUTATION` names. Without the feature, each is the constant `false`. The nightly part
-//! `row_mutations` (`.ci/nightly`) has a table of the tests that must fail, three for each switch.
+//! `row_mutations` (`.ci/nightly`) has a table of the tests that must fail, one to three for each
+//! switch.
 
 #[cfg(feature = "mutations")]
 use std::sync::LazyLock;
 
-/// A deliberate fault that breaks one rule of visibility, to prove that the tests detect it.
+use ebb_storage::{Error, Result};
+
+/// A deliberate fault that breaks one rule of visibility, or takes damage for absence, to prove
+/// that the tests detect it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Mutation {
+pub enum Mutation {
     /// Deletions of partitions and of ranges of rows hide no row.
     DeletionsHideNothing,
     /// Deletions of ranges of rows hide no row; those of partitions do.
@@ -27,10 +31,18 @@ pub(crate) enum Mutation {
     /// A partition with rows returns one more row, for its static columns. (Without the fault, only
     /// a partition without rows returns such a row.)
     StaticRowsBesideRows,
+    /// A row or the header of a partition does not exist if damage keeps the store from reading it.
+    DamagedKeysAreAbsent,
+    /// A scan ends at an entry that the store cannot read because of damage, as at the end of its
+    /// range.
+    ScansEndAtDamage,
+    /// A condition (`IF`) finds no row, or no header, where damage keeps the store from reading it.
+    ConditionsPassDamage,
 }
 
+/// Returns whether `mutation` is on.
 #[cfg(feature = "mutations")]
-pub(crate) fn is(mutation: Mutation) -> bool {
+pub fn is(mutation: Mutation) -> bool {
     static NAME: LazyLock<Option<String>> =
         LazyLock::new(|| std::env::var("EBB_ROW_MUTATION").ok());
     NAME.as_ref()
@@ -40,6 +52,24 @@ pub(crate) fn is(mutation: Mutation) -> bool {
 /// Returns false: without the feature `mutations`, no mutation is on.
 #[cfg(not(feature = "mutations"))]
 #[inline]
-pub(crate) const fn is(_: Mutation) -> bool {
+pub const fn is(_: Mutation) -> bool {
     false
+}
+
+/// Returns whether `mutation` is on and `error` is damage, which the mutation takes for absence.
+#[inline]
+pub fn hides(mutation: Mutation, error: &Error) -> bool {
+    is(mutation) && matches!(error, Error::Corruption { .. } | Error::Unreadable { .. })
+}
+
+/// Returns the result of a read, but `None` in place of an error that `mutation` [`hides`].
+///
+/// # Errors
+/// The error of `read`.
+#[inline]
+pub fn or_absent<T>(mutation: Mutation, read: Result<Option<T>>) -> Result<Option<T>> {
+    match read {
+        Err(error) if hides(mutation, &error) => Ok(None),
+        read => read,
+    }
 }

@@ -15,7 +15,7 @@ use super::merge_pauses::MergePauses;
 use super::reserve::Reserve;
 use super::write::Member;
 use super::write_stall::WriteStall;
-use super::{Catalog, EventListeners, GroupListeners, TableCore};
+use super::{BackupFiles, Catalog, EventListeners, GroupListeners, TableCore};
 use crate::clock::MonotonicClock;
 use crate::commit::{CommitQueue, Conflicts, Groups};
 use crate::compaction::{Claims, MergesUnderWay};
@@ -138,6 +138,8 @@ pub(crate) struct Engine {
     /// The number in the last name that a backup tried for its folder of hard links; 0 at the opening.
     /// Each try takes the next number.
     pub(crate) backups: AtomicU64,
+    /// The SSTables that running backups keep.
+    pub(crate) backup_files: BackupFiles,
     /// The lock of the directory, released with the engine. `None` if the caller holds it, or if a
     /// database that was opened for reading could not be locked.
     pub(super) _lock: Option<Box<dyn LockGuard>>,

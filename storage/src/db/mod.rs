@@ -7,6 +7,7 @@ mod accept_loss;
 )]
 mod background;
 mod backlog;
+mod backup_files;
 mod catalog;
 mod check_record;
 mod choose;
@@ -55,6 +56,7 @@ mod write_stall;
 mod write_throttling;
 
 pub(crate) use accept_loss::Rest;
+pub(crate) use backup_files::{BackupFiles, KeptFiles};
 pub use catalog::NAME_BYTES_MAX;
 pub(crate) use catalog::{Catalog, check_name};
 pub(crate) use engine::{Access, Capture, Engine};

@@ -251,6 +251,7 @@ impl Engine {
             check_record: Mutex::new(check_record),
             checking_file: Mutex::default(),
             backups: AtomicU64::new(0),
+            backup_files: Default::default(),
             options,
             _lock: lock,
         });

@@ -85,6 +85,7 @@ impl Engine {
             views: self.snapshots.views(),
             snapshots: census.snapshots,
             holds: census.holds,
+            backup_held_bytes: self.backup_held_bytes(),
             snapshot_oldest_age_ms: census.oldest_ms.map_or(0, age_ms),
             maintenance_failure: self.maintenance_failure().map(|e| e.to_string()),
             read_only_cause: self.read_only_cause(),
@@ -160,6 +161,10 @@ impl Engine {
         let kept_bytes = hidden_bytes.saturating_sub(garbage_bytes);
         let kept_bytes = kept_bytes.saturating_add(pinned.bytes);
         let (picks_refused, pick_refused) = table.picks.refused();
+        let left_out = table.left_out.all();
+        let unmergeable = version
+            .all_runs()
+            .filter(|run| !run.is_mergeable() || left_out.contains(&run.id()));
         TableStats {
             picker: format!("{:?}", self.options.compaction.picker),
             picks_refused,
@@ -193,7 +198,8 @@ impl Engine {
                 let detail = file.unreadable()?.to_string();
                 Some(Quarantine { offset: 0, detail })
             }),
-            left_out_runs: table.left_out.all().len(),
+            left_out_runs: left_out.len(),
+            unmergeable_bytes: unmergeable.map(|run| run.meta().bytes()).sum(),
             runs,
             bookmarks: bookmark_seqs.len(),
         }

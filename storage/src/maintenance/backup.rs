@@ -52,7 +52,7 @@ use self::renumbered::Renumbered;
 use self::target::{BackupDir, Found};
 use self::tee_file::TeeFile;
 use self::unsynced::Unsynced;
-use crate::db::{Capture, Engine};
+use crate::db::{Capture, Engine, KeptFiles};
 use crate::error::{Error, ErrorKind, Result};
 use crate::file_system::{self, OrZeros, ReadFile, WriteFile, copy_in_steps, read_in_steps};
 use crate::files;
@@ -109,6 +109,8 @@ pub struct Backup<'a> {
     /// Hard links to the files of the database, which keep the files after `capture` is released;
     /// `None` if [`link_all`] could not make them. Then `capture` is held to the end.
     links: Option<LinkFolder>,
+    /// The SSTables that `links` or `capture` keep, for the statistics of the database.
+    _kept: Arc<KeptFiles>,
     /// The files of the database that could not be opened, or were removed since, with the errors.
     unreadable: HashMap<FileNumber, Error>,
     /// The SSTables that are not checked yet, each with its origin: the database, or an older
@@ -177,6 +179,8 @@ impl<'a> Backup<'a> {
             };
             files.push_back((file.clone(), origin));
         }
+        let kept = files.iter().map(|(file, _)| (file.number, file.bytes));
+        let kept = engine.backup_files.add(kept.collect());
         let log_shift = number_log(&mut capture, &target, engine.database_id());
         let log_check = LogCheck::new(Some(&capture.state));
         Ok(Self {
@@ -186,6 +190,7 @@ impl<'a> Backup<'a> {
             target,
             capture,
             links,
+            _kept: kept,
             unreadable,
             files,
             log_shift,

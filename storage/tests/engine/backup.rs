@@ -84,15 +84,23 @@ fn a_backup_under_way_holds_neither_the_log_nor_merged_files() {
             move_target_away(&mem, &db);
         }
         let before = [files(&mem, ".sst"), files(&mem, ".log")];
+        let len = |path: &PathBuf| mem.file_len(path).unwrap();
+        let lens: Vec<u64> = before[0].iter().map(len).collect();
+        let held_bytes = || db.stats().backup_held_bytes;
         let mut backup = db.start_backup(TARGET).unwrap();
+        assert_eq!(held_bytes(), 0);
         db.flush().unwrap();
         db.compact().unwrap();
         for oldest in before.iter().map(|files| &files[0]) {
             assert!(!mem.exists(oldest).unwrap(), "{}", oldest.display());
         }
+        let replaced = before[0].iter().zip(lens);
+        let replaced = replaced.filter(|(path, _)| !mem.exists(path).unwrap());
+        assert_eq!(held_bytes(), replaced.map(|(_, len)| len).sum::<u64>());
         assert!(backup.copy(&mut go_on).unwrap().is_continue());
         let info = backup.finish(&mut go_on).unwrap().unwrap();
         assert_eq!((info.linked_bytes > 0, info.damaged), (is_linked, vec![]));
+        assert_eq!(held_bytes(), 0);
         assert_no_links(&mem);
 
         let copy = Db::open(TARGET, manual(&mem)).unwrap();

@@ -203,6 +203,9 @@ fn a_run_that_cannot_be_read_is_left_out_of_merges_until_it_can() {
         assert!(matches!(&error, Error::Io { path, .. } if is_sstable(path)));
         // The runs above it are merged, and those below it.
         assert_eq!(it.runs(), (3, 1));
+        let path = it.faults.lock().unwrap().path.clone();
+        let bad_bytes = it.mem.file_len(&path).unwrap();
+        assert_eq!(it.of_users().unmergeable_bytes, bad_bytes);
         assert!(it.db.stats().maintenance_failure.is_some());
         assert_eq!(it.of_users().quarantine, []);
         assert_eq!(it.db.health().left_out_tables, ["app.users"]);
@@ -226,6 +229,7 @@ fn a_run_that_cannot_be_read_is_left_out_of_merges_until_it_can() {
         assert_eq!(it.runs(), (3, 1));
         assert_eq!(failures_after(1), 5);
         assert_eq!(it.runs(), (1, 0));
+        assert_eq!(it.of_users().unmergeable_bytes, 0);
         assert_eq!(it.db.stats().maintenance_failure, None);
         it.assert_content();
     }

@@ -37,6 +37,7 @@ use ebb_model::row::RowView;
 use ebb_model::schema::TableSchema;
 use ebb_storage::{Db, Transaction};
 use ebb_tables::CqlTable;
+use ebb_tables::mutation::{Mutation, or_absent};
 use ebb_tables::read::Partition;
 
 use super::applied::{Answer, ResponseColumns};
@@ -306,8 +307,11 @@ impl<'v> ConditionalWrite<'v> {
         let table = self.table.rows();
         let header_key = self.partition.header_key();
         // The header is read before the rows: see the purge race in `ebb_tables::read`.
-        let header = transaction.get_for_update(table, &header_key);
-        let header = header.map_err(of_store)?;
+        let mut get = |key: &[u8]| {
+            let read = transaction.get_for_update(table, key);
+            or_absent(Mutation::ConditionsPassDamage, read).map_err(of_store)
+        };
+        let header = get(&header_key)?;
         let mut bytes = header.as_ref().map_or(0, Bytes::len);
         interrupt::charge_bytes(bytes)?;
         let mut rows = BTreeMap::new();
@@ -315,7 +319,7 @@ impl<'v> ConditionalWrite<'v> {
         // timestamp is later and whose commit is earlier, would hide this one.
         for key in self.rows.keys().chain(&self.others) {
             interrupt::charge(READ_UNITS)?;
-            let row = transaction.get_for_update(table, key).map_err(of_store)?;
+            let row = get(key)?;
             let row_bytes = row.as_ref().map_or(0, Bytes::len);
             interrupt::charge_bytes(row_bytes)?;
             bytes += row_bytes;

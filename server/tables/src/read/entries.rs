@@ -22,6 +22,7 @@ use bytes::Bytes;
 use ebb_storage::{Entries, Entry, Search};
 
 use super::error::{Result, TableError};
+use crate::mutation::{Mutation, hides, or_absent};
 
 /// The number of keys that a search may pass without finding an entry. Then it ends, or calls
 /// [`Pace::passed`]. A version that is newer than the read counts as a key of its own. In a
@@ -131,7 +132,8 @@ impl<'s> SourceEntries<'s> {
     /// If the store cannot read an entry.
     #[inline]
     pub fn search(&mut self) -> Result<EntryStep> {
-        let search = self.entries.next_within(PASSED_MAX).transpose()?;
+        let search = self.entries.next_within(PASSED_MAX).transpose();
+        let search = or_absent(Mutation::ScansEndAtDamage, search)?;
         Ok(EntryStep::new(search, self.entries.passed_key()))
     }
 
@@ -141,7 +143,8 @@ impl<'s> SourceEntries<'s> {
     /// If the store cannot read an entry.
     #[inline]
     pub fn search_back(&mut self) -> Result<EntryStep> {
-        let search = self.entries.next_back_within(PASSED_MAX).transpose()?;
+        let search = self.entries.next_back_within(PASSED_MAX).transpose();
+        let search = or_absent(Mutation::ScansEndAtDamage, search)?;
         Ok(EntryStep::new(search, self.entries.passed_back_key()))
     }
 }
@@ -160,6 +163,7 @@ impl Iterator for SourceEntries<'_> {
                         return Some(Err(TableError::Ended(ended)));
                     }
                 }
+                Err(error) if hides(Mutation::ScansEndAtDamage, &error) => return None,
                 Err(error) => return Some(Err(error.into())),
             }
         }

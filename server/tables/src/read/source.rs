@@ -7,6 +7,7 @@ use ebb_storage::{Cache, Entries, Entry, FoundSoFar, TableReader};
 
 use super::entries::{Pace, SourceEntries, Unpaced};
 use super::error::Result;
+use crate::mutation::{Mutation, or_absent};
 
 /// A source of rows and of partition headers (deletions and static columns) at one instant. Rows
 /// and headers are merge operands, under keys of the engine.
@@ -39,7 +40,9 @@ impl<'s> Source<'s> {
     #[inline]
     pub fn get(&self, key: &[u8]) -> Result<Option<Bytes>> {
         match self {
-            Self::Stored(reader, ..) => Ok(reader.get(key)?),
+            Self::Stored(reader, ..) => {
+                Ok(or_absent(Mutation::DamagedKeysAreAbsent, reader.get(key))?)
+            }
             Self::Memory(rows) => {
                 let found = rows.binary_search_by(|(k, _)| k[..].cmp(key));
                 Ok(found.ok().map(|at| rows[at].1.clone()))
@@ -61,7 +64,9 @@ impl<'s> Source<'s> {
     ) -> Result<[Option<Bytes>; 2]> {
         match self {
             Self::Stored(reader, ..) => {
-                let mut found = reader.get_many_until(&keys, enough)?.into_iter();
+                let found = reader.get_many_until(&keys, enough).map(Some);
+                let found = or_absent(Mutation::DamagedKeysAreAbsent, found)?;
+                let mut found = found.unwrap_or_default().into_iter();
                 Ok([(); 2].map(|()| found.next().flatten()))
             }
             Self::Memory(_) => Ok([self.get(keys[0])?, self.get(keys[1])?]),

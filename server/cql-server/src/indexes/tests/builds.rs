@@ -1,5 +1,6 @@
 //! Builds of indexes over existing rows.
 
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
@@ -7,7 +8,7 @@ use std::time::Duration;
 
 use ebb_cql::protocol::Response;
 use ebb_storage::simulation::{FaultOp, MemDisk};
-use ebb_storage::{ManualClock, WriteBatch};
+use ebb_storage::{FileSystem, ManualClock, Options, WriteBatch};
 use ebb_test_support::seed::number;
 use ebb_test_support::wait::{self, HANG};
 
@@ -383,6 +384,39 @@ fn a_failed_build_is_logged_and_displayed() {
     let begin = "the indexes of ks.t cannot be built, and are tried again: ";
     let error = failure.strip_prefix(begin).expect("it says which ones");
     assert_eq!(server.rows(BUILDS), format!("t t_v_idx {error}"));
+}
+
+/// A build that stopped at the damage as at the last row would make an index without the later
+/// rows.
+#[test]
+fn a_build_that_meets_damage_fails_and_names_the_file() {
+    let disk = MemDisk::new();
+    let clock = ManualClock::at_ms(BEGIN_MS);
+    let catalog = open(&disk, &clock, |options, _| Options {
+        // The build reads the damaged block from the disk.
+        cache_bytes: 0,
+        ..options
+    });
+    let mut server = Server::over(catalog, clock, None);
+    server.run("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}");
+    server.run("USE ks");
+    server.run(TABLE);
+    for k in 0..2000 {
+        insert(&mut server, &[(k, 1, "7")]);
+    }
+    server.executor.catalog().db().flush().unwrap();
+    let mut files = disk.list(Path::new("/db")).unwrap();
+    files.retain(|path| path.extension().is_some_and(|kind| kind == "sst"));
+    files.sort_by_key(|path| disk.file_len(path).unwrap());
+    let of_table = files.pop().unwrap();
+    // Data blocks are most of the file and its first part. This byte is in one of them, behind the
+    // block with the record of the schema, and rows come before it and after it.
+    let byte = disk.file_len(&of_table).unwrap() / 3;
+    disk.flip_bit(&of_table, byte, 3).unwrap();
+    server.run("CREATE INDEX ON t (v)");
+    until_failed(&mut server);
+    let shown = server.rows(BUILDS);
+    assert!(shown.contains(&of_table.display().to_string()), "{shown}");
 }
 
 /// Damages the first row of a table, so that no index of the table can be built.
