@@ -343,6 +343,10 @@ pub struct RunStats {
     /// table read. The runs with the same number form a stratum: the same snapshots see versions in
     /// them. 0 is the oldest stratum.
     pub stratum: usize,
+    /// The number of the run's files that are in [`TableStats::quarantine`] or
+    /// [`TableStats::unreadable`].
+    #[serde(default)]
+    pub damaged_files: usize,
 }
 
 /// A merge under way.

@@ -39,6 +39,10 @@ for (const size of Object.keys(SIZES)) {
       await logIn(page, TOKEN);
       await page.locator(".run-list svg").first().waitFor();
       await page.locator(".goal.late").waitFor();
+      const waits = "waits: other jobs come first: they get 0.90 of 1 core left for jobs";
+      await page.locator("tr[data-job]", { hasText: waits }).waitFor();
+      await page.locator(".run-list[aria-label$='1 damaged file'] .run.damaged").waitFor();
+      await page.locator(".one-table[data-table='shop.reviews'] .bad", { hasText: "1 file" }).waitFor();
       await assertAccessible(page, `${size}, ${theme}`);
       const { scroll, width } = await page.evaluate(() => ({
         scroll: document.documentElement.scrollWidth,

@@ -73,7 +73,16 @@ impl Comparison {
             n => format!("{n} word counts DIFFER from an independent count"),
         };
         let _ = writeln!(out, "  {verdict} over the same snapshot.");
+        for (run, caveat) in self.caveats() {
+            let _ = writeln!(out, "  The day of {} means little: {caveat}.", run.policy);
+        }
         out
+    }
+
+    /// Returns the days that mean little, with the reasons.
+    fn caveats(&self) -> impl Iterator<Item = (&Outcome, String)> {
+        let runs = self.runs.iter();
+        runs.filter_map(|run| Some((run, run.caveat()?)))
     }
 
     /// Writes a page that compares the days, and the report of each day beside it. Returns the path
@@ -143,6 +152,11 @@ impl Comparison {
             let _ = write!(page, "<td>{p50}<td>{p99}<td>{p999}</tr>");
         }
         page += "</table>";
+        for (run, caveat) in self.caveats() {
+            let name = escape(&run.policy);
+            let caveat = escape(&caveat);
+            let _ = write!(page, "<p>The day of {name} means little: {caveat}.</p>");
+        }
         // One legend for all pictures: the jobs are the same, and so are their colours.
         page += &legend(first);
         for run in &self.runs {

@@ -2,6 +2,7 @@
 
 use std::f64::consts::TAU;
 
+use ebb_colocate::FLOOR_CORES;
 use ebb_scheduler::availability::{Availability, AvailabilityError, Step};
 
 /// The number of hours in a day. Times of a simulated day are given in such hours.
@@ -88,6 +89,9 @@ impl LoadCost {
 
     /// Returns f(t) of the day, the forecast of the capacity for analytics over time, in hundredths
     /// of a core: (`cores` - load - `reserve_cores`) times the fraction `counted_on` (0 to 1).
+    /// `reserve_cores` includes the cores of other processes. Where they leave less than
+    /// [`FLOOR_CORES`], that much counts as left, because analytics get it nevertheless, unless the
+    /// load needs it.
     ///
     /// # Errors
     /// If a cost is not finite.
@@ -102,7 +106,8 @@ impl LoadCost {
         let steps = (0..FORECAST_STEPS).map(|i| {
             let start_s = i as f64 * step_s;
             let load = self.cores_at(day.load_of_peak(start_s + step_s / 2.0));
-            let left = (f64::from(cores) - load - reserve_cores).max(0.0);
+            let beside_load = (f64::from(cores) - load).max(0.0);
+            let left = (beside_load - reserve_cores).max(FLOOR_CORES.min(beside_load));
             Step {
                 from_s: start_s,
                 hundredths: left * counted_on * 100.0,

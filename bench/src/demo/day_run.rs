@@ -122,6 +122,9 @@ pub(super) struct DayRecord {
     pub(super) load_history: Vec<LoadSample>,
     pub(super) guarded: Vec<GuardSample>,
     pub(super) scheduling_class: String,
+    /// Cores that other processes, or the host, used on average. The client of the load is none of
+    /// them.
+    pub(super) others_cores: f64,
     /// Predictions of the jobs' ends, in the order in which they were made.
     pub(super) predictions: Vec<Prediction>,
 }
@@ -231,6 +234,7 @@ impl DayRun<'_> {
             // Latencies for the guard, which exists only with an objective.
             (self.cores, self.objective.and_then(|_| node.latencies())),
         )?;
+        let mut used = self.setup.load.monitor()?;
         let mut handles = Vec::new();
         for job in self.jobs {
             handles.push(job.submit(&node, is_served)?);
@@ -310,7 +314,9 @@ impl DayRun<'_> {
             }),
             scheduling_class: runtime.scheduling_class().to_string(),
             predictions,
+            // Before the measurement: if the client has ended, this error has the reason.
             load: driver.join()?,
+            others_cores: used.sample()?.others,
         };
         // The node of a server outlives the day: the server shuts it down.
         if !is_served {

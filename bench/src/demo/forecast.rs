@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use anyhow::{Context, Result, bail};
-use ebb_colocate::{LoadHistory, LoadSample, left_by};
+use ebb_colocate::{FLOOR_CORES, LoadHistory, LoadSample, left_by};
 use ebb_scheduler::availability::{Availability, Step};
 use ebb_scheduler::forecast::Series;
 use ebb_scheduler::queueing::policy_by_name;
@@ -122,8 +122,11 @@ impl ForecastFrom {
     /// core, times the fraction in `trust` that a policy may use. `alone` has measurements of the
     /// load without jobs, on days that ran `faster` times as fast as this day will; only the
     /// learned forecast uses it. `rehearsed` has the capacity that was left in an earlier run of
-    /// the same day; only the perfect forecast, the oracle, uses it. `reserve_cores` are never
-    /// given to analytics. A forecast from a file is taken as it is.
+    /// the same day; only the perfect forecast, the oracle, uses it. `reserve_cores` are left to
+    /// others, and include the cores of other processes. Where these leave less than
+    /// [`FLOOR_CORES`], the known and the learned forecast count that much as left, because
+    /// analytics get it nevertheless, unless the load needs it. The oracle's forecast contains
+    /// this floor, because the rehearsal had it. A forecast from a file is taken as it is.
     pub(super) fn availability(
         &self,
         day: Day,
@@ -137,13 +140,18 @@ impl ForecastFrom {
             Self::Known => Ok(load.forecast(day, cores, reserve_cores, trust.known)?),
             Self::Learned => {
                 let forecast = alone.history.forecast(day.seconds / faster)?;
-                let left = f64::from(cores) - reserve_cores;
-                let left = left_by(&forecast, left, trust.confidence, faster)?;
+                let left_of = |cores| left_by(&forecast, cores, trust.confidence, faster);
+                let cores = f64::from(cores);
+                let (left, beside_load) = (left_of(cores - reserve_cores)?, left_of(cores)?);
                 // Takes the trusted fraction of the forecast level.
                 let step_s = day.seconds / forecast.point().len() as f64;
-                let steps = (0..forecast.point().len()).map(|slot| Step {
-                    from_s: slot as f64 * step_s,
-                    hundredths: left.at((slot as f64 + 0.5) * step_s) * trust.measured,
+                let steps = (0..forecast.point().len()).map(|slot| {
+                    let middle_s = (slot as f64 + 0.5) * step_s;
+                    let floor = beside_load.at(middle_s).min(FLOOR_CORES * 100.0);
+                    Step {
+                        from_s: slot as f64 * step_s,
+                        hundredths: left.at(middle_s).max(floor) * trust.measured,
+                    }
                 });
                 Ok(Availability::steps(steps.collect())?)
             }

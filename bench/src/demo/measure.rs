@@ -6,12 +6,15 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use ebb_scheduler::runtime::{FixedCapacity, Outcome, Runtime, RuntimeOptions};
+use ebb_scheduler::runtime::{
+    Capacity, CapacityRequest, CapacitySource, Outcome, Runtime, RuntimeOptions,
+};
 use ebb_storage::SnapshotTable;
 
 use super::day::LoadCost;
 use super::jobs::{Application, RepeatedText, spec};
-use super::load::{LoadPace, LoadReport};
+use super::load::{LoadPace, LoadReport, UsedCores};
+use super::outcome::OTHERS_MUCH;
 use super::setup::Setup;
 
 /// The length of the measurement of the load at full speed.
@@ -33,58 +36,81 @@ const TASKS: u32 = 8;
 /// The timeout of a measured job, which needs only a few seconds.
 const TASKS_MAX: Duration = Duration::from_secs(60);
 
+/// The capacity of the measured jobs, the same in each control cycle.
+struct MeasuredCapacity(Capacity);
+
+impl CapacitySource for MeasuredCapacity {
+    fn capacity(&self, _request: CapacityRequest) -> Capacity {
+        self.0.clone()
+    }
+}
+
 /// Measures the load's peak rate, at which the load uses the intended fraction of the machine, and
-/// the cores that it uses at this rate. Also extrapolates the cores that it would use without
-/// operations.
-pub(super) fn load_cost(setup: &Setup, cores: u32) -> Result<LoadCost> {
+/// the cores that it uses at this rate. Extrapolates the cores that it would use without
+/// operations. Also returns the cores that other processes use at the ebb of the load, where it
+/// takes the least from them.
+pub(super) fn load_cost(setup: &Setup, cores: u32) -> Result<(LoadCost, f64)> {
     let target = LoadCost::peak_cores_target(cores);
     let (flat_out, used) = run(setup, cores, LoadPace::Closed, FLAT_OUT)?;
-    let mut peak_ops_per_s = flat_out.ops_per_s * target / used.max(0.01);
-    let (mut report, mut peak_cores) = run(setup, cores, steady(peak_ops_per_s), AT_PEAK)?;
+    let mut peak_ops_per_s = flat_out.ops_per_s * target / used.load.max(0.01);
+    let (mut report, mut at_peak) = run(setup, cores, steady(peak_ops_per_s), AT_PEAK)?;
     // An operation costs more at a low rate than at full speed, so the rate is corrected once by
     // the cores that the peak really used.
-    peak_ops_per_s = report.ops_per_s * (target / peak_cores.max(0.01)).clamp(0.5, 1.5);
-    (report, peak_cores) = run(setup, cores, steady(peak_ops_per_s), AT_PEAK)?;
+    peak_ops_per_s = report.ops_per_s * (target / at_peak.load.max(0.01)).clamp(0.5, 1.5);
+    (report, at_peak) = run(setup, cores, steady(peak_ops_per_s), AT_PEAK)?;
     peak_ops_per_s = report.ops_per_s;
-    let (_, ebb_cores) = run(setup, cores, steady(peak_ops_per_s * EBB_OF_PEAK), AT_EBB)?;
+    let peak_cores = at_peak.load;
+    let (_, at_ebb) = run(setup, cores, steady(peak_ops_per_s * EBB_OF_PEAK), AT_EBB)?;
     // The straight line through both points gives the cores at rate 0.
-    let idle_cores = (ebb_cores - peak_cores * EBB_OF_PEAK) / (1.0 - EBB_OF_PEAK);
-    Ok(LoadCost {
+    let idle_cores = (at_ebb.load - peak_cores * EBB_OF_PEAK) / (1.0 - EBB_OF_PEAK);
+    let load = LoadCost {
         peak_cores,
         idle_cores: idle_cores.clamp(0.0, peak_cores),
         peak_ops_per_s,
-    })
+    };
+    Ok((load, at_ebb.others))
 }
 
 fn steady(ops_per_s: f64) -> LoadPace {
     LoadPace::Steady { ops_per_s }
 }
 
-/// Runs the load, and returns its report and the mean number of cores that it used, the store's
-/// threads included.
-fn run(setup: &Setup, cores: u32, pace: LoadPace, duration: Duration) -> Result<(LoadReport, f64)> {
+/// Runs the load, and returns its report, and the mean numbers of cores that it and other processes
+/// used.
+fn run(
+    setup: &Setup,
+    cores: u32,
+    pace: LoadPace,
+    duration: Duration,
+) -> Result<(LoadReport, UsedCores)> {
     let driver = setup.load.start(cores, pace, Some(duration), None)?;
     let mut monitor = setup.load.monitor()?;
     // Samples before the end of the run: a thread that has ended is no longer counted.
     driver.wait_for_end(duration.mul_f64(0.9));
-    let used = monitor.sample()?.load;
+    let used = monitor.sample()?;
     Ok((driver.join()?, used))
 }
 
 /// Measures the CPU time, in seconds, of one pass of each application over the text while the load
-/// runs.
+/// runs, on a machine of `cores` of which other processes use `others_cores`.
 pub(super) fn pass_cpu_s(
     setup: &Setup,
     text: &SnapshotTable,
     load: &LoadCost,
-    cores: u32,
+    (cores, others_cores): (u32, f64),
     applications: &[Application],
 ) -> Result<Vec<f64>> {
     let pace = steady(load.peak_ops_per_s * BESIDE_TASKS);
     let driver = setup.load.start(cores, pace, None, None)?;
     let left = f64::from(cores) - load.peak_cores * BESIDE_TASKS;
+    let capacity = Capacity {
+        // In the idle class, tasks would take minutes beside busy processes. On a quiet machine
+        // they are measured in it, because they run in it during the day.
+        is_on_floor: others_cores > OTHERS_MUCH * f64::from(cores),
+        ..Capacity::cpu((left * 100.0) as u32)
+    };
     let runtime = Runtime::start(RuntimeOptions {
-        capacity: Arc::new(FixedCapacity::new((left * 100.0) as u32)),
+        capacity: Arc::new(MeasuredCapacity(capacity)),
         spill_dir: setup.spill.clone(),
         ..RuntimeOptions::new(cores)
     })?;

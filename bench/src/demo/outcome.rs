@@ -12,6 +12,9 @@ use super::day::{Day, LoadCost};
 use super::forecast::ForecastFrom;
 use super::options::Goals;
 
+/// The largest fraction of the machine that other processes may use without a warning.
+pub(super) const OTHERS_MUCH: f64 = 0.15;
+
 /// The results of one day.
 #[derive(Debug, Clone, Serialize)]
 pub struct Outcome {
@@ -21,6 +24,9 @@ pub struct Outcome {
     pub seconds: f64,
     /// Cores of the machine.
     pub cores: u32,
+    /// Cores that other processes, or the host, used on average over the day. The client of the
+    /// load is none of them.
+    pub others_cores: f64,
     /// The scheduling class that the kernel granted to analytics threads.
     pub scheduling_class: String,
     /// The text that the jobs read.
@@ -173,6 +179,28 @@ impl Outcome {
         (met().count(), met().filter(|met| *met).count())
     }
 
+    /// Returns the number of goals that were met, as a text. If other processes used much of the
+    /// machine, the text adds that the number means little: it depends on them more than on the
+    /// policy.
+    pub fn headline(&self) -> String {
+        let (goals, met) = self.goals();
+        let counted = format!("{met} of {goals} goals met");
+        match self.caveat() {
+            Some(caveat) => format!("{counted}, which means little: {caveat}"),
+            None => counted,
+        }
+    }
+
+    /// Returns the reason why the results mean little; `None` if other processes left most of the
+    /// machine.
+    pub(super) fn caveat(&self) -> Option<String> {
+        let (others, cores) = (self.others_cores, self.cores);
+        if others <= OTHERS_MUCH * f64::from(cores) {
+            return None;
+        }
+        Some(format!("other processes used {others:.2} of {cores} cores"))
+    }
+
     /// Returns the mean over the jobs of [`HalfWay::error_ratio`], the error of the prediction that
     /// was made half-way through a job. `None` if no job has such a prediction.
     pub fn half_way_error(&self) -> Option<f64> {
@@ -209,7 +237,7 @@ impl Outcome {
 
     /// Returns the results as sentences, one a line.
     pub(super) fn notes(&self) -> Vec<String> {
-        let (goals, met) = self.goals();
+        let headline = self.headline();
         let latency = |of: Latency| {
             format!(
                 "p50 {}, p99 {}, p99.9 {}",
@@ -226,7 +254,7 @@ impl Outcome {
         let check = &self.word_count_check;
         vec![
             format!(
-                "{met} of {goals} goals met. ebb demo, policy {}: a day in {:.0} s on {} cores.",
+                "{headline}. ebb demo, policy {}: a day in {:.0} s on {} cores.",
                 self.policy, self.seconds, self.cores
             ),
             format!(

@@ -11,6 +11,8 @@ pub(super) const JOB_COLOURS: [&str; 4] = ["#4269d0", "#efb118", "#ff725c", "#6c
 /// The colour of the load: a variable of the report's style sheet, because its value depends on the
 /// colour scheme.
 pub(super) const LOAD_COLOUR: &str = "var(--load)";
+/// The colour of other processes: a variable of the style sheet, as [`LOAD_COLOUR`] is.
+pub(super) const OTHERS_COLOUR: &str = "var(--others)";
 
 const TOP: f64 = 26.0;
 const BOTTOM: f64 = 40.0;
@@ -44,8 +46,9 @@ fn draw_goals(svg: &mut String, plane: &Plane, outcome: &Outcome) {
     }
 }
 
-/// Draws the cores in use over time: those of the load from the top down, and those of the jobs
-/// stacked from the bottom up. Adds the forecast f(t) and the goals of the jobs.
+/// Draws the cores in use over time: those of the load from the top down, those of other processes
+/// below it, and those of the jobs stacked from the bottom up. In a demo with a server, the client
+/// of the load counts as another process here. Adds the forecast f(t) and the goals of the jobs.
 pub(super) fn cores(outcome: &Outcome) -> Picture {
     let day = outcome.day();
     let cores = f64::from(outcome.cores);
@@ -55,14 +58,20 @@ pub(super) fn cores(outcome: &Outcome) -> Picture {
     let quarters = (0..=4).map(|i| cores * f64::from(i) / 4.0);
     draw_frame(svg, &plane, quarters.map(|v| (v, format!("{v:.1}"))));
 
-    let load = outcome.series.load.iter();
-    let load = load.filter(|sample| sample.t_s <= outcome.seconds);
     let left = |used: f64| (cores - used).max(0.0);
-    let load: Vec<_> = load
-        .map(|s| (day.hour_of(s.t_s), left(s.transactional_cores), cores))
-        .collect();
+    let samples = outcome.series.load.iter();
+    let (load, others): (Vec<_>, Vec<_>) = samples
+        .filter(|sample| sample.t_s <= outcome.seconds)
+        .map(|s| {
+            let hour = day.hour_of(s.t_s);
+            let below_load = left(s.transactional_cores);
+            let below_both = left(s.transactional_cores + s.others_cores);
+            ((hour, below_load, cores), (hour, below_both, below_load))
+        })
+        .unzip();
     let fill = |colour: &str| format!(r#"fill="{colour}""#);
     plane.area(svg, &load, &fill(LOAD_COLOUR), "transactional load");
+    plane.area(svg, &others, &fill(OTHERS_COLOUR), "other processes");
 
     let cycles = outcome.series.cycles.iter();
     let cycles: Vec<_> = cycles
@@ -146,4 +155,5 @@ pub(super) fn cores_alone(outcome: &Outcome) -> String {
         .forecast{fill:none;stroke:#1d2733;stroke-width:2}";
     let svg = cores(outcome).to_svg_with(STYLE);
     svg.replace(LOAD_COLOUR, "#c9d1da")
+        .replace(OTHERS_COLOUR, "#8e9aa8")
 }

@@ -53,6 +53,8 @@ impl Plan {
 
 #[cfg(test)]
 mod tests {
+    use ebb_colocate::FLOOR_CORES;
+
     use super::super::day::LoadCost;
     use super::*;
 
@@ -74,5 +76,23 @@ mod tests {
             let most = GOAL_HOURS.iter().enumerate().map(part).fold(0.0, f64::max);
             assert!((most - filled).abs() < 1e-9, "{most}");
         }
+    }
+
+    /// The demo once sized its jobs to nothing where other processes held all cores, and reported
+    /// that all goals were met.
+    #[test]
+    fn beside_busy_processes_jobs_fill_a_third_of_the_day_on_the_floor() {
+        let day = Day { seconds: 60.0 };
+        let cost = LoadCost {
+            peak_cores: 1.0,
+            idle_cores: 0.02,
+            peak_ops_per_s: 50_000.0,
+        };
+        let (reserve_cores, others_cores, counted_on) = (0.1, 2.0, 0.75);
+        let forecast = cost.forecast(day, 2, reserve_cores + others_cores, counted_on);
+        let plan = Plan::new(day, &forecast.unwrap(), 0.8);
+        let on_the_floor_s = 3.0 * plan.job_cpu_s / FLOOR_CORES;
+        assert!(on_the_floor_s > day.seconds / 3.0, "{plan:?}");
+        assert!(on_the_floor_s < day.seconds, "{plan:?}");
     }
 }

@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 
 use super::outcome::Outcome;
-use super::picture::{self, JOB_COLOURS, LOAD_COLOUR};
+use super::picture::{self, JOB_COLOURS, LOAD_COLOUR, OTHERS_COLOUR};
 use crate::chart::escape;
 
 pub(super) const STYLE: &str = "
-:root { --ink: #1d2733; --soft: #5b6775; --paper: #fff; --grid: #dfe4ea; --load: #c9d1da; }
+:root { --ink: #1d2733; --soft: #5b6775; --paper: #fff; --grid: #dfe4ea; --load: #c9d1da; --others: #8e9aa8; }
 @media (prefers-color-scheme: dark) {
-  :root { --ink: #e4e9ef; --soft: #9aa7b5; --paper: #14191f; --grid: #2c353f; --load: #46525f; }
+  :root { --ink: #e4e9ef; --soft: #9aa7b5; --paper: #14191f; --grid: #2c353f; --load: #46525f; --others: #75818f; }
 }
 body { font: 15px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--paper);
        max-width: 1000px; margin: 2rem auto; padding: 0 1rem; }
@@ -65,13 +65,13 @@ fn write_files(page: &str, outcome: &Outcome, folder: &Path, suffix: &str) -> Re
 }
 
 fn html(outcome: &Outcome) -> String {
-    let (goals, met) = outcome.goals();
     let mut page = format!(
         "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\">\
          <title>ebb demo: {policy}</title><style>{STYLE}</style>\
-         <h1>{met} of {goals} goals met</h1>\
+         <h1>{headline}</h1>\
          <p class=\"sub\">ebb demo, policy {policy}: a day in {seconds:.0} s on {cores} cores; analytics threads run under {class}</p>",
         policy = escape(&outcome.policy),
+        headline = escape(&outcome.headline()),
         seconds = outcome.seconds,
         cores = outcome.cores,
         class = escape(&outcome.scheduling_class),
@@ -105,6 +105,7 @@ pub(super) fn legend(outcome: &Outcome) -> String {
         );
     };
     key(&mut html, LOAD_COLOUR, "transactional load");
+    key(&mut html, OTHERS_COLOUR, "other processes");
     for (job, colour) in outcome.jobs.iter().zip(JOB_COLOURS) {
         key(
             &mut html,

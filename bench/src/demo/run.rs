@@ -19,7 +19,9 @@ use super::jobs::{self, Application, RepeatedText};
 use super::load::LoadReport;
 use super::measure;
 use super::options::{DemoDay, DemoOptions, Goals};
-use super::outcome::{HalfWay, JobOutcome, Latency, LatencySample, Outcome, Series, Transactional};
+use super::outcome::{
+    HalfWay, JobOutcome, Latency, LatencySample, OTHERS_MUCH, Outcome, Series, Transactional,
+};
 use super::plan::Plan;
 use super::policy::Policy;
 use super::setup::{self, Setup};
@@ -30,8 +32,6 @@ const ALONE_FASTER: f64 = 3.0;
 /// The fraction of the machine that analytics never get: for timers, the kernel, and load that the
 /// forecast does not cover.
 const RESERVE: f64 = 0.05;
-/// The largest fraction of the machine that other processes may use without a warning of the demo.
-const OTHERS_MUCH: f64 = 0.15;
 /// The snapshot that the jobs read.
 const SNAPSHOT: &str = "midnight";
 
@@ -183,12 +183,12 @@ impl Preparation {
             .table(setup.text.name())?;
 
         notify("measuring this machine ...");
-        let load = measure::load_cost(&setup, cores)?;
+        let (load, others_cores) = measure::load_cost(&setup, cores)?;
         let costs = measure::pass_cpu_s(
             &setup,
             &text,
             &load,
-            cores,
+            (cores, others_cores),
             // In the order of the variants: `SizedJobs` takes an application as the index of its cost.
             &[Application::WordCount, Application::Grep],
         )?;
@@ -352,6 +352,7 @@ impl Preparation {
             policy: day.policy.name().to_string(),
             seconds: options.seconds,
             cores: self.cores,
+            others_cores: record.others_cores,
             scheduling_class: record.scheduling_class.clone(),
             corpus: self.setup.corpus.clone(),
             load_cost: self.load,

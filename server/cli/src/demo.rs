@@ -159,11 +159,11 @@ pub(super) fn run(args: Args) -> Result<()> {
 
 fn tell(json: &JsonArgs, outcome: &Outcome, report: &Path) -> Result<()> {
     json.write_file(outcome)?;
-    let (goals, met) = outcome.goals();
     json.print(outcome, |printer| {
         printer.line(format_args!(
-            "\n{}\n  {met} of {goals} goals met; report: {}",
+            "\n{}\n  {}; report: {}",
             outcome.table(),
+            outcome.headline(),
             report.display()
         ))
     })

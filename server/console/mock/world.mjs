@@ -184,6 +184,7 @@ export class World {
         inputs: [], policy: "forecast-edf", estimate: null,
         progress: {
           step: 1, steps: 1, ...(isBackup ? { bytes } : {}),
+          waits: job.name === "sort" ? { kind: "jobs", share_cores: 0.9, left_cores: 1 } : null,
           status: {
             id: 1, name: job.name, state: "running", share_hundredths: Math.round(100 * (this.sample(Math.floor(now / 1000) * 1000).shares[job.id] ?? 0)),
             tasks_running: 2, maps_done: Math.floor(done * 40), maps_total: 40, reduces_done: 0, reduces_total: 1, attempts_failed: 0, cpu_s: 3, cause: null,
@@ -199,7 +200,9 @@ export class World {
   }
 
   tables() {
-    const run = (id, bytes, min, max, stratum) => ({ id, bytes, files: 1 + (bytes >> 25), keys: bytes >> 7, min_sequence: min, max_sequence: max, stratum });
+    const run = (id, bytes, min, max, stratum, damaged_files = 0) => ({
+      id, bytes, files: 1 + (bytes >> 25), keys: bytes >> 7, min_sequence: min, max_sequence: max, stratum, damaged_files,
+    });
     const marks = this.snapshots.map(({ name, sequence }) => ({ snapshot: name, sequence }));
     const all = [
       {
@@ -209,7 +212,7 @@ export class World {
       },
       {
         keyspace: "shop", table: "reviews", memtable_bytes: 2_100_000, pinned_bytes: 68_000_000,
-        runs: [run(0, 9e6, 70_001, 97_000, 0), run(1, 240e6, 1, 70_000, 1)], bookmarks: marks, merges: [],
+        runs: [run(0, 9e6, 70_001, 97_000, 0), run(1, 240e6, 1, 70_000, 1, 1)], bookmarks: marks, merges: [],
       },
       { keyspace: "shop", table: "words", memtable_bytes: 84_000, pinned_bytes: 0, runs: [], bookmarks: [], merges: [] },
     ];
@@ -217,6 +220,7 @@ export class World {
       summary: {
         keyspace, table, memtable_bytes, pinned_bytes, garbage_bytes: 0, compaction_debt_bytes: 0,
         runs: runs.length, bookmarks: bookmarks.length, merges: merges.length,
+        damaged_files: runs.reduce((sum, run) => sum + run.damaged_files, 0),
         files: runs.reduce((sum, run) => sum + run.files, 0), file_bytes: runs.reduce((sum, run) => sum + run.bytes, 0),
       },
       runs, bookmarks, merges,

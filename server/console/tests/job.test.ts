@@ -65,6 +65,13 @@ test("a running job has its progress, its goal and its places", () => {
   assert.deepEqual([job.input, job.output], ["app.lines", "app.counts"]);
 });
 
+test("a running job says why it waits, if a reason is known", () => {
+  const waiting = view();
+  waiting.run!.progress.waits = { kind: "others", used_cores: 1.95, cores: 2 };
+  assert.equal(jobOf(waiting).waits, "other processes use 1.95 of 2 cores");
+  assert.equal(jobOf(view()).waits, null);
+});
+
 test("a job is late as soon as its prediction passes the goal", () => {
   const at = 1_010_000;
   assert.equal(outlook(jobOf(view()), at), "unknown");

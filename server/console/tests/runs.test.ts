@@ -4,7 +4,7 @@ import type { Run } from "../src/api/types";
 import { strip } from "../src/chart/runs";
 
 function run(id: number, bytes: number, min: number, max: number): Run {
-  return { id, bytes, files: 1, keys: 1, min_sequence: min, max_sequence: max, stratum: 0 };
+  return { id, bytes, files: 1, keys: 1, min_sequence: min, max_sequence: max, stratum: 0, damaged_files: 0 };
 }
 
 const runs = [run(0, 100, 201, 300), run(1, 400, 101, 200), run(2, 900, 1, 100)];

@@ -6,7 +6,7 @@ use super::choose::table_debt_bytes;
 use super::pinned::pinned_together;
 use super::{Engine, TableCore};
 use crate::key::KeyRange;
-use crate::runs::{FileMeta, Quarantine, RunFile};
+use crate::runs::{FileMeta, Quarantine, Run, RunFile};
 use crate::snapshots::TableBookmarks;
 use crate::stats::{Counter, MergeStats, QuarantinedFile, RunStats, Stats, TableStats};
 use crate::version::TableVersion;
@@ -147,6 +147,7 @@ impl Engine {
                 largest_seq: run.meta().largest_seq.0,
                 keys: run.keys(),
                 stratum: bookmark_seqs.partition_point(|&seq| seq < run.meta().smallest_seq),
+                damaged_files: damaged_files(run),
             })
             .collect();
         let file_bytes: u64 = runs.iter().map(|run| run.bytes).sum();
@@ -252,6 +253,14 @@ impl Engine {
         }
         merges
     }
+}
+
+/// Returns the number of files of a run that are in quarantine or could not be read.
+fn damaged_files(run: &Run) -> usize {
+    let files = run.meta().files.iter().zip(run.files());
+    files
+        .filter(|(meta, file)| meta.quarantine.is_some() || file.unreadable().is_some())
+        .count()
 }
 
 /// Returns `of / to`; 0 if `to` is 0, because nothing was counted yet.

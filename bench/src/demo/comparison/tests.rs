@@ -20,6 +20,7 @@ fn run(policy: &str, finished_s: Option<f64>) -> Outcome {
         policy: policy.to_string(),
         seconds: 24.0,
         cores: 2,
+        others_cores: 0.0,
         scheduling_class: "SCHED_IDLE".to_string(),
         corpus: Corpus {
             description: "a text".to_string(),
@@ -103,6 +104,28 @@ fn the_table_has_a_row_for_each_policy_and_marks_late_jobs() {
     );
     assert!(line("none").contains("-!"), "{table}");
     assert!(table.contains("all word counts equal"), "{table}");
+}
+
+#[test]
+fn the_headline_of_a_day_beside_busy_processes_says_that_it_means_little() {
+    let quiet = run("fifo", Some(6.0));
+    assert_eq!(quiet.headline(), "1 of 1 goals met");
+    let busy = Outcome {
+        others_cores: 1.2,
+        ..quiet
+    };
+    let caveat = "means little: other processes used 1.20 of 2 cores";
+    let headline = format!("1 of 1 goals met, which {caveat}");
+    assert_eq!(busy.headline(), headline);
+    assert!(busy.notes()[0].starts_with(&headline));
+    let folder = tempfile::tempdir().unwrap();
+    write_as(&busy, folder.path(), "").unwrap();
+    let report = std::fs::read_to_string(folder.path().join("report.html")).unwrap();
+    assert!(report.contains(caveat), "{report}");
+    let picture = std::fs::read_to_string(folder.path().join("cores.svg")).unwrap();
+    assert!(picture.contains(">other processes<"), "{picture}");
+    let table = Comparison { runs: vec![busy] }.table();
+    assert!(table.contains(&format!("fifo {caveat}")), "{table}");
 }
 
 #[test]

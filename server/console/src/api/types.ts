@@ -111,6 +111,13 @@ export interface JobStatus {
   cause: string | null;
 }
 
+/** The reason why a job that could run makes little progress. */
+export type Wait =
+  | { kind: "jobs"; share_cores: number; left_cores: number }
+  | { kind: "others" | "load"; used_cores: number; cores: number }
+  | { kind: "guard"; quantile: string; allowed_ratio: number; slack_ratio: number }
+  | { kind: "limit"; cores: number; throttled_ratio: number };
+
 /** The progress of a backup or a verification. */
 export interface ByteProgress {
   bytes_done: number;
@@ -136,7 +143,7 @@ export interface JobView {
   run: {
     inputs: { name: string; snapshot: string | null }[];
     policy: string;
-    progress: { step: number; steps: number; status: JobStatus; bytes?: ByteProgress };
+    progress: { step: number; steps: number; status: JobStatus; waits?: Wait | null; bytes?: ByteProgress };
   } | null;
   end: { report: JobReport; parked: boolean; unrecorded: string | null } | null;
   prediction?: Prediction | null;
@@ -201,6 +208,7 @@ export interface TableSummary {
   pinned_bytes: number;
   garbage_bytes: number;
   compaction_debt_bytes: number;
+  damaged_files: number;
 }
 
 export interface Run {
@@ -212,6 +220,8 @@ export interface Run {
   max_sequence: number;
   /** 0 is the oldest. Runs of the same number are seen by the same snapshots. */
   stratum: number;
+  /** The number of its files that are damaged, missing or could not be read. */
+  damaged_files: number;
 }
 
 export interface Merge {

@@ -2,6 +2,7 @@
 
 import type { ByteProgress, JobRequest, JobView, Prediction } from "../api/types";
 import { bytes, counted } from "../text/number";
+import { waitText } from "./wait";
 
 export type JobState =
   | "running"
@@ -39,6 +40,8 @@ export interface Job {
   /** The progress of a backup or a verification, while it runs. */
   bytes: ByteProgress | null;
   cause: string | null;
+  /** Why it makes little progress, as a clause; `null` if it makes progress, or if no reason is known. */
+  waits: string | null;
 }
 
 /** The applications of backups and verifications. */
@@ -54,6 +57,7 @@ export function jobOf(view: JobView): Job {
   const status = run?.progress.status;
   const goalS = request.goal_s ?? null;
   const state = stateOf(view);
+  const waits = end === null ? (run?.progress.waits ?? null) : null;
   const begunMs = record.restarted_unix_ms ?? record.started_unix_ms;
   // The server moves the goal of a running job with its clock: if the clock was set meanwhile, the start was
   // by another clock.
@@ -77,6 +81,7 @@ export function jobOf(view: JobView): Job {
     prediction: view.prediction ?? null,
     bytes: end === null ? (run?.progress.bytes ?? null) : null,
     cause: status?.cause ?? end?.report.outcome.cause ?? null,
+    waits: waits === null ? null : waitText(waits),
   };
 }
 

@@ -68,6 +68,12 @@ export function JobSheet({ id }: { id: string }) {
             )}
             <dt>Done</dt>
             <dd>{job.done === "" ? "–" : job.done}</dd>
+            {job.waits !== null && (
+              <>
+                <dt>Waits</dt>
+                <dd>{job.waits}</dd>
+              </>
+            )}
             {job.prediction !== null && (
               <>
                 <dt>Predicted</dt>

@@ -149,12 +149,14 @@ function hasColour(job: Job, nowMs: number): boolean {
 /** The progress of a job that has not ended, as a bar and in words. */
 export function Progress({ job }: { job: Job }) {
   if (job.state === "unfinished") return <>unfinished: its server stopped</>;
+  const parts = [percent(job.progress)];
+  if (job.state !== "waiting") parts.push(job.done);
+  if (job.waits !== null) parts.push(`waits: ${job.waits}`);
+  else if (job.state === "waiting") parts.push("waits");
   return (
     <>
       <progress value={job.progress} max={1} aria-label={`Progress of ${job.name}`} style={{ color: colourOf(job.id) }} />
-      <small>
-        {percent(job.progress)}, {job.state === "waiting" ? "waits" : job.done}
-      </small>
+      <small>{parts.join(", ")}</small>
     </>
   );
 }

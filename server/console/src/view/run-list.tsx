@@ -1,5 +1,5 @@
-// A run list drawn: blocks by size, strata shaded in turn, snapshots as flags, merges as
-// brackets that fill.
+// A run list drawn: blocks by size, strata shaded in turn, damaged ones framed in red, snapshots as
+// flags, merges as brackets that fill.
 
 import type { TableDetail } from "../api/types";
 import { strip } from "../chart/runs";
@@ -31,11 +31,19 @@ function Drawing({ table, width }: { table: TableDetail; width: number }) {
       <g transform={`translate(1 ${TOP})`}>
         {blocks.map(({ run, x, width }) => (
           <g key={run.id}>
-            <rect class={`run shade-${strata.indexOf(run.stratum) % 2}`} x={x} width={width} y="0" height={HEIGHT} rx="2">
+            <rect
+              class={`run shade-${strata.indexOf(run.stratum) % 2}${run.damaged_files > 0 ? " damaged" : ""}`}
+              x={x}
+              width={width}
+              y="0"
+              height={HEIGHT}
+              rx="2"
+            >
               <title>
                 {bytes(run.bytes)}, {counted(run.files, "file")}, {short(run.keys)}{" "}
                 {run.keys === 1 ? "key" : "keys"}; commits {run.min_sequence} to{" "}
                 {run.max_sequence}
+                {run.damaged_files > 0 && `; ${counted(run.damaged_files, "damaged file")}`}
               </title>
             </rect>
             {width > 60 && !flags.some((flag) => Math.abs(flag.x - x - width / 2) < 30) && (
@@ -80,12 +88,13 @@ function Drawing({ table, width }: { table: TableDetail; width: number }) {
 
 function words(table: TableDetail): string {
   const { runs, bookmarks, merges } = table;
-  const { keyspace, table: name } = table.summary;
+  const { keyspace, table: name, damaged_files } = table.summary;
   const names = bookmarks.map((bookmark) => bookmark.snapshot);
   const total = runs.reduce((sum, run) => sum + run.bytes, 0);
   return [
     `${keyspace}.${name}: ${counted(runs.length, "run")} of ${bytes(total)} in all`,
     names.length === 0 ? "no snapshot" : `cut by ${names.join(", ")}`,
     merges.length === 0 ? "no merge under way" : `${counted(merges.length, "merge")} under way`,
+    ...(damaged_files > 0 ? [counted(damaged_files, "damaged file")] : []),
   ].join("; ");
 }

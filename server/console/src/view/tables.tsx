@@ -29,7 +29,7 @@ export function Tables() {
 
 function One({ table }: { table: TableDetail }) {
   const { runs, merges } = table;
-  const { keyspace, table: name, file_bytes, pinned_bytes, memtable_bytes } = table.summary;
+  const { keyspace, table: name, file_bytes, pinned_bytes, memtable_bytes, damaged_files } = table.summary;
   return (
     <article class="one-table" data-table={`${keyspace}.${name}`}>
       <h3>
@@ -56,6 +56,12 @@ function One({ table }: { table: TableDetail }) {
             {merges.length > 0 && `, ${counted(merges.length, "merge")}`}
           </dd>
         </div>
+        {damaged_files > 0 && (
+          <div class="bad">
+            <dt>damaged</dt>
+            <dd>{counted(damaged_files, "file")}</dd>
+          </div>
+        )}
       </dl>
       <RunList table={table} />
     </article>

@@ -44,6 +44,10 @@ pub struct TableSummary {
     /// The throttling of writers, because flushes or merges are behind, or memory or log space runs short:
     /// from 0 (none) to 1 (writers wait until some work is done).
     pub pressure_ratio: f64,
+    /// The number of the table's files that are damaged, missing or could not be read. Reads that need
+    /// such a file fail.
+    #[serde(default)]
+    pub damaged_files: u64,
 }
 
 /// Tables, ordered by name.
@@ -90,6 +94,9 @@ pub struct RunView {
     pub stratum: u64,
     /// Whether the run is an input of a merge under way.
     pub is_merging: bool,
+    /// The number of files of this run that are damaged, missing or could not be read.
+    #[serde(default)]
+    pub damaged_files: u64,
 }
 
 /// A snapshot of a table.
@@ -137,6 +144,7 @@ impl TableSummary {
             compaction_debt_bytes: stats.compaction_debt_bytes,
             merges: stats.merges.len() as u64,
             pressure_ratio: stats.pressure,
+            damaged_files: stats.runs.iter().map(|run| run.damaged_files as u64).sum(),
         }
     }
 }
@@ -167,6 +175,7 @@ impl RunView {
             max_sequence: run.largest_seq,
             stratum: run.stratum as u64,
             is_merging,
+            damaged_files: run.damaged_files as u64,
         }
     }
 }
@@ -179,5 +188,42 @@ impl MergeView {
             all_versions: merge.all_versions,
             all_bytes: merge.all_bytes,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ops::ControlFlow;
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use ebb_storage::simulation::MemDisk;
+    use ebb_storage::{Db, Options, TableOptions};
+
+    use super::*;
+
+    #[test]
+    fn a_damaged_file_is_counted_in_its_run_and_in_its_table() {
+        let mem = MemDisk::new();
+        let options = Options {
+            disk: Arc::new(mem.clone()),
+            ..Options::default()
+        };
+        let db = Db::open("/db", options).unwrap();
+        let app = db.keyspace("app").unwrap();
+        let table = app.table("t", TableOptions::default()).unwrap();
+        table.put(b"k", b"v").unwrap();
+        db.flush().unwrap();
+        let damaged = || {
+            let view = TableView::of(&table.stats(), Vec::new());
+            (view.summary.damaged_files, view.runs[0].damaged_files)
+        };
+        assert_eq!(damaged(), (0, 0));
+        let due = db.next_file_check(Duration::ZERO).unwrap();
+        let mut check = due.expect("every file is due");
+        mem.flip_bit(check.path(), 30, 3).unwrap();
+        check.read(&mut |_bytes| ControlFlow::Continue(()));
+        assert!(check.finish().unwrap());
+        assert_eq!(damaged(), (1, 1));
     }
 }

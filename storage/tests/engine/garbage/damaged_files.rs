@@ -71,6 +71,7 @@ fn a_deletion_goes_beside_a_damaged_file_of_later_writes() {
     let stats = bench.db.stats();
     let table = &stats.tables[0];
     assert_eq!((table.runs.len(), table.quarantine.len()), (1, 1));
+    assert_eq!(table.runs[0].damaged_files, 1);
     assert_eq!(bench.db.restore("/copied").unwrap().restored.len(), 1);
     assert_eq!(bench.live("a"), 1);
 }
