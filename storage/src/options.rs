@@ -298,7 +298,7 @@ pub struct HoldOptions {
     pub expires_in: Option<Duration>,
 }
 
-/// Options of one write.
+/// Options of one write, or of the commit of one transaction.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct WriteOptions {
     /// Whether the write waits for an fsync even if the database's durability does not require one.

@@ -246,7 +246,7 @@ impl Db {
         self.begin_with(WriteOptions::default())
     }
 
-    /// Begins a transaction as [`Db::begin`] does, with options of its commit.
+    /// Begins a transaction as [`Db::begin`] does, with options for its commit.
     pub fn begin_with(&self, options: WriteOptions) -> Transaction {
         Transaction::begin(self.inner.clone(), options)
     }

@@ -40,7 +40,7 @@ impl Payload {
         if !self.check(key, value) {
             return false;
         }
-        // By one allocation at most.
+        // This reserves space for the whole operation, so that it takes one allocation at most.
         let bytes = key.len() + value.len() + OP_OVERHEAD_BYTES_MAX;
         self.bytes.reserve(bytes);
         self.begin(Kind::Put as u8, table, key);

@@ -219,7 +219,7 @@ impl Replay<'_> {
                 None => return Err(format!("no table {}", table.0)),
             },
             Op::Snapshot(op) => {
-                // Whether the manifest does not have the operation yet.
+                // The manifest has the operations up to `bookmarks_as_of` already.
                 let is_news =
                     seq > self.bookmarks_as_of || mutation::is(Mutation::ReplayKnownBookmarks);
                 let is_renewal = matches!(op, SnapshotOp::Expiry(_));

@@ -12,5 +12,6 @@ pub struct MaintenanceProgress {
     pub bytes_total: u64,
 }
 
-/// A callback after each piece of a file. It may wait, and it ends the work by returning `Break`.
+/// The callback that a backup or a verification calls with its progress after each piece of a file.
+/// It may wait, and it ends the work by returning `Break`.
 pub(super) type Step<'s> = &'s mut dyn FnMut(MaintenanceProgress) -> ControlFlow<()>;

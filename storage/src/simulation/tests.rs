@@ -46,7 +46,7 @@ fn outcomes<T: Ord>(history: impl Fn(&MemDisk), look: impl Fn(&MemDisk) -> T) ->
         .collect()
 }
 
-/// Returns a history that goes on with a sync of the directory `dir`.
+/// Returns `history` with a sync of the directory `dir` at its end.
 fn synced(history: impl Fn(&MemDisk), dir: &str) -> impl Fn(&MemDisk) {
     move |disk| {
         history(disk);

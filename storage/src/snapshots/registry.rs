@@ -172,7 +172,8 @@ impl SnapshotRegistry {
         Ok(bookmark)
     }
 
-    /// Applies the operation of the commit `seq`; called in commit order.
+    /// Applies the operation on a snapshot or a hold that the commit `seq` contains; called in
+    /// commit order.
     pub(crate) fn apply(&self, seq: SeqNo, op: SnapshotOp) {
         self.state.lock().unwrap().apply(seq, op);
     }

@@ -72,11 +72,12 @@ pub trait TableStore: Send + Sync + Debug {
     }
 }
 
-/// The way in which a file got a second name, for example in [`TableStore::import`].
+/// The way in which a file, such as one that [`TableStore::import`] imports, was put under a new
+/// name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Imported {
-    /// By a hard link: the same file.
+    /// The file was linked: the new name is a second name of it.
     Linked,
-    /// By a copy.
+    /// The file was copied.
     Copied,
 }
