@@ -35,9 +35,11 @@ async fn list(
         queries, limits, ..
     }): At,
     Extension(principal): Extension<Principal>,
-    request: PageRequest,
+    // A `Result`, so that a client without the scope gets 403 also for an invalid query.
+    request: Result<PageRequest, Problem>,
 ) -> Answer<QueryList> {
     check_admin(&principal)?;
+    let request = request?;
     let all = limits.run(WorkKind::Queries, move || {
         queries.map(|queries| queries.list())
     });

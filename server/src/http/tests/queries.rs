@@ -47,9 +47,11 @@ fn a_token_for_admin_lists_queries_and_kills_those_that_only_read() {
     let (_node, server) = serve_with(dir.path(), options);
     let [_, jobs, admin] = Scope::ALL.map(|scope| token(dir.path(), scope));
     let ask = |request: &str, token: &Token| ask(&server, request, "localhost", Some(token), "");
-    for request in ["GET /v1/queries", "DELETE /v1/queries/1"] {
+    let invalid = "GET /v1/queries?limit=0";
+    for request in ["GET /v1/queries", invalid, "DELETE /v1/queries/1"] {
         assert_eq!(ask(request, &jobs).0, 403, "{request}");
     }
+    assert_eq!(ask(invalid, &admin).0, 400);
     let (status, answer) = ask("GET /v1/queries", &admin);
     assert_eq!(status, 200, "{answer}");
     let listed: Value = serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap();
