@@ -6,24 +6,29 @@
 //! are limited, each by itself: publications that change few files each would add up to a limit that
 //! no rewrite brings down.
 //!
-//! To open a file takes as long as to read some MiB, from a bucket more. So there may be fewer layers of small
-//! files, which are also cheap to write again.
+//! Opening a file takes as long as reading some MiB, in a bucket even longer. So the limit on layers
+//! of small files is lower: such files cost readers much, and are cheap to write again.
+//!
+//! A publication plans from the files before it, and then adds a layer and delete files of its own.
+//! So readers may find one layer more than a limit allows, and one delete file more.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::live::LiveFile;
 
-/// A limit on the number of layers of a table. The oldest one does not count. A layer consists of the data
-/// files that one publication added. Above the limit, layers are merged.
+/// The limit on the number of layers of a table. The oldest layer does not count. Above the limit,
+/// the next publication merges newer layers.
 const LAYERS_MAX: usize = 16;
 
-/// A limit on the number of layers, if only small data files count. Above it, small files are merged.
+/// The limit on the number of layers that have small data files. Above the limit, the next
+/// publication merges the small files of newer layers.
 const SMALL_LAYERS_MAX: usize = 4;
 
-/// A data file of fewer bytes is small.
+/// The size, in bytes, below which a data file is small.
 const SMALL_BYTES: i64 = 4 << 20;
 
-/// A limit on the number of delete files for one data file. Above it, they are merged.
+/// The limit on the number of delete files of one data file. Above the limit, the next publication
+/// merges the delete files.
 const DELETES_MAX: usize = 2;
 
 /// A data file is written anew if at least one in this many of its rows is deleted.
@@ -44,11 +49,13 @@ pub struct Rewrites {
 /// one publication added. The publication writes anew:
 ///
 /// - data files of which at least a tenth of the rows is deleted,
-/// - the small data files of newer layers, if more than four layers have small files,
+/// - the small data files of newer layers, if more than four layers have small files (the oldest layer
+///   counts here),
 /// - the data files of newer layers, if there are more than 16 layers besides the oldest one,
 /// - the delete files of any other data file that has more than two of them.
 pub fn plan_rewrites(files: &[LiveFile]) -> Rewrites {
     let mut all = rows_of_layers(files.iter());
+    // The oldest layer stays, because it mostly has most of the rows.
     all.pop_first();
     let merged = layers_to_merge(all, LAYERS_MAX);
     let is_small = |live: &LiveFile| live.file.file_size_in_bytes < SMALL_BYTES;
@@ -148,9 +155,11 @@ mod tests {
             let deletes: Vec<(i64, i64)> = (0..count).map(|at| (at + 2, 1)).collect();
             live(1, 1_000_000, &deletes)
         };
-        let files = [with_deletes(2), with_deletes(3), with_deletes(0)];
+        // The last file is written anew, which leaves no deletes to merge.
+        let worn = live(1, 30, &[(2, 1), (3, 1), (4, 1)]);
+        let files = [with_deletes(2), with_deletes(3), with_deletes(0), worn];
         let expected = Rewrites {
-            files: Vec::new(),
+            files: vec![3],
             deletes: vec![1],
         };
         assert_eq!(plan_rewrites(&files), expected);
@@ -165,7 +174,7 @@ mod tests {
         assert_eq!(plan_rewrites(&files), Rewrites::default());
         files.push(live(6, 10, &[]));
         assert_eq!(plan_rewrites(&files).files, [3, 4, 5, 6]);
-        // Together, they have as many rows as the layer before them.
+        // Together, the merged files have as many rows as the small file of the layer before them.
         files[6] = live(6, 29_970, &[]);
         assert_eq!(plan_rewrites(&files).files, [2, 3, 4, 5, 6]);
     }

@@ -386,6 +386,8 @@ impl Values {
             Self::List { ends, .. } | Self::Map { ends, .. } => ends.append(None)?,
             Self::Struct { nulls, parts, .. } => {
                 nulls.append_null();
+                // The parts of a duration are required. Arrow accepts nulls in them where the
+                // struct is null too.
                 for part in parts {
                     part.append_null()?;
                 }

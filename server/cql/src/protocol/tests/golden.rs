@@ -66,6 +66,32 @@ fn an_error_is_these_bytes() {
 }
 
 #[test]
+fn errors_have_the_counts_of_the_only_replica() {
+    let consistency = Consistency::One;
+    let timeout = ErrorKind::WriteTimeout {
+        consistency,
+        write_type: WriteType::Cas,
+    };
+    let failure = ErrorKind::ReadFailure { consistency };
+    for (kind, code, rest) in [
+        (timeout, 0x11_u8, bytes(&[&[0, 3], b"CAS"])),
+        // One replica failed, and there are no data.
+        (failure, 0x13, bytes(&[&[0, 0, 0, 1], &[0]])),
+    ] {
+        let expected = bytes(&[
+            &[0, 0, code, 0, 0, 4],
+            b"late",
+            // ONE; no replica responded, and the server waited for one.
+            &[0, 1, 0, 0, 0, 0, 0, 0, 0, 1],
+            &rest[..],
+        ]);
+        let mut body = BytesMut::new();
+        Response::Error(ErrorResponse::new(kind, "late")).encode_body(&mut body);
+        assert_eq!(body, expected);
+    }
+}
+
+#[test]
 fn rows_are_these_bytes() {
     let spec = ColumnSpec {
         keyspace: "k",
