@@ -107,7 +107,7 @@ fn the_table_has_a_row_for_each_policy_and_marks_late_jobs() {
 }
 
 #[test]
-fn the_headline_says_when_busy_processes_leave_a_day_little_meaning() {
+fn a_headline_of_a_day_beside_busy_processes_has_a_caveat() {
     let quiet = run("fifo", Some(6.0));
     assert_eq!(quiet.headline(), "1 of 1 goals met");
     let busy = Outcome {

@@ -13,6 +13,7 @@ use rand_chacha::ChaCha8Rng;
 use serde::Serialize;
 
 use super::counts::Pool;
+use crate::number::fixed;
 
 /// The number of resampled results from which each confidence interval is computed. With this
 /// number, the ends of an interval are off by about a fortieth of its width.
@@ -39,9 +40,9 @@ impl Estimate {
 /// Formats the value and its interval, with two decimals unless a precision is given.
 impl fmt::Display for Estimate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { value, low, high } = self;
         let places = f.precision().unwrap_or(2);
-        write!(f, "{value:.places$} ({low:.places$} to {high:.places$})")
+        let [value, low, high] = [self.value, self.low, self.high].map(|it| fixed(it, places));
+        write!(f, "{value} ({low} to {high})")
     }
 }
 

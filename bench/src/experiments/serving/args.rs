@@ -4,7 +4,6 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use serde::Serialize;
 
 use crate::console::seconds;
 use crate::ycsb::{Distribution, VALUE_BYTES_DEFAULT, VALUE_BYTES_MIN};
@@ -90,8 +89,7 @@ pub struct ServingArgs {
 }
 
 /// A part of the experiment.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Part {
     /// Reads and writes of one record compared with Redis, and the CPU of each compared with the
     /// store in process
@@ -105,7 +103,6 @@ pub enum Part {
     Startup,
     /// Writes of one row: plain, with IF, of a counter
     #[value(name = "hot-row")]
-    #[serde(rename = "hot-row")]
     HotRow,
     /// The server's CPU for writes with an index, and for rows that are found by the index
     Indexed,

@@ -88,8 +88,7 @@ impl PartResult for BesideLoad {
         });
         let unserved = load.unserved;
         if unserved > 0 {
-            let line = format!("  {unserved} operations were due and never began");
-            lines.push(line);
+            lines.push(format!("  {unserved} operations were due and never began"));
         }
         lines
     }

@@ -53,7 +53,8 @@ pub struct Descriptors {
     pub connections: u64,
     /// The number of SSTables of the table before the merges.
     pub sstables: u64,
-    /// The load's reads. Those of the load alone are with all SSTables open.
+    /// The load and its reads. The peak rate and the reads of the load alone are those of the
+    /// server that has all SSTables open.
     #[serde(flatten)]
     pub load: MeasuredLoad,
     /// The ratio of the p99 of reads with the limit of open files to that with all SSTables open.

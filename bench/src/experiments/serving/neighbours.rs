@@ -71,8 +71,8 @@ pub struct Neighbours {
     pub with_goal_s: Vec<f64>,
     /// The number of aggregation jobs that met their completion time goal.
     pub goals_met: usize,
-    /// The load's reads, all beside other programs that keep all cores busy. Those of the load
-    /// alone are without jobs.
+    /// The load and its reads. The peak rate and all windows are measured beside other programs
+    /// that keep all cores busy. The load alone is the load without jobs.
     #[serde(flatten)]
     pub load: MeasuredLoad,
     /// The ratio of the p99 of reads with jobs to that without.

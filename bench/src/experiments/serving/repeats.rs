@@ -24,7 +24,7 @@ const COUNTING: usize = REPEATS + 1;
 
 #[derive(Debug, Clone, Serialize)]
 pub struct BesideRepeats {
-    /// The load, of which only the reads are compared.
+    /// The measured load. Only its reads are compared.
     #[serde(flatten)]
     pub load: MeasuredLoad,
     /// The ratio of the p99 of reads beside the repeated work to that alone.

@@ -26,7 +26,7 @@ pub struct Report {
     /// The distribution of the records that operations choose. Some parts have a fixed one
     /// and ignore this.
     distribution: Distribution,
-    /// The results of the parts that were requested, by name.
+    /// The results of the parts that have been measured, by name. Other parts have no field.
     #[serde(flatten)]
     parts: BTreeMap<&'static str, Value>,
     /// The lines of all results.

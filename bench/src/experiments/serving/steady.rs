@@ -39,7 +39,7 @@ pub(super) struct SteadyLoad {
     pub(super) plan: Plan,
 }
 
-/// The load in the measured windows of a part.
+/// The load in the measured windows of a part. Most parts measure the latencies of its reads only.
 #[derive(Debug, Clone, Serialize)]
 pub struct MeasuredLoad {
     /// The peak rate: operations per second of a closed loop.
@@ -144,7 +144,8 @@ impl SteadyLoad {
 pub mod tests {
     use super::*;
 
-    /// Returns a measured load whose numbers meet no bar and miss none.
+    /// Returns a measured load. The upper end of its noise is above the bars of all parts: a part
+    /// that compared this end with its bar would miss the bar.
     pub fn measured_load() -> MeasuredLoad {
         MeasuredLoad {
             peak_ops_per_s: 2.0,

@@ -81,7 +81,7 @@ const ANSWER_MAX: Duration = Duration::from_secs(30);
 
 #[derive(Debug, Clone, Serialize)]
 pub struct WatchedLoad {
-    /// The load's reads. Those of the load alone are without consoles.
+    /// The load and its reads. The load alone is the load while no console watches the server.
     #[serde(flatten)]
     pub load: MeasuredLoad,
     /// The p50 of reads while no console watches the server, in microseconds.

@@ -87,3 +87,15 @@ fn the_distance_from_one_is_that_of_the_farther_end() {
     assert_eq!(estimate(0.5, 1.1).farthest_from_one(), 2.0);
     assert_eq!(estimate(0.9, 1.5).farthest_from_one(), 1.5);
 }
+
+#[test]
+fn a_ratio_that_does_not_exist_is_a_dash() {
+    let estimate = |value| Estimate {
+        value,
+        low: value,
+        high: value,
+    };
+    assert_eq!(estimate(f64::NAN).to_string(), "- (- to -)");
+    assert_eq!(estimate(1.25).to_string(), "1.25 (1.25 to 1.25)");
+    assert_eq!(format!("{:.3}", estimate(1.0)), "1.000 (1.000 to 1.000)");
+}
