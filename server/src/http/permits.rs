@@ -316,8 +316,8 @@ pub(super) fn check_new_snapshot(
 /// under [`Node::exclusively`]: otherwise another snapshot may get the name before the change.
 ///
 /// # Errors
-/// 403 if the role lacks the permission, is gone or may not log in any more. When the snapshot
-/// cannot be looked up; errors of the catalog.
+/// 403 if the role lacks the permission, is gone or may not log in any more; also when the snapshot
+/// cannot be looked up, and errors of the catalog.
 pub(super) fn check_snapshot(
     node: &Node,
     principal: &Principal,

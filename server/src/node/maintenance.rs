@@ -8,10 +8,12 @@ use super::registry::JobClaim;
 
 impl Node {
     /// Records that a backup or a verification has started; `what` is its name in a log line.
-    /// `make` returns the record for an id, which is claimed as that of a new job. If the history
-    /// cannot be written, or there is none, no history gets this record. Returns the record, and the
-    /// claim if the history has the record. The caller holds the claim until the work is listed as
-    /// running. Until then, the claim keeps lists of jobs from showing the work as unfinished.
+    /// `make` returns the record for an id. This function adds the record to the history, and
+    /// claims its id as that of a new job. If the history cannot be written, or there is none,
+    /// `make` makes a record from a new id, and no history gets this record. Returns the record,
+    /// and the claim if the history has the record. The caller holds the claim until the work is
+    /// listed as running. Until then, the claim keeps lists of jobs from showing the work as
+    /// unfinished.
     pub(super) fn begin_maintenance(
         &self,
         what: &str,

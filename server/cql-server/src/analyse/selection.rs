@@ -60,7 +60,8 @@ pub enum Output {
 
 impl Output {
     /// Returns the outputs from which this one is computed: the arguments of a call, or the value
-    /// that contains a field, an element or a slice.
+    /// that contains a field, an element or a slice. The arguments of an aggregate are not among them:
+    /// they are computed for each row, and the output for each group of rows.
     pub fn parts(&self) -> &[Self] {
         match self {
             Self::Call(_, args) => args,

@@ -108,7 +108,7 @@ fn check(option: &str, text: &str) -> Result<()> {
         "bloom_filter_fp_chance" => match text.parse::<f64>() {
             Ok(chance) if chance <= BLOOM_CHANCE_BOUND || chance > 1.0 => config(format!(
                 "{option} must be larger than {BLOOM_CHANCE_BOUND:E} and less than or equal \
-                     to 1.0 (got {text})"
+                 to 1.0 (got {text})"
             )),
             _ => Ok(()),
         },

@@ -420,7 +420,7 @@ impl<S: Service> Connection<S> {
         self.refuse(stream, error);
     }
 
-    /// Appends an error.
+    /// Appends an error as the response to a request.
     fn refuse(&mut self, stream: i16, error: ErrorResponse) {
         (self.session).answer(stream, &Response::Error(error), self.out.frames());
     }

@@ -66,7 +66,7 @@ impl Served {
     /// because the principal lacks a permission.
     ///
     /// # Errors
-    /// As [`work`](Self::work).
+    /// The errors are those of [`work`](Self::work), and the problem that `work` returns.
     pub(super) async fn checked_work<T: Send + 'static>(
         &self,
         kind: WorkKind,
