@@ -1,5 +1,6 @@
 //! Switches that break one rule each, to prove that the tests of statements, indexes and jobs
-//! detect it: a rule of [`Partition`](crate::read::Partition), or the rule that damage is an error.
+//! detect it: a rule of [`Partition`](crate::read::Partition), the rule that an index entry is only a
+//! hint, or the rule that damage is an error.
 //!
 //! With the feature `mutations` at most one is on in a process: the one that the environment variable
 //! `EBB_ROW_MUTATION` names. Without the feature, each is the constant `false`. The nightly part
@@ -11,8 +12,8 @@ use std::sync::LazyLock;
 
 use ebb_storage::{Error, Result};
 
-/// A deliberate fault that breaks one rule of visibility, or takes damage for absence, to prove
-/// that the tests detect it.
+/// A deliberate fault that breaks one rule of visibility, trusts an index entry, or takes damage for
+/// absence, to prove that the tests detect it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mutation {
     /// Deletions of partitions and of ranges of rows hide no row.
@@ -31,6 +32,9 @@ pub enum Mutation {
     /// A partition with rows returns one more row, for its static columns. (Without the fault, only
     /// a partition without rows returns such a row.)
     StaticRowsBesideRows,
+    /// A read by an index whose entries refer to rows returns these rows also if they no longer have
+    /// the value of their entry.
+    StaleEntriesAreRows,
     /// A row or the header of a partition does not exist if damage keeps the store from reading it.
     DamagedKeysAreAbsent,
     /// A scan ends at an entry that the store cannot read because of damage, as at the end of its
@@ -38,6 +42,9 @@ pub enum Mutation {
     ScansEndAtDamage,
     /// A condition (`IF`) finds no row, or no header, where damage keeps the store from reading it.
     ConditionsPassDamage,
+    /// The entry of an index is stale, and is removed, if damage keeps the store from reading its row
+    /// or header.
+    UnreadableRowsAreStale,
 }
 
 /// Returns whether `mutation` is on.

@@ -20,15 +20,18 @@ mod script;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::slice;
 
 use bytes::Bytes;
 use ebb_cql::protocol::{ErrorResponse, QueryParameters};
+use ebb_model::key::{EntryKey, PARTITIONS_START, SCHEMA_KEY};
 use ebb_storage::Error;
 use ebb_storage::simulation::MemDisk;
 
 use self::database::{database, db_of, files_of, opened, rows_of};
 use self::script::{MERGE_BEFORE, RESTORE_BEFORE, Script, Statement};
 use super::harness::Server;
+use crate::indexes::remove_stale;
 
 /// The distance in bytes between the bits that the tests flip: about the size of a block. The whole
 /// script runs for each bit, so a shorter distance takes long.
@@ -173,6 +176,50 @@ fn damage_fails_only_the_statements_that_read_it() {
         assert!(*answered > 0, "{kind}");
         assert_eq!(*failed > 0, *kind != "write", "{kind}");
     }
+}
+
+/// A reader that cannot read a row does not know whether the row's index entry is stale.
+#[test]
+fn the_index_entries_of_unreadable_rows_stay() {
+    let disk = database();
+    let whole = opened(&disk.fork());
+    let all = rows_of(&whole, "t").range::<&[u8], _>(SCHEMA_KEY..PARTITIONS_START);
+    // The first key is that of the table's schema.
+    let all: Vec<Vec<u8>> = all.map(|entry| entry.unwrap().0.to_vec()).skip(1).collect();
+    remove_stale_of_t(&whole, &all);
+    let rows = rows_of(&whole, "t");
+    let is_right = |entry: &&Vec<u8>| rows.get(entry).unwrap().is_some();
+    let right: Vec<&Vec<u8>> = all.iter().filter(is_right).collect();
+    assert!(!right.is_empty() && right.len() < all.len());
+    let mut unreadable = 0;
+    for path in files_of(&disk, "t") {
+        for byte in (0..disk.file_len(&path).unwrap()).step_by(STEP_BYTES) {
+            let (fork, path) = (disk.fork(), path.clone());
+            let table = "t";
+            let damage = Damage { table, path, byte };
+            damage.flip(&fork);
+            let server = opened(&fork);
+            // One by one: a check that fails ends a removal.
+            for entry in &all {
+                remove_stale_of_t(&server, slice::from_ref(entry));
+            }
+            let rows = rows_of(&server, table);
+            for entry in &right {
+                let row_key = EntryKey::read(entry).unwrap().row_key;
+                unreadable += usize::from(rows.get(row_key).is_err());
+                let is_removed = matches!(rows.get(entry), Ok(None));
+                assert!(!is_removed, "{damage:?}: {entry:?}");
+            }
+        }
+    }
+    assert!(unreadable > 0);
+}
+
+/// Removes those of these index entries of the table `t` that are stale.
+fn remove_stale_of_t(server: &Server, entries: &[Vec<u8>]) {
+    let catalog = server.executor.catalog();
+    let table = catalog.state().table("ks", "t").unwrap().clone();
+    remove_stale(catalog, &table, entries);
 }
 
 /// Executes all parts of a script on a damaged database, and checks the result of each statement.

@@ -9,6 +9,7 @@
 use ebb_model::key::{DecodedKey, EntryKey, PARTITIONS_START, Place, ROW, header_key};
 use ebb_model::schema::{ColumnKind, IndexedColumn};
 use ebb_storage::{Cache, Transaction};
+use ebb_tables::mutation::{Mutation, or_absent};
 use ebb_tables::read::{LiveValues, Source};
 use ebb_tables::{Catalog, CqlTable};
 
@@ -69,7 +70,10 @@ fn is_right(
     let row_key = EntryKey::read(entry).map_err(of_key)?.row_key;
     let decoded = DecodedKey::read(row_key).map_err(of_key)?;
     let header_key = header_key(decoded.prefix);
-    let get = |key: &[u8]| transaction.get(table.rows(), key).map_err(of_store);
+    let get = |key: &[u8]| {
+        let read = transaction.get(table.rows(), key);
+        or_absent(Mutation::UnreadableRowsAreStale, read).map_err(of_store)
+    };
     // The header is read before the rows: see the purge race in `ebb_tables::read`.
     let header = get(&header_key)?;
     let charge = &mut charge_decoding;

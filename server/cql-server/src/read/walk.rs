@@ -352,7 +352,7 @@ impl<'w> Walk<'w> {
                     prefix_len,
                     cells,
                 };
-                if self.give(&row)? == Some(Flow::Stop) {
+                if self.give(&row, None)? == Some(Flow::Stop) {
                     return Ok(End::Stopped);
                 }
             }
@@ -379,13 +379,15 @@ impl<'w> Walk<'w> {
         self.counts.note_row();
         let mut cells: Vec<Option<LiveColumn<'_>>> = mem::take(&mut self.progress.cells);
         partition.fill(&row, &mut cells).map_err(of_table)?;
-        let flow = self.give(&LiveRow {
+        let by_index = index.and_then(|entries| entries.predicate);
+        let live = LiveRow {
             key: &stored.key,
             prefix_len: partition.partition().prefix().len(),
             cells: &cells,
-        })?;
+        };
+        let flow = self.give(&live, by_index)?;
         if flow.is_none()
-            && let Some(predicate) = index.and_then(|entries| entries.predicate)
+            && let Some(predicate) = by_index
             && !self.filter.passes_one(predicate, &cells)?
         {
             self.progress.note_stale(index, &stored.key);
@@ -397,9 +399,10 @@ impl<'w> Walk<'w> {
     }
 
     /// Passes a row to the page. Returns whether to go on with the next row, with the next
-    /// partition, or not at all; `None` if the filter rejects the row.
-    fn give(&mut self, row: &LiveRow<'_>) -> Result<Option<Flow>> {
-        if !self.filter.passes(row.cells)? {
+    /// partition, or not at all; `None` if the filter rejects the row. If an index led to the row,
+    /// `by_index` is the position of its predicate.
+    fn give(&mut self, row: &LiveRow<'_>, by_index: Option<usize>) -> Result<Option<Flow>> {
+        if !self.filter.passes(row.cells, by_index)? {
             return Ok(None);
         }
         self.counts.note_passed();
