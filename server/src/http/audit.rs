@@ -1,5 +1,6 @@
 //! Entries in the audit log for changes over HTTP and over the socket: one before the change is made,
-//! and one with its result. Changes that a handler refuses have entries too.
+//! and one with its result. Changes that a handler refuses have entries too. Reads have lines in the
+//! ordinary log, at the level debug.
 
 use std::io;
 use std::sync::Arc;
@@ -28,7 +29,7 @@ pub(super) struct Audit {
 
 /// Adds two entries to the audit log for a request that changes something, except a login or logout: one
 /// before it is executed, and one with its result. If the first one cannot be written, the request is
-/// refused, unless the disk is full and the request may free space.
+/// refused, unless the disk is full and the request may free space. Other requests are only logged.
 pub(super) async fn log(
     State(Audit { log, limits }): State<Audit>,
     Extension(peer): Extension<Peer>,
@@ -37,9 +38,12 @@ pub(super) async fn log(
     next: Next,
 ) -> Response {
     let path = request.uri().path();
+    if !is_change(&request) {
+        return read(&principal, peer, request, next).await;
+    }
     // Logins are noted where their tokens are checked. Clients without a token may send any number of
     // them, which must not fill the log.
-    if !is_change(&request) || path == SESSION {
+    if path == SESSION {
         return next.run(request).await;
     }
     let frees_space = frees_space(request.method(), path);
@@ -78,6 +82,27 @@ pub(super) async fn log(
     // In a task of its own: the entry gets the result although the client disconnects. An error is a panic, which
     // has printed itself.
     let _ = tokio::spawn(end).await;
+    response
+}
+
+/// Executes a request that changes nothing. If it has a token, logs it at the level debug, without the
+/// token's secret.
+async fn read(principal: &Principal, peer: Peer, request: Request, next: Next) -> Response {
+    let (method, uri) = (request.method().clone(), request.uri().clone());
+    let response = next.run(request).await;
+    if !principal.id.is_empty() {
+        let role = principal.role.as_ref();
+        tracing::debug!(
+            target: "http",
+            user = role.map(|role| role.name.as_str()),
+            token = principal.id,
+            name = principal.name,
+            address = peer.address.map(|address| address.to_string()),
+            request = format!("{method} {}", logged_path(&uri)),
+            status = response.status().as_u16(),
+            "read"
+        );
+    }
     response
 }
 

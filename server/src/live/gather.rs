@@ -7,17 +7,19 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use ebb_colocate::{Action, GuardSample, Limit, Objective, RequestRates, RequestSource};
+use ebb_colocate::{
+    Action, GuardSample, Limit, LoadSample, Objective, RequestRates, RequestSource,
+};
 use ebb_jobs::history::now_unix_ms;
 use ebb_jobs::pins::{self, ReleasedPin};
 use ebb_scheduler::model::JobId;
 use ebb_scheduler::runtime::JobState;
 use serde_json::json;
-use tracing::{info, warn};
+use tracing::{debug, info, warn};
 
 use super::ahead::Ahead;
 use super::day::{GuardChange, JobName, LoadPoint, Moment};
-use super::stops::{Stop, Stops};
+use super::episodes::{Episodes, Turn, stops_jobs};
 use super::{Shared, sum};
 use crate::node::{Node, RunningJob, StoreRequests};
 
@@ -109,7 +111,10 @@ struct Gatherer {
     window_s: f64,
     /// The times in which the guard, which limits jobs to keep the latency objective, leaves them
     /// no CPU time. Their begins and ends are logged.
-    stops: Stops,
+    stops: Episodes,
+    /// The times in which jobs and long scans are outside of the idle class, because other
+    /// processes hold the CPU. Their begins and ends are logged.
+    floors: Episodes,
     /// The time of the last sample, in seconds of the runtime's time.
     sampled_s: f64,
     /// The earliest time, in seconds of the runtime's time, of the next look ahead, which predicts when jobs
@@ -136,7 +141,8 @@ impl Gatherer {
             cycle_s: now_s,
             load_s: now_s,
             window_s: 0.0,
-            stops: Stops::default(),
+            stops: Episodes::default(),
+            floors: Episodes::default(),
             sampled_s: now_s,
             look_ahead_at_s: 0.0,
             look_at_pins_s: 0.0,
@@ -187,7 +193,8 @@ impl Gatherer {
         shared.events.send("sample", &sample);
     }
 
-    /// Returns the load since the last sample, and the cores that each job used.
+    /// Returns the load since the last sample, and the cores that each job used. Logs when the
+    /// scheduling class of jobs and long scans changes.
     fn moment(&mut self, now_unix_ms: u64, jobs: &[RunningJob]) -> Moment {
         let shared = Arc::clone(&self.shared);
         let node = &shared.node;
@@ -232,9 +239,9 @@ impl Gatherer {
             }
         });
         let loads = loads.unwrap_or_default();
-        let mean = |of: fn(&ebb_colocate::LoadSample) -> f64| {
-            sum(loads.iter().map(of)) / loads.len().max(1) as f64
-        };
+        self.log_class(&loads);
+        let mean =
+            |of: fn(&LoadSample) -> f64| sum(loads.iter().map(of)) / loads.len().max(1) as f64;
         let governor = node.governor();
         let objective = governor.and_then(|governor| governor.objective());
         let decided = governor.and_then(|governor| governor.latest_guarded());
@@ -264,9 +271,39 @@ impl Gatherer {
         moment
     }
 
+    /// Logs when jobs and long scans leave the idle class for the floor, a minimum of CPU beside busy
+    /// processes, and when they are in the idle class again. `loads` are the load samples since the
+    /// last call.
+    fn log_class(&mut self, loads: &[LoadSample]) {
+        let on_floor = loads.iter().rfind(|load| load.is_on_floor);
+        let Some(load) = on_floor.or_else(|| loads.last()) else {
+            return;
+        };
+        let turn = self.floors.note(on_floor.is_some());
+        let load_cores = hundredths(load.transactional_cores);
+        let others_cores = hundredths(load.others_cores);
+        match turn {
+            Some(Turn::Begins) => info!(
+                target: "jobs",
+                load_cores,
+                others_cores,
+                floor_cores = f64::from(load.capacity_hundredths) / 100.0,
+                "jobs and long scans leave the idle class: other processes hold the CPU"
+            ),
+            Some(Turn::Ends) => info!(
+                target: "jobs",
+                load_cores,
+                others_cores,
+                "jobs and long scans are in the idle class again: other processes leave enough CPU, \
+                 or the load needs it"
+            ),
+            None => {}
+        }
+    }
+
     /// Reads the decisions that the latency guard, which limits jobs to keep the latency objective, has
-    /// made since the last call. Keeps each change of the guard's action, and sends an event for it. Logs
-    /// when jobs stop getting CPU time and when they get some again.
+    /// made since the last call. Keeps and logs each change of the guard's action, and sends an event for
+    /// it. Logs when jobs stop getting CPU time and when they get some again.
     fn guard(&mut self, now_unix_ms: u64) {
         let Some(governor) = self.shared.node.governor() else {
             return;
@@ -282,18 +319,26 @@ impl Gatherer {
             let change = change(sample, now_unix_ms.saturating_sub(ago_ms));
             let added = self.shared.lock().day.push_guard(change);
             if let Some(change) = added {
+                debug!(
+                    target: "jobs",
+                    action = change.action,
+                    allowed_ratio = hundredths(change.allowed_ratio),
+                    slack_ratio = hundredths(change.slack_ratio),
+                    latency_us = sample.window.latency_us,
+                    "the guard changes what jobs may use"
+                );
                 self.shared.events.send("guard", &change);
             }
         }
         self.window_s = last_s;
         let latency_us = last.window.latency_us;
-        match self.stops.note(&decided) {
-            Some(Stop::Begins) => info!(
+        match self.stops.note(stops_jobs(&decided)) {
+            Some(Turn::Begins) => info!(
                 target: "jobs",
                 latency_us,
                 "jobs get no CPU: the latency objective of the load is in danger"
             ),
-            Some(Stop::Ends) => info!(target: "jobs", latency_us, "jobs get CPU again"),
+            Some(Turn::Ends) => info!(target: "jobs", latency_us, "jobs get CPU again"),
             None => {}
         }
     }
@@ -404,6 +449,11 @@ impl Gatherer {
             job.running.set_prediction(Some(predicted));
         }
     }
+}
+
+/// Returns a number rounded to two decimal places.
+fn hundredths(number: f64) -> f64 {
+    (number * 100.0).round() / 100.0
 }
 
 /// Returns the greatest latency that an objective allows, in microseconds, after the latest

@@ -20,18 +20,18 @@
 //! | `ahead` | the jobs of a node for a look ahead |
 //! | `what_if` | the effect of a hypothetical job |
 //! | `events` | the queue of events for streams |
-//! | `stops` | when the guard leaves jobs nothing |
+//! | `episodes` | how long a state lasts, such as that the guard leaves jobs nothing |
 //! | `gather`, `answers` | the thread that samples the node; the responses from its data |
 
 mod ahead;
 mod answers;
 mod day;
+mod episodes;
 mod events;
 #[expect(clippy::disallowed_methods, reason = "looks at the node each second")]
 mod gather;
 mod outlook;
 mod prediction;
-mod stops;
 #[expect(clippy::disallowed_methods, reason = "says how long an answer took")]
 mod what_if;
 

@@ -5,6 +5,7 @@ use ebb_cql::protocol::Compression;
 use rustix::process::Signal;
 use serde_json::Value;
 
+use crate::http::get;
 use crate::place::Place;
 use crate::serving::{Server, query};
 
@@ -65,4 +66,33 @@ fn people_find_them_too_and_choose_areas() {
     assert_eq!(server.stop(), Some(0));
     let refused = place.ebb("serve --log info,disk=debug").refused();
     assert!(refused.contains("storage"), "{refused}");
+}
+
+#[test]
+fn reads_over_http_name_their_tokens_without_the_secrets() {
+    let place = Place::new();
+    let flags = "--http 127.0.0.1:0 --log-format json --log off,http=debug";
+    let mut server = Server::start(&place, flags);
+    let create = "token create --name grafana --scope read";
+    let token = place.ebb(create).ok();
+    let token = token.trim();
+    let (_, secret) = token.rsplit_once('_').unwrap();
+    assert_eq!(get(server.http(), "/health/live", token).0, 200);
+    assert_eq!(get(server.http(), "/v1/jobs?limit=1", token).0, 200);
+    let read = server.error_line_with("\"message\":\"read\"");
+    assert!(!read.contains(secret), "{read}");
+    let read: Value = serde_json::from_str(&read).unwrap();
+    let id = token.split('_').nth(1).unwrap();
+    for (field, value) in [
+        ("level", "DEBUG"),
+        ("target", "http"),
+        ("name", "grafana"),
+        ("token", id),
+        // The first line: a health check needs no token.
+        ("request", "GET /v1/jobs"),
+    ] {
+        assert_eq!(read[field], value, "{read}");
+    }
+    assert_eq!(read["status"], 200);
+    assert_eq!(server.stop(), Some(0));
 }
