@@ -1,7 +1,7 @@
 // The pictures over one axis of time, with one cursor that a pointer or the keyboard moves.
 
 import { signal } from "@preact/signals";
-import type { Load, Sample } from "../api/types";
+import type { GuardAction, Load, Sample } from "../api/types";
 import { now } from "../state/clock";
 import { outlook } from "../state/job";
 import { colourOf, forecast, jobs, load, range, unended } from "../state/live";
@@ -82,7 +82,7 @@ function Pictures({ load, width }: { load: Load; width: number }) {
         ]}
       />
       {first && <p class="hint">There is no measurement yet. The first comes within seconds.</p>}
-      <Slider x={x} text={shown === undefined ? "nothing was measured then" : readout(load, shown)}>
+      <Slider x={x} text={shown === undefined ? "nothing was measured then" : readout(load, shown, action)}>
         <Cores
           {...shared}
           load={load}
@@ -192,7 +192,9 @@ function pick(samples: readonly Sample[], at: number | null, gapMs: number): Sam
   return best !== undefined && Math.abs(best.at_unix_ms - at) <= gapMs ? best : undefined;
 }
 
-function readout(load: Load, sample: Sample): string {
+function readout(load: Load, sample: Sample, action: GuardAction | undefined): string {
   const running = Object.values(sample.shares ?? {}).filter((share) => share > 0).length;
-  return `${coresAt(load, sample)}; ${counted(running, "job")}; p99 ${latency(sample.p99_us)}; ${short(sample.requests_per_s)} requests per second`;
+  const requests = `p99 ${latency(sample.p99_us)}; ${short(sample.requests_per_s)} requests per second`;
+  const guard = action === undefined ? "" : `; guard ${actionText(action.action)}, allows ${percent(action.allowed_ratio)}`;
+  return `${coresAt(load, sample)}; ${counted(running, "job")}; ${requests}${guard}`;
 }

@@ -35,6 +35,7 @@ export function Answer({ answer }: { answer: WhatIf }) {
             ✕ {answer.victims.length === 1 ? "One goal" : `${answer.victims.length} goals`} would be broken:
           </p>
           <table class="small">
+            <caption class="sr-only">Goals that would be broken</caption>
             <thead>
               <tr>
                 <th scope="col">Job</th>

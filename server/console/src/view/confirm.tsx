@@ -23,8 +23,8 @@ export function Confirm({ title, text, verb, act }: ConfirmProps) {
     }
   };
   return (
-    <Dialog title={title}>
-      <p>{text}</p>
+    <Dialog title={title} describedBy="confirm-text">
+      <p id="confirm-text">{text}</p>
       <ProblemText problem={problem} />
       <div class="buttons">
         <button class="danger" onClick={() => void go()}>

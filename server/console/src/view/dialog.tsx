@@ -8,10 +8,12 @@ interface DialogProps {
   title: string;
   /** At the side of the page, for what is long. */
   isSheet?: boolean;
+  /** The id of the text that screen readers read after the title, when the dialog opens. */
+  describedBy?: string;
   children: ComponentChildren;
 }
 
-export function Dialog({ title, isSheet = false, children }: DialogProps) {
+export function Dialog({ title, isSheet = false, describedBy, children }: DialogProps) {
   const dialog = useRef<HTMLDialogElement>(null);
   useEffect(() => {
     const element = dialog.current!;
@@ -27,6 +29,7 @@ export function Dialog({ title, isSheet = false, children }: DialogProps) {
       ref={dialog}
       class={isSheet ? "sheet" : ""}
       aria-labelledby="dialog-title"
+      {...(describedBy === undefined ? {} : { "aria-describedby": describedBy })}
       onCancel={(event) => {
         event.preventDefault();
         close();

@@ -12,9 +12,9 @@ import { ProblemText } from "./problem-text";
 
 const FIELDS = [
   { name: "maps", label: "Map tasks", initial: "16" },
-  { name: "map_s", label: "Each takes", initial: "10 s", hint: "of one core" },
+  { name: "map_s", label: "A map task takes", initial: "10 s", hint: "of one core" },
   { name: "reduces", label: "Reduce tasks", initial: "1" },
-  { name: "reduce_s", label: "Each takes", initial: "5 s", hint: "of one core" },
+  { name: "reduce_s", label: "A reduce task takes", initial: "5 s", hint: "of one core" },
   { name: "goal_s", label: "Done within", initial: "", hint: "empty: no goal" },
 ] as const;
 
