@@ -16,6 +16,6 @@ mod plane;
 mod scale;
 
 pub use bars::{Bar, BarChart, Group, Line, stack};
-pub use picture::{COLOURS, LEFT, Picture, RIGHT, WIDTH, escape, text};
+pub use picture::{COLOURS, LEFT, NARROW_LEFT, NARROW_WIDTH, Picture, RIGHT, WIDTH, escape, text};
 pub use plane::Plane;
 pub use scale::{Scale, label, short, ticks};

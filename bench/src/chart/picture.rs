@@ -2,11 +2,16 @@
 
 use std::fmt::Write as _;
 
-/// Width of every picture, in pixels.
+/// Width of a picture, in pixels, unless [`Picture::of_width`] sets another.
 pub const WIDTH: f64 = 960.0;
+/// Width of a picture for a phone, in pixels: a screen of 390 pixels draws it about as large as it is, and its
+/// text of 12 pixels stays readable. It would draw text of a picture of width [`WIDTH`] with 5 pixels.
+pub const NARROW_WIDTH: f64 = 340.0;
 /// Space left of every plane (the rectangle in which values are drawn), in pixels, for the labels of
 /// its values. Titles and legends start at the left edge of the plane.
 pub const LEFT: f64 = 72.0;
+/// The same space in a picture of width [`NARROW_WIDTH`], in pixels: enough for labels of six characters.
+pub const NARROW_LEFT: f64 = 52.0;
 /// Space to the right of every plane, in pixels.
 pub const RIGHT: f64 = 20.0;
 
@@ -26,6 +31,7 @@ const STYLE: &str = "text{font:12px system-ui,sans-serif;fill:#5b6775}\
 #[derive(Debug, Clone, PartialEq)]
 pub struct Picture {
     title: String,
+    width: f64,
     height: f64,
     /// The SVG elements that were drawn so far.
     pub body: String,
@@ -51,9 +57,17 @@ impl Picture {
     pub fn untitled(title: &str, height: f64) -> Self {
         Self {
             title: title.into(),
+            width: WIDTH,
             height,
             body: String::new(),
         }
+    }
+
+    /// Makes the picture `width` pixels wide, in place of [`WIDTH`].
+    #[must_use]
+    pub fn of_width(mut self, width: f64) -> Self {
+        self.width = width;
+        self
     }
 
     /// Draws a legend below the title: for each name a square of its colour, followed by the name.
@@ -92,7 +106,8 @@ impl Picture {
 
     fn element(&self, attributes: &str, head: &str) -> String {
         format!(
-            r#"<svg{attributes} viewBox="0 0 {WIDTH} {}" role="img" aria-label="{}">{head}{}</svg>"#,
+            r#"<svg{attributes} viewBox="0 0 {} {}" role="img" aria-label="{}">{head}{}</svg>"#,
+            self.width,
             self.height,
             escape(&self.title),
             self.body

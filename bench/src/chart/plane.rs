@@ -18,8 +18,8 @@ pub struct Plane {
 }
 
 impl Plane {
-    /// Creates a plane over the whole width of its picture. `x` and `y` are the values at the ends
-    /// of the axes.
+    /// Creates a plane over the whole width of a picture of width [`WIDTH`]. `x` and `y` are the values at the
+    /// ends of the axes.
     #[must_use]
     pub fn new(top: f64, height: f64, x: (f64, f64), y: (f64, f64)) -> Self {
         let scale = |values, pixels| Scale {
@@ -37,6 +37,13 @@ impl Plane {
     #[must_use]
     pub fn log_y(mut self) -> Self {
         self.y.is_log = true;
+        self
+    }
+
+    /// Moves the left and the right edge of the plane to these positions, in pixels from the left.
+    #[must_use]
+    pub fn between(mut self, left: f64, right: f64) -> Self {
+        self.x.pixels = (left, right);
         self
     }
 

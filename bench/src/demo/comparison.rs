@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use serde::Serialize;
 
-use super::outcome::{JobOutcome, Outcome, time};
+use super::outcome::{JobOutcome, Latency, Outcome, time};
 use super::picture;
-use super::report::{STYLE, legend, write_as};
+use super::report::{STYLE, legend, table, write_as};
 use crate::chart::escape;
 
 /// The results of a comparison: one simulated day under each policy.
@@ -108,36 +108,33 @@ impl Comparison {
         };
         let mut page = format!(
             "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\">\
-             <title>ebb demo: policies compared</title><style>{STYLE}</style><h1>The same day, {} times</h1>\
-             <p class=\"sub\">ebb demo: a day in {:.0} s on {} cores, the same jobs and the same load under each policy</p><table><tr><th>policy<th>goals met",
+             <title>ebb demo: policies compared</title><style>{STYLE}</style><main><h1>The same day, {} times</h1>\
+             <p class=\"sub\">ebb demo: a day in {:.0} s on {} cores, the same jobs and the same load under each policy</p>",
             self.runs.len(),
             first.seconds,
             first.cores,
         );
+        let mut heads = vec!["policy".to_string(), "goals met".to_string()];
         // All runs have the same jobs, the same goals and one measurement of the load alone.
-        for job in &first.jobs {
-            let goal = match job.goal_s {
-                Some(_) => format!("goal {}", first.hour(job.goal_s)),
-                None => "no goal".to_string(),
-            };
-            let _ = write!(page, "<th>{}, {goal}", escape(&job.name));
-        }
-        page += "<th>p50<th>p99<th>p99.9</tr>";
-        let alone = first.transactional.alone;
-        let [p50, p99, p999] = [alone.p50_us, alone.p99_us, alone.p999_us].map(time);
-        let empty = "<td>".repeat(first.jobs.len());
-        let _ = write!(
-            page,
-            "<tr><td>the load alone<td>{empty}<td>{p50}<td>{p99}<td>{p999}</tr>"
-        );
+        heads.extend(first.jobs.iter().map(|job| match job.goal_s {
+            Some(_) => format!("{}, goal {}", job.name, first.hour(job.goal_s)),
+            None => format!("{}, no goal", job.name),
+        }));
+        heads.extend(["p50", "p99", "p99.9"].map(String::from));
+        let times = |of: Latency| [of.p50_us, of.p99_us, of.p999_us].map(time);
+        let mut alone = vec!["the load alone".to_string()];
+        // The empty cells are those of the goals met, and of the jobs.
+        alone.resize(2 + first.jobs.len(), String::new());
+        alone.extend(times(first.transactional.alone));
+        let mut rows = vec![alone];
         for run in &self.runs {
             let (goals, met) = run.goals();
             let name = escape(&run.policy);
-            let _ = write!(
-                page,
-                "<tr><td><a href=\"report-{name}.html\">{name}</a><td>{met} of {goals}"
-            );
-            for job in &run.jobs {
+            let mut row = vec![
+                format!("<a href=\"report-{name}.html\">{name}</a>"),
+                format!("{met} of {goals}"),
+            ];
+            row.extend(run.jobs.iter().map(|job| {
                 let class = match job.met {
                     Some(true) => "met",
                     Some(false) => "missed",
@@ -145,13 +142,12 @@ impl Comparison {
                     None => "",
                 };
                 let finished = run.hour(job.finished_s);
-                let _ = write!(page, "<td><span class=\"{class}\">{finished}</span>");
-            }
-            let with = run.transactional.with_analytics;
-            let [p50, p99, p999] = [with.p50_us, with.p99_us, with.p999_us].map(time);
-            let _ = write!(page, "<td>{p50}<td>{p99}<td>{p999}</tr>");
+                format!("<span class=\"{class}\">{finished}</span>")
+            }));
+            row.extend(times(run.transactional.with_analytics));
+            rows.push(row);
         }
-        page += "</table>";
+        page += &table("The policies compared", &heads, &rows);
         for (run, caveat) in self.caveats() {
             let name = escape(&run.policy);
             let caveat = escape(&caveat);
@@ -161,10 +157,10 @@ impl Comparison {
         page += &legend(first);
         for run in &self.runs {
             let _ = write!(page, "<h2>{}</h2>", escape(&run.policy));
-            page += &picture::cores(run).to_html();
-            page += &picture::latency(run).to_html();
+            page += &picture::cores(run);
+            page += &picture::latency(run);
         }
-        page + "</html>\n"
+        page + "</main></html>\n"
     }
 }
 

@@ -6,7 +6,7 @@ use super::super::corpus::Corpus;
 use super::super::day::LoadCost;
 use super::super::forecast::ForecastFrom;
 use super::super::options::Goals;
-use super::super::outcome::{Latency, Series, Transactional, WordCountCheck};
+use super::super::outcome::{Series, Transactional, WordCountCheck};
 use super::*;
 
 fn run(policy: &str, finished_s: Option<f64>) -> Outcome {
@@ -139,7 +139,55 @@ fn the_page_links_each_day_and_the_json_has_them_in_order() {
         assert!(html.contains(&report), "{report}");
         assert!(folder.path().join(report).exists());
     }
-    assert_eq!(html.matches("<svg").count(), 6);
+    // Two pictures of each day, each with a drawing for wide windows and one for narrow ones.
+    for size in ["0 0 960 380", "0 0 340 380", "0 0 960 260", "0 0 340 260"] {
+        let drawing = format!("<svg viewBox=\"{size}\"");
+        assert_eq!(html.matches(&drawing).count(), 3, "{size}");
+    }
     let json = serde_json::to_value(&compared).unwrap();
     assert_eq!(json["runs"][1]["policy"], "fifo");
+}
+
+#[test]
+fn all_cells_have_the_heads_of_their_columns() {
+    let folder = tempfile::tempdir().unwrap();
+    let page = compared().write_report(folder.path()).unwrap();
+    let html = std::fs::read_to_string(page).unwrap();
+    let cells = [
+        "<td role=\"cell\" data-label=\"goals met\">1 of 1",
+        "<td role=\"cell\" data-label=\"J1, goal 6.5 h\"><span class=\"missed\">7.0 h",
+        "<td role=\"cell\" data-label=\"p99\">420 us",
+        // The load alone has met no goals, and has no jobs.
+        "data-label=\"goals met\"><td role=\"cell\" data-label=\"J1, goal 6.5 h\"><td role=\"cell\" data-label=\"p50\">100 us",
+    ];
+    for cell in cells {
+        assert!(html.contains(cell), "{cell} in {html}");
+    }
+}
+
+#[test]
+fn labels_stay_within_the_narrow_drawing() {
+    let folder = tempfile::tempdir().unwrap();
+    write_as(&run("fifo", Some(6.0)), folder.path(), "").unwrap();
+    let html = std::fs::read_to_string(folder.path().join("report.html")).unwrap();
+    let drawings: Vec<&str> = html.split("<div class=\"narrow\">").skip(1).collect();
+    assert_eq!(drawings.len(), 2);
+    for drawing in drawings {
+        let drawing = drawing.split("</svg>").next().unwrap();
+        let texts: Vec<&str> = drawing.split("<text x=\"").skip(1).collect();
+        assert!(texts.iter().any(|text| text.contains("goal J1")));
+        for text in texts {
+            let x: f64 = text.split('"').next().unwrap().parse().unwrap();
+            let label = text.split(['>', '<']).nth(1).unwrap();
+            // Characters of 12 pixels are about 7 wide.
+            let width = 7.0 * label.chars().count() as f64;
+            let left = if text.contains("\"end\"") {
+                x - width
+            } else {
+                x - width / 2.0
+            };
+            let ends = (left, left + width);
+            assert!(ends.0 >= 0.0 && ends.1 <= 340.0, "{label}: {ends:?}");
+        }
+    }
 }
