@@ -1,12 +1,15 @@
 // The actions of an operator, against a real server.
 
 import assert from "node:assert/strict";
+import { writeFileSync } from "node:fs";
 import { after, before, test } from "node:test";
 import { assertAccessible, launch, logIn, picture, visit } from "./browser.mjs";
 
 const { URL, TOKEN, READER, ADMIN } = process.env;
 /** The longest time until the load is drawn, for a visitor without a cache on a quiet machine. */
 const DRAWN_MS_MAX = 300;
+/** The number of first loads that are measured. */
+const LOADS = 10;
 const FOREVER = String(2 ** 49);
 let browser, page, broken;
 
@@ -190,17 +193,18 @@ test("the page of the server has its queries, backups and configuration", async 
 });
 
 test("the first load is quick", async () => {
-  // Visitors without any part of the page in their caches: the time until its first paint, and until the load is
-  // drawn.
+  // Visitors without any part of the page in their caches: the times from the start of the navigation until the
+  // first paint, and until the load is drawn.
   const painted = [];
   const drawn = [];
   const storageState = await page.context().storageState();
-  for (let i = 0; i < 7; i += 1) {
+  for (let i = 0; i < LOADS; i += 1) {
     const context = await browser.newContext({ storageState });
     const fresh = await context.newPage();
     await fresh.addInitScript(() => {
-      const look = () =>
-        document.querySelector("svg.cores") ? (window.drawnMs = performance.now()) : requestAnimationFrame(look);
+      // What is there in a frame is painted before the next one.
+      const finish = () => (window.drawnMs = performance.now());
+      const look = () => requestAnimationFrame(document.querySelector("svg.cores") ? finish : look);
       requestAnimationFrame(look);
     });
     await fresh.goto(URL);
@@ -213,12 +217,18 @@ test("the first load is quick", async () => {
     drawn.push(Math.round(picture));
     await context.close();
   }
-  const median = (times) => times.toSorted((a, b) => a - b)[times.length >> 1];
-  console.log(`first paint: median ${median(painted)} ms of ${painted.join(", ")}`);
-  const verdict = median(drawn) <= DRAWN_MS_MAX ? "meets" : "misses";
-  console.log(`load drawn: median ${median(drawn)} ms of ${drawn.join(", ")}, ${verdict} ${DRAWN_MS_MAX} ms`);
+  const median = (times) => {
+    const sorted = [...times].sort((a, b) => a - b);
+    return (sorted[(times.length - 1) >> 1] + sorted[times.length >> 1]) / 2;
+  };
   // A busy machine may take longer than the bar, so the bar is only printed.
-  assert.ok(median(drawn) < 5000, `${median(drawn)} ms`);
+  const verdict = median(drawn) <= DRAWN_MS_MAX ? "meets" : "misses";
+  const figures = [
+    `first load, until the first paint: median ${median(painted)} ms of ${painted.join(", ")}`,
+    `first load, until the load is drawn: median ${median(drawn)} ms of ${drawn.join(", ")}, ${verdict} ${DRAWN_MS_MAX} ms`,
+  ];
+  // tests/console/run prints the file at its end.
+  writeFileSync(process.env.FIRST_LOAD, `${figures.join("\n")}\n`);
 });
 
 test("after logging out the session is over", async () => {
