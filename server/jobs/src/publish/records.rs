@@ -244,9 +244,10 @@ impl Records {
         target.url(&self.whole_name())
     }
 
-    /// Removes the completion record of the snapshot, or of an earlier one with the same name.
+    /// Removes the completion record of the snapshot, or of an earlier one with the same name. A record that
+    /// came back after a power loss would name tables of which some were published anew meanwhile.
     pub(super) fn forget_whole(&self, target: &Target) -> Result<()> {
-        target.remove(&self.whole_name())
+        target.remove_durably(&self.whole_name())
     }
 
     /// Removes the records of a plan, and those of all plans that have a table of it, are of

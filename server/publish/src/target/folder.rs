@@ -1,7 +1,7 @@
 //! Folders on the disk: the part of a path that is there, and files that `object_store` has not completed and
 //! does not list.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io;
 use std::path::{Component, Path as FsPath, PathBuf, absolute};
 
@@ -72,4 +72,13 @@ pub(super) fn remove_staged(folder: &FsPath, is_left: impl Fn(&str) -> bool) -> 
         }
     }
     Ok(removed)
+}
+
+/// Writes the names in a folder to the disk, so that a file that was removed from it stays removed after a
+/// power loss. Does nothing if there is no such folder.
+pub(super) fn sync_names(folder: &FsPath) -> io::Result<()> {
+    match File::open(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        opened => opened?.sync_all(),
+    }
 }

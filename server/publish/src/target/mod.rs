@@ -45,7 +45,7 @@ use object_store::{Error, ObjectStore, ObjectStoreExt as _, PutMode, PutPayload}
 use tokio::runtime::{Builder, Runtime};
 
 pub use self::error::TargetError;
-use self::folder::{remove_staged, split_absent, url_of};
+use self::folder::{remove_staged, split_absent, sync_names, url_of};
 pub(crate) use self::keys::IsSought;
 pub use self::upload::Upload;
 #[cfg(feature = "s3")]
@@ -289,7 +289,7 @@ impl Target {
             .collect())
     }
 
-    /// Removes an object, if it is there.
+    /// Removes an object, if it is there. In a folder it may come back after a power loss.
     ///
     /// # Errors
     /// If a request to the target fails.
@@ -299,6 +299,23 @@ impl Target {
             Ok(()) | Err(Error::NotFound { .. }) => Ok(()),
             Err(error) => Err(self.failed("removing", name, &error)),
         }
+    }
+
+    /// Removes an object, if it is there. It stays removed after a power loss, also if an earlier call of
+    /// [`remove`](Self::remove) has removed it.
+    ///
+    /// # Errors
+    /// If a request to the target fails, or if the folder of the object cannot be written to the disk.
+    pub fn remove_durably(&self, name: &str) -> Result<()> {
+        self.remove(name)?;
+        let Some(path) = self.folder.as_ref().map(|folder| folder.join(name)) else {
+            return Ok(());
+        };
+        let synced = path.parent().map_or(Ok(()), sync_names);
+        synced.map_err(|error| TargetError::Folder {
+            path: path.display().to_string(),
+            error,
+        })
     }
 
     /// Removes the temporary files of incomplete uploads directly in the folder `name`, if `is_left` returns

@@ -39,6 +39,21 @@ fn a_name_is_created_once() {
 }
 
 #[test]
+fn a_durable_removal_needs_neither_the_object_nor_its_folder() {
+    let (dir, target) = target();
+    target.remove_durably("_ebb/app/monday.json").unwrap();
+    assert!(!dir.path().join("new").exists());
+    let create = |name: &str| target.create(name, Bytes::from_static(b"one")).unwrap();
+    assert!(create("_ebb/app/monday.json") && create("_ebb/app/tuesday.json"));
+    target.remove_durably("_ebb/app/monday.json").unwrap();
+    target.remove_durably("_ebb/app/monday.json").unwrap();
+    assert_eq!(target.list("_ebb").unwrap(), ["_ebb/app/tuesday.json"]);
+    // A bucket has nothing to sync.
+    let bucket = faulty::target(&InMemory::new());
+    bucket.remove_durably("_ebb/app/monday.json").unwrap();
+}
+
+#[test]
 fn probes_of_killed_publishers_are_removed_and_nothing_else() {
     let (dir, target) = target();
     let own = dir.path().join("new/folder/_ebb");
