@@ -146,10 +146,11 @@ class Ebb:
             time.sleep(1)
             rested = rested + 1 if cpu_s(self.server.pid) - before_s <= REST_CORES else 0
 
-    def load(self, db, sql):
-        """Loads the rows of a query, by a Parquet file, while the server is stopped."""
+    def load(self, db, sql, *options):
+        """Loads the rows of a query, by a Parquet file, while the server is stopped. `options` are those of
+        DuckDB's COPY."""
         file = self.folder / "rows.parquet"
-        db.execute(f"COPY ({sql}) TO '{file}' (FORMAT parquet)")
+        db.execute(f"COPY ({sql}) TO '{file}' ({', '.join(['FORMAT parquet', *options])})")
         self.stop()
         subprocess.run([self.program, "load", "--data", self.data, "--table", TABLE, file], check=True,
                        stdout=subprocess.DEVNULL)
@@ -363,4 +364,5 @@ def main():
         Path(args.json_file).write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
 
 
-main()
+if __name__ == "__main__":
+    main()

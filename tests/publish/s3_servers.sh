@@ -1,5 +1,5 @@
-# Shared by tests/publish/s3 and tests/publish/rounds, which source it in the root of the repository after
-# tests/left_out.sh: two servers that speak the protocol of S3, from PyPI.
+# Shared by tests/publish/s3, tests/publish/rounds and bench/publish/s3, which source it in the root of the repository
+# after tests/left_out.sh: two servers that speak the protocol of S3, from PyPI.
 
 s3_venv=$PWD/target/publish/s3
 s3_server=
