@@ -7,7 +7,7 @@ process of its own that is killed by SIGKILL when a drawn number of objects has 
 server that is killed so. Most publishers write what changed, and some all rows. After each of these ways,
 every engine must have exactly the rows of a SELECT at the snapshot, for the newest tag of each table and for the
 tag before it, and the record of the set is there only if all tables have the tag. Then the next run finishes the
-publication, and all engines read again.
+publication, and all engines read again. Every fourth round removes all but the newest two publications.
 """
 
 import argparse
@@ -105,17 +105,19 @@ class Rounds:
         for number in range(1, self.args.rounds + 1):
             snapshot = f"r{number}"
             self.write(snapshot)
-            before = len(self.lake.names())
+            before = set(self.lake.names())
             # Each way in turn, so that few rounds have all of them.
             way = ways[number % len(ways)]
             print(f"round {number}: {way.__name__}", flush=True)
             way(snapshot)
             self.publish(snapshot)
-            self.objects = max(len(self.lake.names()) - before, 2)
+            self.objects = max(len(set(self.lake.names()) - before), 2)
             assert self.lake.is_whole(snapshot), f"{snapshot} is published without a record of it"
             probes = [name for name in self.lake.names("_ebb") if name.startswith("_ebb/probe-")]
             assert not probes, f"after {snapshot}, killed publishers have left {probes}"
             self.check(snapshot)
+            if keep(snapshot):
+                self.check_two_tags()
         self.server.stop()
         for engine in self.engines.values():
             engine.close()
@@ -147,7 +149,7 @@ class Rounds:
 
     def command(self, snapshot):
         data = Path(self.args.folder) / "data"
-        options = ["--data", data, "--decimal", "18,4", "--json", *extent(self.random)]
+        options = ["--data", data, "--decimal", "18,4", "--json", *extent(self.random), *keep(snapshot)]
         return [self.args.ebb, "publish", f"lake@{snapshot}", self.args.target, *options]
 
     def start(self, snapshot):
@@ -224,6 +226,11 @@ class Rounds:
             for tag in shown[-2:]:
                 self.compare(table, (tag, tags[tag]), shown[-1])
 
+    def check_two_tags(self):
+        for table in KEYS:
+            tags = self.lake.tags(table)
+            assert len(tags) == 3, f"{table} has {sorted(tags)}, not main and the two newest tags"
+
     def compare(self, table, snapshot, newest):
         """Compares a table at a tag. Some engines read an older tag by the columns of the newest one, so only
         columns are compared that both have."""
@@ -249,6 +256,12 @@ class Rounds:
 def extent(random):
     """The option of a publisher that writes all rows, if one is drawn."""
     return ["--full"] if random.random() < FULL else []
+
+
+def keep(snapshot):
+    """The option of a publisher that removes old publications, in every fourth round. No publisher is killed in
+    these rounds."""
+    return ["--keep", "2"] if number_of(snapshot) % 4 == 3 else []
 
 
 def number_of(snapshot):

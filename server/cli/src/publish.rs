@@ -30,6 +30,7 @@ Examples:
   ebb publish app@monday ./lake --decimal 18,2 --empty-as-null
   ebb publish app@tuesday ./lake --pin-max 20%
   ebb publish app@tuesday ./lake --full
+  ebb publish app@tuesday ./lake --keep 3,7d
   ebb publish app@monday s3://lake/ebb
   ebb publish app@monday s3://lake/ebb --catalog 'https://catalog.example.org/api?warehouse=lake'
   duckdb -c \"SELECT count(*) FROM iceberg_scan('./lake/app/users')\"
@@ -41,6 +42,9 @@ folder adds a tag. Readers that name no tag see the latest publication.
 After a publication ebb keeps its snapshot readable for a week, or as --pin-max sets it. The next
 publication to the same folder then writes only what changed. The report has for each table the
 number of these rows, or the reason why all rows were written.
+
+Publications stay until a later one with --keep removes them: --keep 3,7d keeps the newest three of
+each table and all that are younger than a week. Their files go with the publication after that one.
 
 A publication is a job like those of ebb run: Ctrl-C cancels it, ebb jobs shows it, and if ebb
 serve holds the directory of --data, the server runs it. Finished tasks are kept in the folder: the

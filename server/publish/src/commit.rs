@@ -29,6 +29,7 @@
 //! | `publication` | what a publication consists of, and the objects to write, as a decision |
 //! | `carried` | the manifests of the publication before |
 //! | `summary` | numbers in the summary of a snapshot |
+//! | `expiry` | which old publications the commit of a new one removes, as a decision |
 //! | `origin` | the snapshot of the store that was published |
 //! | `live` | the files of the newest publication |
 //! | `rewrites` | which of these files are written anew, as a decision |
@@ -44,6 +45,7 @@ mod carried;
 mod catalog_tables;
 mod commit_place;
 mod error;
+mod expiry;
 #[cfg(test)]
 mod kills;
 mod live;
@@ -61,11 +63,12 @@ mod tests;
 mod versions;
 
 pub use self::error::CommitError;
+pub use self::expiry::{Expired, Retention};
 pub use self::live::{DeleteFile, LiveFile};
 pub use self::names::data_file_name;
 pub(crate) use self::names::delete_file_name;
 pub use self::origin::Origin;
 pub use self::publication::{Base, Publication, Stamp};
 pub use self::rewrites::{Rewrites, plan_rewrites};
-pub use self::sweep::sweep;
+pub use self::sweep::{sweep, sweep_sparing};
 pub use self::table::PublishedTable;

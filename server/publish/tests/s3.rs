@@ -134,6 +134,7 @@ fn s3_server_gives_back_the_rows_of_a_table_by_its_tag() {
         files: vec![file],
         deletes: Vec::new(),
         replaces_tag: false,
+        retention: None,
     };
     let stamp = Stamp {
         now_ms: 1,

@@ -82,12 +82,17 @@ fn a_snapshot_is_published_in_the_server_that_holds_the_database_and_without_one
     let hint = place.read("lake/shop/items/metadata/version-hint.text");
     assert_eq!(hint, "2");
     let said = place
-        .ebb("publish shop@wednesday lake --varint-as-text --pin-max 20%")
+        .ebb("publish shop@wednesday lake --varint-as-text --pin-max 20% --keep 1")
         .ok();
     assert!(
         said.contains("3 rows in full, because the columns"),
         "{said}"
     );
+    let removed = "shop.items: 2 older publications removed";
+    assert!(said.contains(removed), "{said}");
+    assert!(!is_whole("monday") && !is_whole("tuesday"));
+    let said = place.ebb("publish shop@monday lake --keep 0").refused();
+    assert!(said.contains("as in 3,7d"), "{said}");
     place
         .ebb("publish shop@monday lake --pin-max week")
         .refused();

@@ -115,6 +115,7 @@ mod with_the_feature {
             files: vec![file],
             deletes: Vec::new(),
             replaces_tag: false,
+            retention: None,
         };
         let stamp = Stamp {
             now_ms: number,

@@ -2,7 +2,8 @@
 //! the pins for the next publication.
 
 use ebb_publish::commit::{
-    Base, CommitError, DeleteFile, LiveFile, Origin, Publication, PublishedTable, Stamp, sweep,
+    Base, CommitError, DeleteFile, Expired, LiveFile, Origin, Publication, PublishedTable, Stamp,
+    sweep_sparing,
 };
 use ebb_publish::iceberg::manifest::DataFile;
 use ebb_publish::rows::{PositionalDeletes, RowsError};
@@ -21,7 +22,8 @@ use crate::history::now_unix_ms;
 
 impl PublicationJob {
     /// Commits the tables that are not published yet, then writes the completion record of the publication,
-    /// and keeps the published snapshot readable for the next publication.
+    /// and keeps the published snapshot readable for the next publication. The commits also remove the old
+    /// publications that the option `keep` does not keep.
     pub(super) fn commit(&self) -> Result<(), TaskError> {
         let target = &self.target;
         // A publication has a table at least.
@@ -31,9 +33,18 @@ impl PublicationJob {
         let left = || self.tables.iter().filter(|table| !table.is_published);
         let is_new = left().next().is_some();
         self.check_pins()?;
+        let now_ms = i64::try_from(now_unix_ms()).unwrap_or(i64::MAX);
+        let expired = self.expired(now_ms).map_err(TaskError::failed)?;
         let forgotten = self.forget_whole(origin).map_err(TaskError::failed)?;
-        for (number, table) in (0..).zip(&self.tables) {
-            self.commit_table(number, table).map_err(|error| {
+        let forget_expired = |are_committed| {
+            self.forget_expired(&expired, are_committed)
+                .map_err(TaskError::failed)
+        };
+        forget_expired(false)?;
+        let mut removed = Vec::new();
+        for (number, planned) in (0..).zip(self.tables.iter().zip(&expired)) {
+            let is_own = self.commit_table(number, planned, now_ms);
+            let is_own = is_own.map_err(|error| {
                 TaskError::failed(match number {
                     0 => error.to_string(),
                     // Readers of these tables already see the new tag.
@@ -43,18 +54,28 @@ impl PublicationJob {
                     ),
                 })
             })?;
+            let (table, Expired { snapshots, .. }) = planned;
+            if is_own && !snapshots.is_empty() {
+                let publications = counted(snapshots.len(), "older publication");
+                removed.push(format!("{}: {publications} removed", table.label()));
+            }
         }
+        forget_expired(true)?;
         let newest = self.record_whole(origin, forgotten)?;
         self.records
             .clear(target, &self.plan)
             .map_err(TaskError::failed)?;
-        for table in left() {
-            // The publication is there. What remains is removed by the next one.
-            let _ = sweep(target, &table.name);
+        for (table, expired) in self.tables.iter().zip(&expired) {
+            if !table.is_published {
+                // The publication is there. What remains is removed by the next one, and so are the files of
+                // the old publications, which readers may be reading.
+                let _ = sweep_sparing(target, &table.name, &expired.snapshots);
+            }
         }
         if is_new {
             let tables = (0..).zip(&self.tables);
             (self.commits).note(tables.map(|(number, table)| self.written(number, table)));
+            (self.commits).note(removed);
         } else {
             (self.commits).note([format!("{} is published already", self.label)]);
         }
@@ -105,16 +126,26 @@ impl PublicationJob {
         Ok(true)
     }
 
-    /// Commits a table, unless it is published already. Another publisher of the same snapshot, for
-    /// example the job of a server that was started again, may commit the table after this job has read
-    /// its metadata and before it commits. Then the table is published, and this is no error.
-    fn commit_table(&self, number: u32, table: &TablePlan) -> Result<(), CommitFailure> {
-        let Err(failure) = self.commit_new(number, table) else {
-            return Ok(());
+    /// Commits a table, unless it is published already, and returns whether it has committed it. `planned` is
+    /// the table with the old publications that the commit removes.
+    ///
+    /// Another publisher of the same snapshot, for example the job of a server that was started again,
+    /// may commit the table after this job has read its metadata and before it commits. Then the table
+    /// is published, and this is no error.
+    fn commit_table(
+        &self,
+        number: u32,
+        planned: (&TablePlan, &Expired),
+        now_ms: i64,
+    ) -> Result<bool, CommitFailure> {
+        let failure = match self.commit_new(number, planned, now_ms) {
+            Ok(is_own) => return Ok(is_own),
+            Err(failure) => failure,
         };
+        let (table, _) = planned;
         let found = PublishedTable::open(&self.target, &table.name).map_err(CommitFailure::from);
         match found.and_then(|found| self.is_published(&found, table)) {
-            Ok(true) => Ok(()),
+            Ok(true) => Ok(false),
             _ => Err(failure),
         }
     }
@@ -133,13 +164,19 @@ impl PublicationJob {
         Ok(is_published)
     }
 
-    fn commit_new(&self, number: u32, table: &TablePlan) -> Result<(), CommitFailure> {
+    fn commit_new(
+        &self,
+        number: u32,
+        (table, expired): (&TablePlan, &Expired),
+        now_ms: i64,
+    ) -> Result<bool, CommitFailure> {
         let found = PublishedTable::open(&self.target, &table.name)?;
         // Before this start, or by another one of the same publication.
         if self.is_published(&found, table)? {
-            return Ok(());
+            return Ok(false);
         }
         found.check_is_at(table.version, table.parent)?;
+        self.check_expired(&found, (table, expired), now_ms)?;
         let (mut files, mut deletes) = (Vec::new(), Vec::new());
         for task in lock(&self.done).values() {
             files.extend(of_table(&task.files, number));
@@ -165,17 +202,17 @@ impl PublicationJob {
             files,
             deletes,
             replaces_tag: self.replaces_tag,
+            retention: self.retention,
             properties: properties.into(),
         };
         let stamp = Stamp {
-            now_ms: i64::try_from(now_unix_ms()).unwrap_or(i64::MAX),
+            now_ms,
             snapshot_id: rand::random_range(1..=i64::MAX),
             table_uuid: uuid::Builder::from_random_bytes(rand::random())
                 .into_uuid()
                 .to_string(),
         };
-        found.commit(&publication, &stamp)?;
-        Ok(())
+        Ok(found.commit(&publication, &stamp)?)
     }
 
     /// Combines the delete files of each data file that has too many, as the plan decided, into one new
@@ -250,6 +287,10 @@ impl PublicationJob {
     /// It also includes the tables of `forgotten`, the record that this publication has removed.
     /// Returns for each Iceberg table whether this publication is the newest one, which readers see
     /// if they name no tag.
+    ///
+    /// # Errors
+    /// If another publication has removed or moved the tag of a table meanwhile, or if a request to the
+    /// target fails.
     fn record_whole(
         &self,
         origin: &Origin,
@@ -257,13 +298,22 @@ impl PublicationJob {
     ) -> Result<Vec<bool>, TaskError> {
         let target = &self.target;
         let (mut places, mut newest) = (Vec::new(), Vec::new());
+        // Before the tags are looked for: a publication that removes one of them enters this section
+        // afterwards, and removes the record that is written here.
+        let _section = self.enter_section();
         for table in &self.tables {
             let found = PublishedTable::open(target, &table.name);
             let found = found.map_err(TaskError::failed)?;
+            let is_there = found.is_published(&table.origin, true);
+            if !is_there.map_err(TaskError::failed)? {
+                return Err(TaskError::failed(format!(
+                    "{}: another publication has removed or moved the tag {} meanwhile; publish again",
+                    table.name, table.origin.snapshot
+                )));
+            }
             places.push(found.metadata_place().map(str::to_owned));
             newest.push(found.origin().as_ref() == Some(&table.origin));
         }
-        let _section = self.enter_section();
         let present = self.records.whole(target).map_err(TaskError::failed)?;
         let present = present.filter(|present| present.is_of(origin));
         // If the record has all tables, an earlier start or another publication of the same tables

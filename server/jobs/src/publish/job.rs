@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use ebb_publish::commit::{Origin, sweep};
+use ebb_publish::commit::{Origin, Retention, sweep};
 use ebb_publish::data_file::ROW_GROUP_BYTES_MAX;
 use ebb_publish::iceberg::manifest::DataFile;
 use ebb_publish::target::Target;
@@ -22,7 +22,7 @@ use super::plan::{StoredColumns, TablePlan, check_tables};
 use super::planner::{Planner, agree};
 use super::previous::Previous;
 use super::records::{Records, StoredPlan, TaskRecord, data_files};
-use super::{CHANGES_JOB, CatalogUrl, PublishRequest};
+use super::{CHANGES_JOB, CatalogUrl, KeepRule, PublishRequest};
 use crate::SpillPlace;
 use crate::application::PublicationSite;
 use crate::error::JobError;
@@ -101,6 +101,8 @@ pub(super) struct PublicationJob {
     /// True if a tag that has the snapshot's name, but names another Iceberg snapshot, is moved to the new
     /// one. If false, such a tag is an error.
     pub(super) replaces_tag: bool,
+    /// The rule by which the commit of each table removes old publications; `None` if it keeps all of them.
+    pub(super) retention: Option<Retention>,
     /// A random id of this start, which makes the names of the files that it writes unique.
     pub(super) run: String,
     /// True once the target was prepared for the first task.
@@ -272,6 +274,7 @@ impl PublicationJob {
             row_group_bytes: (site.task_memory_bytes / 2)
                 .clamp(ROW_GROUP_BYTES_MIN, ROW_GROUP_BYTES_MAX),
             replaces_tag: options.replace,
+            retention: options.keep.map(KeepRule::retention),
             run: unique_id(),
             has_begun: Mutex::new(false),
             done: Mutex::new(done),
@@ -305,7 +308,7 @@ impl PublicationJob {
 
     /// Prepares the target before the first task. After a success, later calls do nothing. Checks
     /// that the target lets only one of two publishers commit, and removes the files of publishers
-    /// that can no longer commit.
+    /// that can no longer commit, and of publications that an earlier one has removed.
     ///
     /// If an earlier start has stored the plan, removes the record of the row for which that start
     /// failed. If the plan is new, pins the snapshot for each table of the store, and then stores

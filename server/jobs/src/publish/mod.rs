@@ -30,8 +30,10 @@
 //! | `row_keys` | the keys of rows, made of the columns of the primary key |
 //! | `output` | data files and delete files |
 //! | `commit` | the commit of the tables, and what is reported and kept after it |
+//! | `expiry` | the old publications that a new one removes, and their records |
 //! | `whole` | the record that a publication is whole, with its tables |
 //! | `section` | the exclusion of publications that change this record at once |
+//! | `keep_rule` | how many publications are kept, and how long |
 //! | `catalog_url` | the URL of a catalog that commits the tables |
 //!
 //! The options and the list of pins are part of every build. The job needs the feature `publish`.
@@ -40,11 +42,14 @@ mod catalog_url;
 #[cfg(feature = "publish")]
 mod commit;
 #[cfg(feature = "publish")]
+mod expiry;
+#[cfg(feature = "publish")]
 mod extent;
 #[cfg(feature = "publish")]
 mod input;
 #[cfg(feature = "publish")]
 mod job;
+mod keep_rule;
 #[cfg(feature = "publish")]
 mod output;
 mod pin_max;
@@ -72,6 +77,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 pub use self::catalog_url::CatalogUrl;
+pub use self::keep_rule::KeepRule;
 pub use self::pin_max::PinMax;
 use super::application::{Application, Materials};
 use super::chain::Work;
@@ -122,6 +128,13 @@ pub struct PublishRequest {
     #[cfg_attr(feature = "args", arg(long, value_name = "TIME|PERCENT"))]
     #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
     pub pin_max: Option<PinMax>,
+    /// Keep this many of the newest publications of each table, the new one included, and those that are younger than
+    /// TIME, such as 36h. The commit of a new publication removes the others with their tags; their files go with the
+    /// publication after it [default: all are kept].
+    #[serde(default)]
+    #[cfg_attr(feature = "args", arg(long, value_name = "N[,TIME]"))]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
+    pub keep: Option<KeepRule>,
     /// Commit by the Iceberg REST catalog at this URL, which may end with ?warehouse=NAME. Credentials
     /// come from EBB_CATALOG_CREDENTIAL, or else a token from EBB_CATALOG_TOKEN [default: commit by metadata
     /// files in the target].

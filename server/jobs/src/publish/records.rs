@@ -48,6 +48,7 @@ const CHECKSUM_DIGITS: usize = 16;
 /// its plan, its finished tasks, a refused row, and its completion.
 #[derive(Debug, Clone)]
 pub(super) struct Records {
+    keyspace: String,
     folder: String,
 }
 
@@ -138,8 +139,14 @@ impl AddAssign for RowCounts {
 impl Records {
     pub(super) fn new(keyspace: &str, snapshot: &str) -> Self {
         Self {
+            keyspace: keyspace.to_owned(),
             folder: format!("{RECORDS}/{keyspace}/{snapshot}"),
         }
+    }
+
+    /// Returns the names of the objects for another snapshot of the same keyspace.
+    pub(super) fn of_snapshot(&self, snapshot: &str) -> Self {
+        Self::new(&self.keyspace, snapshot)
     }
 
     /// Reads the stored plans of publications of this snapshot, or of an earlier one with the same

@@ -24,7 +24,7 @@ pub(super) struct Section {
 }
 
 /// Enters the section of the completion record at the location `record`. Waits while another
-/// publication is in the section. Publications make only a few requests there.
+/// publication is in the section. Publications make only a few requests for each table there.
 pub(super) fn enter(record: String) -> Section {
     let is_occupied = |occupied: &mut BTreeSet<String>| occupied.contains(&record);
     let free = LEFT.wait_while(lock(&OCCUPIED), is_occupied);

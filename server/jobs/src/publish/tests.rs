@@ -1,6 +1,7 @@
 //! Publications of databases in memory, read back as other engines read them.
 
 mod changes;
+mod keep;
 mod kills;
 
 use std::sync::Arc;
@@ -296,6 +297,14 @@ impl Written {
 
     fn merge(&self, key: &[u8], operand: &[u8]) {
         self.table.merge(key, operand).unwrap();
+    }
+}
+
+/// Returns the options of a publication that keeps older ones by the rule `rule`, such as `2` or `3,7d`.
+fn keeping(rule: &str) -> PublishRequest {
+    PublishRequest {
+        keep: Some(rule.parse().unwrap()),
+        ..PublishRequest::default()
     }
 }
 

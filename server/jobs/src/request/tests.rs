@@ -60,6 +60,7 @@ fn applications() -> Vec<ApplicationRequest> {
         ApplicationRequest::Publish(PublishRequest {
             decimal: Some("18,2".parse().unwrap()),
             replace: true,
+            keep: Some("3,7d".parse().unwrap()),
             ..PublishRequest::default()
         }),
         ApplicationRequest::Select(SelectRequest {

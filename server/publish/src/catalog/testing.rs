@@ -304,6 +304,20 @@ fn apply(update: &Value, next: &mut TableMetadata) -> Result<(), &'static str> {
             }
             next.refs.insert(name, reference);
         }
+        "remove-snapshot-ref" => {
+            next.refs.remove(&text("ref-name")).unwrap();
+        }
+        "remove-snapshots" => {
+            // Iceberg's library before 1.9 refuses several ids.
+            let [id] = &update["snapshot-ids"].as_array().unwrap()[..] else {
+                return Err("one snapshot has to be named");
+            };
+            let id = id.as_i64().unwrap();
+            if next.refs.values().any(|named| named.snapshot_id == id) {
+                return Err("a branch or a tag names the snapshot");
+            }
+            next.remove_snapshots(&[id].into(), &[]);
+        }
         action => panic!("{action}"),
     }
     Ok(())

@@ -52,6 +52,10 @@ impl MetadataStore for CatalogTables<'_> {
                 let now = self.newest(table)?;
                 let now = now.ok_or_else(|| CommitError::overtaken(table))?;
                 next.take_retention(&now.metadata);
+                // Nor is there a requirement that no new branch or tag names a snapshot that the commit removes.
+                if loses_named(&before.metadata, &now.metadata, &next) {
+                    return Err(CommitError::overtaken(table));
+                }
                 self.place().take(table)?;
                 CommitRequest::update(&before.metadata, &next)
             }
@@ -155,6 +159,22 @@ impl CatalogTables<'_> {
             ),
         )
     }
+}
+
+/// Returns whether a branch or a tag that another engine has made or moved since the metadata `before` was read
+/// names a snapshot that `next` removes. `now` is the metadata right before the commit.
+fn loses_named(before: &TableMetadata, now: &TableMetadata, next: &TableMetadata) -> bool {
+    let mut changed = now
+        .refs
+        .iter()
+        .filter(|&(name, named)| before.refs.get(name) != Some(named));
+    changed.any(|(name, named)| {
+        let id = named.snapshot_id;
+        let is_removed = before.has_snapshot(id) && !next.has_snapshot(id);
+        // Only the settings of a tag that is removed, too, may have changed.
+        let has_moved = before.refs.get(name).map(|before| before.snapshot_id) != Some(id);
+        is_removed && has_moved
+    })
 }
 
 fn refuse<T>(table: &str, reason: String) -> Result<T, CommitError> {

@@ -9,7 +9,10 @@ use object_store::memory::InMemory;
 
 use super::manifests::is_live;
 use super::table::PublishedTable;
-use super::tests::{commit, data_file, delete_file, keeping, manifests, newest, publication};
+use super::tests::{
+    commit, data_file, delete_file, keeping, manifests, newest, publication, retaining, stamp,
+};
+use super::{data_file_name, sweep};
 #[cfg(feature = "s3")]
 use crate::catalog::testing::TestCatalog;
 use crate::iceberg::manifest::{self, POSITIONAL_DELETES};
@@ -267,6 +270,106 @@ fn meeting_at_each_call(new_place: &fn() -> Place, publish_next: Publish) {
         place.check_hint(whole.snapshots.len());
         if !met {
             break;
+        }
+    }
+}
+
+/// Publishes all rows of a snapshot, keeps the two newest publications, and sweeps. The arguments and the
+/// result are those of [`publish`].
+fn publish_and_keep_two(
+    target: &Target,
+    snapshot: &str,
+    sequence_number: u64,
+    id: i64,
+) -> Result<bool, Box<dyn Error>> {
+    let mut publication = retaining(snapshot, sequence_number, 2);
+    let table = PublishedTable::open(target, "ks/t")?;
+    let name = data_file_name("ks/t", table.version() + 1, &id.to_string());
+    let url = upload(target, &name)?;
+    publication.files.push(data_file(&url, 1));
+    let is_new = table.commit(&publication, &stamp(id))?;
+    sweep(target, "ks/t")?;
+    Ok(is_new)
+}
+
+impl Place {
+    /// Publishes the snapshots `monday` and `tuesday`.
+    fn publish_two_days(&self) {
+        let healthy = self.target();
+        publish_and_keep_two(&healthy, "monday", 10, 1).unwrap();
+        publish_and_keep_two(&healthy, "tuesday", 20, 2).unwrap();
+    }
+
+    /// Checks that the table has the publications `days` and no others, and all of their objects. Returns the
+    /// names of all objects.
+    fn check_days(&self, days: [&str; 2]) -> Vec<String> {
+        let metadata = read(&self.target());
+        assert!(metadata.refs.keys().eq([MAIN, days[0], days[1]]));
+        assert_eq!(metadata.snapshots.len(), 2);
+        let newest = metadata.snapshots.last().unwrap().snapshot_id;
+        assert_eq!(metadata.refs[MAIN].snapshot_id, newest);
+        self.target().list("ks/t").unwrap()
+    }
+}
+
+#[test]
+fn a_killed_publisher_removes_an_old_publication_with_its_commit_or_not_at_all() {
+    for (new_place, event) in PLACES
+        .iter()
+        .flat_map(|new_place| KILLS.map(|event| (new_place, event)))
+    {
+        for at in 0.. {
+            let place = new_place();
+            place.publish_two_days();
+            let (faulty, calls) = place.faulty(at, event.clone());
+            let published = publish_and_keep_two(&faulty, "wednesday", 30, 3);
+            let healthy = place.target();
+            let is_new = read(&healthy).refs.contains_key("wednesday");
+            assert!(is_new || published.is_err());
+            let first = if is_new { "wednesday" } else { "monday" };
+            let mut days = [first, "tuesday"];
+            days.sort_unstable();
+            place.check_days(days);
+
+            let is_first = publish_and_keep_two(&healthy, "wednesday", 30, 4).unwrap();
+            assert_eq!(is_first, !is_new);
+            let left = place.check_days(["tuesday", "wednesday"]);
+            let is_of_monday = |name: &String| name.contains("/ebb-1-");
+            assert!(!left.iter().any(is_of_monday), "{left:?}");
+            place.check_hint(3);
+            if !calls.met_event() {
+                assert!(published.unwrap());
+                break;
+            }
+        }
+    }
+}
+
+#[test]
+fn two_publishers_that_remove_old_publications_leave_whole_ones_wherever_they_meet() {
+    for new_place in PLACES {
+        for at in 0.. {
+            let place = new_place();
+            place.publish_two_days();
+            let shared = place.clone();
+            let rival = move || {
+                assert!(publish_and_keep_two(&shared.target(), "thursday", 40, 3).unwrap());
+            };
+            let (first, calls) = place.faulty(at, Event::Meanwhile(Arc::new(rival)));
+            let published = publish_and_keep_two(&first, "wednesday", 30, 4);
+            let has_met = calls.met_event();
+            let is_new = read(&place.target()).refs.contains_key("wednesday");
+            // The sweep of the first publisher may miss objects that the rival has removed.
+            assert!(is_new || published.is_err());
+            match (has_met, is_new) {
+                (true, true) => place.check_days(["thursday", "wednesday"]),
+                (true, false) => place.check_days(["thursday", "tuesday"]),
+                (false, _) => place.check_days(["tuesday", "wednesday"]),
+            };
+            if !has_met {
+                assert!(published.unwrap());
+                break;
+            }
         }
     }
 }

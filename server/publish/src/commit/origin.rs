@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::error::DecisionError;
-use crate::iceberg::metadata::{MAIN, TableMetadata};
+use crate::iceberg::metadata::{MAIN, Snapshot, TableMetadata};
 
 /// The property of an Iceberg table that holds the id of the database from which the table was published.
 const DATABASE_ID: &str = "ebb.database-id";
@@ -31,6 +31,12 @@ pub struct Origin {
     /// The read time of the snapshot, in seconds since 1970: cells that have expired by then are not
     /// published.
     pub read_time_s: i64,
+}
+
+/// Returns the name of the database's snapshot from which an Iceberg snapshot was published. The tag of the
+/// publication has this name, unless it was moved or removed. `None` if ebb did not make the Iceberg snapshot.
+pub(super) fn published_name(snapshot: &Snapshot) -> Option<&str> {
+    snapshot.summary.get(SNAPSHOT).map(String::as_str)
 }
 
 impl Origin {

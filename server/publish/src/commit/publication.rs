@@ -6,6 +6,7 @@ use bytes::Bytes;
 
 use super::carried::{NextManifest, Removed, carry, listed};
 use super::error::DecisionError;
+use super::expiry::{Expired, Retention};
 use super::manifests::ReadManifest;
 use super::names::own_name;
 use super::origin::Origin;
@@ -35,6 +36,8 @@ pub struct Publication {
     /// false, and such a tag names an Iceberg snapshot of another publication, the commit is
     /// refused.
     pub replaces_tag: bool,
+    /// The rule by which the commit removes old publications; `None` if it keeps all of them.
+    pub retention: Option<Retention>,
     /// The table properties that the commit sets for the caller, in addition to those of the commit itself
     /// (the origin, and `gc.enabled`).
     pub properties: BTreeMap<String, String>,
@@ -115,11 +118,12 @@ impl Publication {
         // The first publication appends: there is nothing to replace.
         let is_replaced = previous.is_some() && self.base == Base::Replaced;
         let version = version + 1;
-        // Continued, not made anew: it keeps the snapshots, schemas and properties of earlier
-        // publications and of other engines.
+        // Continued, not made anew: it keeps the schemas and properties, and the snapshots that do not
+        // expire, of earlier publications and of other engines.
         let mut metadata = previous
             .cloned()
             .unwrap_or_else(|| TableMetadata::new(stamp.table_uuid.clone(), location.to_owned()));
+        let expired = self.expired(previous, stamp.now_ms);
         let parent_snapshot_id = metadata.current_snapshot_id;
         let sequence_number = metadata.last_sequence_number + 1;
         // Before the manifests, which contain the schema.
@@ -167,8 +171,18 @@ impl Publication {
             schema_id: metadata.current_schema_id,
         };
         metadata.add_snapshot(snapshot, &self.origin.snapshot);
+        metadata.remove_snapshots(&expired.ids(), &expired.tags);
         objects.push(list);
         Ok(Decision::Write(Box::new(Change { objects, metadata })))
+    }
+
+    /// Returns the publications that the commit removes. `previous` is the newest metadata of the table, and
+    /// `now_ms` the time in milliseconds since 1970.
+    fn expired(&self, previous: Option<&TableMetadata>, now_ms: i64) -> Expired {
+        let (Some(retention), Some(previous)) = (&self.retention, previous) else {
+            return Expired::default();
+        };
+        retention.expired(previous, &self.origin.snapshot, now_ms)
     }
 
     /// Returns two things about the new Iceberg snapshot `snapshot_id`: the totals of the files that it

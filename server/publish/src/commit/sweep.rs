@@ -7,7 +7,7 @@ use super::manifests::{MetadataReader, ReadManifest, is_live};
 use super::names::{made_for, version_of};
 use super::table::PublishedTable;
 use crate::iceberg::manifest::ManifestEntry;
-use crate::iceberg::metadata::TableMetadata;
+use crate::iceberg::metadata::Snapshot;
 use crate::row_index;
 use crate::target::Target;
 
@@ -29,11 +29,25 @@ use crate::target::Target;
 /// If a request to the target or its catalog fails, if metadata is damaged, or if the table is
 /// committed in another place.
 pub fn sweep(target: &Target, name: &str) -> Result<usize, CommitError> {
+    sweep_sparing(target, name, &[])
+}
+
+/// Does what [`sweep`] does, but spares the objects that the snapshots `expired` name. The caller has just
+/// removed these snapshots from the table, and readers that opened the table before may still read them.
+///
+/// # Errors
+/// The errors of [`sweep`]. Also if an object of a snapshot in `expired` is missing, because another sweep has
+/// removed it already.
+pub fn sweep_sparing(
+    target: &Target,
+    name: &str,
+    expired: &[Snapshot],
+) -> Result<usize, CommitError> {
     let table = PublishedTable::open(target, name)?;
     let Some(metadata) = table.metadata() else {
         return Ok(0);
     };
-    let named = named(target, name, metadata)?;
+    let named = named(target, name, metadata.snapshots.iter().chain(expired))?;
     let newest = table.manifests(|_| false)?;
     let live = newest.iter().flat_map(ReadManifest::live);
     let indexes = live.filter_map(|entry| {
@@ -67,16 +81,16 @@ pub fn sweep(target: &Target, name: &str) -> Result<usize, CommitError> {
     Ok(removed)
 }
 
-/// Returns the locations of all objects that the snapshots of a table name: manifest lists, manifests, data
+/// Returns the locations of all objects that these snapshots of a table name: manifest lists, manifests, data
 /// files and delete files.
-fn named(
+fn named<'s>(
     target: &Target,
     table: &str,
-    metadata: &TableMetadata,
+    snapshots: impl Iterator<Item = &'s Snapshot>,
 ) -> Result<BTreeSet<String>, CommitError> {
     let reader = MetadataReader { target, table };
     let mut named = BTreeSet::new();
-    for snapshot in &metadata.snapshots {
+    for snapshot in snapshots {
         for manifest in reader.list(snapshot)? {
             let path = manifest.manifest_path;
             // Snapshots share manifests.

@@ -4,6 +4,7 @@ use std::fmt;
 
 use super::carried::Removed;
 use super::error::CommitError;
+use super::expiry::{Expired, Retention};
 use super::live::{LiveFile, live_files};
 use super::manifests::{MetadataReader, ReadManifest};
 use super::metadata_store::{MetadataStore, Newest};
@@ -162,6 +163,20 @@ impl<'t> PublishedTable<'t> {
         } else {
             Err(CommitError::overtaken(&self.name))
         }
+    }
+
+    /// Returns whether the table has a tag, or a branch, of this name.
+    pub fn has_tag(&self, tag: &str) -> bool {
+        self.metadata()
+            .is_some_and(|metadata| metadata.refs.contains_key(tag))
+    }
+
+    /// Returns the publications that the commit of a new one with the tag `tag` removes from the table, as it
+    /// was when it was opened, by the rule `retention`. `now_ms` is the time of the commit's [`Stamp`].
+    pub fn expired(&self, tag: &str, retention: &Retention, now_ms: i64) -> Expired {
+        self.metadata()
+            .map(|metadata| retention.expired(metadata, tag, now_ms))
+            .unwrap_or_default()
     }
 
     /// Makes the version hint name the newest version: the publisher of that version may have ended before it wrote

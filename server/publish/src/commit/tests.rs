@@ -9,8 +9,8 @@ use serde_json::{Map, Value, json};
 
 use super::names::metadata_name;
 use super::{
-    Base, CommitError, LiveFile, Origin, Publication, PublishedTable, Stamp, data_file_name,
-    delete_file_name, sweep,
+    Base, CommitError, LiveFile, Origin, Publication, PublishedTable, Retention, Stamp,
+    data_file_name, delete_file_name, sweep,
 };
 use crate::iceberg::manifest::{self, DataFile, ManifestEntry, POSITIONAL_DELETES, ROWS, Status};
 use crate::iceberg::manifest_list::{self, ManifestFile};
@@ -36,6 +36,7 @@ pub(super) fn publication(snapshot: &str, sequence_number: u64) -> Publication {
         files: Vec::new(),
         deletes: Vec::new(),
         replaces_tag: false,
+        retention: None,
         properties: BTreeMap::new(),
     }
 }
@@ -45,6 +46,17 @@ pub(super) fn keeping(snapshot: &str, sequence_number: u64, removed: &[&str]) ->
     let removed_files = removed.iter().map(|url| (*url).to_owned()).collect();
     Publication {
         base: Base::Kept { removed_files },
+        ..publication(snapshot, sequence_number)
+    }
+}
+
+/// Returns a publication of all rows that keeps the newest `publications` publications, and removes the others.
+pub(super) fn retaining(snapshot: &str, sequence_number: u64, publications: u32) -> Publication {
+    Publication {
+        retention: Some(Retention {
+            publications,
+            age: None,
+        }),
         ..publication(snapshot, sequence_number)
     }
 }

@@ -54,8 +54,8 @@ impl CommitRequest {
         }
     }
 
-    /// Returns the request that puts the metadata `next` in the place of `previous`. The request only adds or
-    /// changes things: ebb removes no property, schema, snapshot or reference of a table.
+    /// Returns the request that puts the metadata `next` in the place of `previous`. The request removes the
+    /// snapshots, tags and branches that `next` lacks, but no property and no schema.
     pub fn update(previous: &TableMetadata, next: &TableMetadata) -> Self {
         let mut requirements =
             vec![json!({"type": "assert-table-uuid", "uuid": previous.table_uuid})];
@@ -107,6 +107,23 @@ impl CommitRequest {
                     json!({"type": "assert-ref-snapshot-id", "ref": name, "snapshot-id": before}),
                 );
                 updates.push(set_reference(name, reference));
+            }
+        }
+        for (name, reference) in &previous.refs {
+            if !next.refs.contains_key(name) {
+                let id = reference.snapshot_id;
+                requirements.push(
+                    json!({"type": "assert-ref-snapshot-id", "ref": name, "snapshot-id": id}),
+                );
+                updates.push(json!({"action": "remove-snapshot-ref", "ref-name": name}));
+            }
+        }
+        // After the references that name them. Each has an update of its own: catalogs with Iceberg's library
+        // before 1.9 refuse an update with several ids.
+        for snapshot in &previous.snapshots {
+            let id = snapshot.snapshot_id;
+            if !next.has_snapshot(id) {
+                updates.push(json!({"action": "remove-snapshots", "snapshot-ids": [id]}));
             }
         }
         Self {
@@ -287,6 +304,31 @@ mod tests {
         assert_eq!(
             request.requirements[1..],
             [named("main", Some(1)), named("monday", Some(1))]
+        );
+    }
+
+    #[test]
+    fn an_update_removes_tags_before_the_snapshots_that_they_name() {
+        let mut previous = first();
+        previous.add_snapshot(snapshot(2, Some(1)), "tuesday");
+        let mut next = previous.clone();
+        next.add_snapshot(snapshot(3, Some(2)), "wednesday");
+        let tags = ["monday", "tuesday"].map(str::to_owned);
+        next.remove_snapshots(&[1, 2].into(), &tags);
+        let request = CommitRequest::update(&previous, &next);
+        let removed = [
+            json!({"action": "remove-snapshot-ref", "ref-name": "monday"}),
+            json!({"action": "remove-snapshot-ref", "ref-name": "tuesday"}),
+            json!({"action": "remove-snapshots", "snapshot-ids": [1]}),
+            json!({"action": "remove-snapshots", "snapshot-ids": [2]}),
+        ];
+        let first_actions = ["add-snapshot", "set-snapshot-ref", "set-snapshot-ref"];
+        assert_eq!(actions(&request)[..3], first_actions);
+        assert_eq!(request.updates[3..], removed);
+        let named = |name: &str, id: i64| json!({"type": "assert-ref-snapshot-id", "ref": name, "snapshot-id": id});
+        assert_eq!(
+            request.requirements[3..],
+            [named("monday", 1), named("tuesday", 2)]
         );
     }
 

@@ -1,6 +1,6 @@
 //! The metadata of a table: its schemas, its snapshots, and the branches and tags that name them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -18,6 +18,9 @@ const LAST_PARTITION_ID: i32 = 999;
 
 /// The ends of the names of metadata files of all engines. Old versions of Iceberg append `.gz`.
 const FILE_ENDS: [&str; 2] = [".metadata.json", ".metadata.json.gz"];
+
+/// The members of the JSON with statistics files, which other engines add. Each file belongs to one snapshot.
+const STATISTICS: [&str; 2] = ["statistics", "partition-statistics"];
 
 /// Returns whether a file or an object with this name, or path, is a metadata file of any engine.
 pub fn is_metadata_file(name: &str) -> bool {
@@ -245,6 +248,27 @@ impl TableMetadata {
                 others: before.map(|before| before.others).unwrap_or_default(),
             };
             self.refs.insert(name.to_owned(), reference);
+        }
+    }
+
+    /// Removes the snapshots `ids`, the tags `tags`, and the entries of statistics files of these snapshots.
+    /// `main` and the branches and tags that stay must not name a removed snapshot.
+    ///
+    /// The history of `main` then begins after the last of these snapshots in it, as the specification
+    /// requires: with a gap in the history, a query at a time would read a wrong snapshot.
+    pub fn remove_snapshots(&mut self, ids: &BTreeSet<i64>, tags: &[String]) {
+        self.snapshots
+            .retain(|snapshot| !ids.contains(&snapshot.snapshot_id));
+        self.refs.retain(|name, _| !tags.contains(name));
+        let mut log = self.snapshot_log.iter();
+        if let Some(last) = log.rposition(|entry| ids.contains(&entry.snapshot_id)) {
+            self.snapshot_log.drain(..=last);
+        }
+        for member in STATISTICS {
+            if let Some(Value::Array(files)) = self.others.get_mut(member) {
+                let id = |file: &Value| file["snapshot-id"].as_i64();
+                files.retain(|file| id(file).is_none_or(|id| !ids.contains(&id)));
+            }
         }
     }
 }

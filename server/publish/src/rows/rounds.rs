@@ -85,6 +85,7 @@ impl Rounds {
             files,
             deletes,
             replaces_tag: false,
+            retention: None,
             properties: BTreeMap::new(),
         };
         let stamp = Stamp {

@@ -266,7 +266,7 @@ fn places() -> impl Iterator<Item = usize> {
 /// the publication is run again, and the target is checked. `prepare` makes the earlier
 /// publications of a new shop, and returns the options of the publication under test. `snapshots`
 /// are all snapshots that are published in the end. The last one is that of the publication under
-/// test.
+/// test, whose commits remove the others.
 fn stop_at_calls(event: &Event, snapshots: &[&str], prepare: impl Fn(&mut Shop) -> PublishRequest) {
     let snapshot = *snapshots.last().unwrap();
     for call in places() {
@@ -282,6 +282,7 @@ fn stop_at_calls(event: &Event, snapshots: &[&str], prepare: impl Fn(&mut Shop) 
         for (old, left) in before.iter().zip(&left) {
             let mut expected = old.clone();
             if is_new(left) {
+                expected.retain(|tag, _| snapshots.contains(&&tag[..]));
                 expected.insert(snapshot.to_owned(), new);
                 expected.insert("main".to_owned(), new);
             }
@@ -339,15 +340,28 @@ fn no_record_is_there_while_some_tables_have_a_tag_that_moves() {
     });
 }
 
+#[test]
+fn a_publication_that_removes_an_old_one_and_is_killed_is_finished_by_the_next_run() {
+    stop_at_calls(&Event::Kill, &["tuesday", "wednesday"], |shop| {
+        for (day, snapshot) in DAYS.iter().enumerate() {
+            shop.end_day(day, snapshot);
+            if day < 2 {
+                shop.publish(snapshot, &PublishRequest::default());
+            }
+        }
+        keeping("2")
+    });
+}
+
 /// A thread in which a rival publishes, with the result of its publication.
 type Rival = JoinHandle<Result<(), String>>;
 
 /// Returns an event before which a rival publishes by `publish`, in a thread of its own. The call
-/// goes on once the rival has ended. But if the first publisher reads or writes the completion
-/// record `record` by this call, the rival, which has the same record, cannot end before the call.
-/// The call then goes on once the rival is blocked. Also returns the receiver of the thread.
+/// goes on once the rival has ended. But if the first publisher reads or writes one of the completion
+/// records `records` by this call, the rival, which may need the same record, may not end before the
+/// call. The call then goes on once the rival is blocked. Also returns the receiver of the thread.
 fn rival_event(
-    record: String,
+    records: Vec<String>,
     publish: impl Fn() -> Result<(), String> + Clone + Send + Sync + 'static,
 ) -> (Event, mpsc::Receiver<Rival>) {
     let (started, rivals) = mpsc::channel();
@@ -362,7 +376,7 @@ fn rival_event(
             published
         });
         let thread = at_start.recv().unwrap();
-        if section::is_occupied(&record) {
+        if records.iter().any(|record| section::is_occupied(record)) {
             thread.until_blocked();
         } else {
             // Nothing is sent: the end of the rival, or its panic, drops the sender.
@@ -392,7 +406,7 @@ fn meet_at_calls(rival: &'static str) {
 
         let (publisher, lake) = (shop.publisher.clone(), shop.lake.clone());
         let publish = move || publisher.publish(&lake, rival, &PublishRequest::default());
-        let (event, rivals) = rival_event(record_of(&shop, rival), publish);
+        let (event, rivals) = rival_event(vec![record_of(&shop, rival)], publish);
         let (target, calls) = faulty::with_event(&shop.lake, call, event).unwrap();
         let published = shop.publisher.publish(&target, "tuesday", &options);
         let mut ended = vec![("tuesday", published)];
@@ -453,7 +467,7 @@ fn publishers_of_two_tables_of_one_snapshot_record_both_wherever_they_meet() {
             let options = PublishRequest::default();
             publisher.publish_tables(&["u"], &lake, "monday", &options)
         };
-        let (event, rivals) = rival_event(record_of(&shop, "monday"), publish);
+        let (event, rivals) = rival_event(vec![record_of(&shop, "monday")], publish);
         let (target, calls) = faulty::with_event(&shop.lake, call, event).unwrap();
         let first = &shop.publisher;
         let published = first.publish_tables(&["t"], &target, "monday", &options);
@@ -474,6 +488,45 @@ fn publishers_of_two_tables_of_one_snapshot_record_both_wherever_they_meet() {
         let expected = ["app/t", "app/t_static", "app/u"];
         assert_eq!(names, expected, "at call {call}");
         shop.check_whole(&["monday"]);
+        if !has_met {
+            assert!(call > 0, "the publishers have met at no call");
+            break;
+        }
+    }
+}
+
+/// Both publishers remove the publication of monday, and each may remove that of the other one.
+#[test]
+fn two_publishers_that_remove_old_publications_leave_no_wrong_record_wherever_they_meet() {
+    let options = keeping("1");
+    for call in places() {
+        let mut shop = Shop::new();
+        shop.end_day(0, "monday");
+        shop.publish("monday", &PublishRequest::default());
+        shop.end_day(1, "tuesday");
+        shop.end_day(2, "wednesday");
+
+        let (publisher, lake) = (shop.publisher.clone(), shop.lake.clone());
+        let publish = move || publisher.publish(&lake, "wednesday", &keeping("1"));
+        let records = DAYS.map(|day| record_of(&shop, day));
+        let (event, rivals) = rival_event(records.into(), publish);
+        let (target, calls) = faulty::with_event(&shop.lake, call, event).unwrap();
+        let published = shop.publisher.publish(&target, "tuesday", &options);
+        let mut ended = vec![("tuesday", published)];
+        let has_met = calls.met_event();
+        if has_met {
+            ended.push(("wednesday", rivals.recv().unwrap().join().unwrap()));
+        }
+
+        shop.check();
+        for (snapshot, published) in ended {
+            if let Err(error) = published {
+                assert!(has_met, "{snapshot}: {error}");
+                shop.publish(snapshot, &options);
+            }
+        }
+        shop.publish("wednesday", &options);
+        shop.check_whole(&["wednesday"]);
         if !has_met {
             assert!(call > 0, "the publishers have met at no call");
             break;

@@ -2,7 +2,9 @@
 
 use bytes::Bytes;
 
-use super::super::tests::{check_retained, commit, data_file, newest, publication, retain, stamp};
+use super::super::tests::{
+    check_retained, commit, data_file, newest, publication, retain, retaining, stamp,
+};
 use super::super::{PublishedTable, data_file_name, sweep};
 use crate::catalog::testing::TestCatalog;
 use crate::iceberg::metadata::{MAIN, TableMetadata};
@@ -73,6 +75,56 @@ fn retention_that_another_engine_sets_right_before_the_commit_is_kept() {
     again.replaces_tag = true;
     assert!(late.commit(&again, &stamp(2)).unwrap());
     check_retained(&newest(&target), 2);
+}
+
+#[test]
+fn a_catalog_removes_old_publications_with_the_commit_of_a_new_one() {
+    let (_dir, catalog, target) = place();
+    for (id, snapshot) in (1..).zip(["monday", "tuesday"]) {
+        commit(&target, &publication(snapshot, 10 * id as u64), id).unwrap();
+    }
+    commit(&target, &retaining("wednesday", 30, 2), 3).unwrap();
+    assert_eq!(catalog.commit_count(), 3);
+    let metadata = newest(&target);
+    assert!(metadata.refs.keys().eq(["main", "tuesday", "wednesday"]));
+    assert!(!metadata.has_snapshot(1));
+    assert_eq!(PublishedTable::open(&target, "ks/t").unwrap().version(), 3);
+    // The list and the manifest of monday.
+    assert_eq!(sweep(&target, "ks/t").unwrap(), 2);
+    commit(&target, &retaining("thursday", 40, 1), 4).unwrap();
+    assert!(newest(&target).refs.keys().eq(["main", "thursday"]));
+}
+
+#[test]
+fn a_snapshot_that_another_engine_names_right_before_the_commit_is_not_removed() {
+    let (_dir, catalog, target) = place();
+    commit(&target, &publication("monday", 10), 1).unwrap();
+    let late = PublishedTable::open(&target, "ks/t").unwrap();
+    let name = |metadata: &mut TableMetadata| {
+        let tag = metadata.refs["monday"].clone();
+        metadata.refs.insert("release".to_owned(), tag);
+    };
+    catalog.change("ks/t", name);
+    let tuesday = retaining("tuesday", 20, 1);
+    let error = late.commit(&tuesday, &stamp(2)).unwrap_err().to_string();
+    assert!(error.contains("publish again"), "{error}");
+    assert_eq!(catalog.commit_count(), 1);
+    assert!(commit(&target, &tuesday, 3).unwrap());
+    let named = ["main", "monday", "release", "tuesday"];
+    assert!(newest(&target).refs.keys().eq(named));
+}
+
+#[test]
+fn the_retention_of_a_tag_that_is_removed_does_not_stop_its_removal() {
+    let (_dir, catalog, target) = place();
+    commit(&target, &publication("monday", 10), 1).unwrap();
+    let late = PublishedTable::open(&target, "ks/t").unwrap();
+    catalog.change("ks/t", retain);
+    assert!(
+        late.commit(&retaining("tuesday", 20, 1), &stamp(2))
+            .unwrap()
+    );
+    assert!(newest(&target).refs.keys().eq(["main", "tuesday"]));
 }
 
 /// Regression: two publishers, one with a catalog and one without, published a new table into the same folder

@@ -1,0 +1,102 @@
+//! The old publications that a new one removes by its option `keep`, and their completion records.
+//!
+//! The commit of a table removes the tags of old publications. The completion record of such a publication
+//! would then name a table that lacks the tag. So the record is removed before the first commit: a publisher
+//! that is killed leaves no wrong record. It is removed once more after the last commit, because meanwhile
+//! another publication of the old snapshot may have written it again.
+
+use std::collections::BTreeMap;
+
+use ebb_publish::commit::{CommitError, Expired, PublishedTable};
+
+use super::job::PublicationJob;
+use super::plan::TablePlan;
+use super::section;
+
+impl PublicationJob {
+    /// Returns for each Iceberg table the old publications that its commit at the time `now_ms`, in
+    /// milliseconds since 1970, is to remove. A table that is published already has none, because nothing is
+    /// committed to it.
+    ///
+    /// # Errors
+    /// If another publisher has committed a table meanwhile, or if a request to the target fails.
+    pub(super) fn expired(&self, now_ms: i64) -> Result<Vec<Expired>, CommitError> {
+        let tables = self.tables.iter();
+        tables.map(|table| self.expired_of(table, now_ms)).collect()
+    }
+
+    fn expired_of(&self, table: &TablePlan, now_ms: i64) -> Result<Expired, CommitError> {
+        let Some(retention) = self.retention.as_ref().filter(|_| !table.is_published) else {
+            return Ok(Expired::default());
+        };
+        let found = PublishedTable::open(&self.target, &table.name)?;
+        if found.is_published(&table.origin, self.replaces_tag)? {
+            return Ok(Expired::default());
+        }
+        found.check_is_at(table.version, table.parent)?;
+        Ok(found.expired(&table.origin.snapshot, retention, now_ms))
+    }
+
+    /// Checks that the commit of a table removes just the old publications `expired`, whose completion
+    /// records are removed. `found` is the table right before the commit.
+    ///
+    /// # Errors
+    /// If another engine has changed branches or tags of the table, so that the commit would remove others.
+    pub(super) fn check_expired(
+        &self,
+        found: &PublishedTable<'_>,
+        (table, expired): (&TablePlan, &Expired),
+        now_ms: i64,
+    ) -> Result<(), CommitError> {
+        let Some(retention) = &self.retention else {
+            return Ok(());
+        };
+        if found.expired(&table.origin.snapshot, retention, now_ms) == *expired {
+            return Ok(());
+        }
+        Err(CommitError::Refused {
+            table: table.name.clone(),
+            reason: "its branches or tags have changed meanwhile; publish again".to_owned(),
+        })
+    }
+
+    /// Removes the completion record of each old publication of which a table loses its tag, unless the
+    /// record has no such table. `expired` has the removed publications of each Iceberg table. If
+    /// `are_committed` is true, a table that has the tag keeps it: the old snapshot was published again since
+    /// the commits.
+    ///
+    /// # Errors
+    /// If a request to the target fails.
+    pub(super) fn forget_expired(
+        &self,
+        expired: &[Expired],
+        are_committed: bool,
+    ) -> Result<(), CommitError> {
+        let mut tables_of: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        for (table, expired) in self.tables.iter().zip(expired) {
+            for tag in &expired.tags {
+                tables_of.entry(tag).or_default().push(&table.name);
+            }
+        }
+        for (tag, tables) in tables_of {
+            let records = self.records.of_snapshot(tag);
+            let _section = section::enter(records.whole_location(&self.target));
+            let whole = records.whole(&self.target)?;
+            // A record that cannot be read is removed, too.
+            let mut is_wrong = whole.is_none();
+            for table in tables {
+                if whole.as_ref().is_some_and(|whole| whole.has(table)) {
+                    is_wrong |= !are_committed || !self.has_tag(table, tag)?;
+                }
+            }
+            if is_wrong {
+                records.forget_whole(&self.target)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn has_tag(&self, table: &str, tag: &str) -> Result<bool, CommitError> {
+        Ok(PublishedTable::open(&self.target, table)?.has_tag(tag))
+    }
+}
