@@ -1,5 +1,6 @@
 # Shared by tests/publish/run, rounds, spark_jobs, catalog, power_loss and s3, and by bench/publish/s3, which source
-# it in the root of the repository after tests/left_out.sh: the engines from PyPI, the program with a feature, and a server over a new folder.
+# it in the root of the repository after tests/left_out.sh: the engines from PyPI, the program with a feature, and a
+# server over a new folder.
 
 engines=$PWD/target/publish/venv
 readers=()

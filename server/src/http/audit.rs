@@ -1,6 +1,6 @@
 //! Entries in the audit log for changes over HTTP and over the socket: one before the change is made,
-//! and one with its result. Changes that a handler refuses have entries too. Reads have lines in the
-//! ordinary log, at the level debug.
+//! and one with its result. Changes that a handler refuses have entries too. Reads with a token
+//! have lines in the ordinary log, at the level debug.
 
 use std::io;
 use std::sync::Arc;
@@ -29,7 +29,8 @@ pub(super) struct Audit {
 
 /// Adds two entries to the audit log for a request that changes something, except a login or logout: one
 /// before it is executed, and one with its result. If the first one cannot be written, the request is
-/// refused, unless the disk is full and the request may free space. Other requests are only logged.
+/// refused, unless the disk is full and the request may free space. A request that changes nothing is only
+/// logged, if it has a token.
 pub(super) async fn log(
     State(Audit { log, limits }): State<Audit>,
     Extension(peer): Extension<Peer>,

@@ -273,7 +273,7 @@ impl Gatherer {
 
     /// Logs when jobs and long scans leave the idle class for the floor, a minimum of CPU beside busy
     /// processes, and when they are in the idle class again. `loads` are the load samples since the
-    /// last call.
+    /// last call, or the latest one if there are none.
     fn log_class(&mut self, loads: &[LoadSample]) {
         let on_floor = loads.iter().rfind(|load| load.is_on_floor);
         let Some(load) = on_floor.or_else(|| loads.last()) else {
@@ -287,7 +287,7 @@ impl Gatherer {
                 target: "jobs",
                 load_cores,
                 others_cores,
-                floor_cores = f64::from(load.capacity_hundredths) / 100.0,
+                capacity_cores = f64::from(load.capacity_hundredths) / 100.0,
                 "jobs and long scans leave the idle class: other processes hold the CPU"
             ),
             Some(Turn::Ends) => info!(

@@ -20,7 +20,7 @@
 //! | `ahead` | the jobs of a node for a look ahead |
 //! | `what_if` | the effect of a hypothetical job |
 //! | `events` | the queue of events for streams |
-//! | `episodes` | how long a state lasts, such as that the guard leaves jobs nothing |
+//! | `episodes` | when a state begins and ends, such as that the guard leaves jobs nothing |
 //! | `gather`, `answers` | the thread that samples the node; the responses from its data |
 
 mod ahead;

@@ -178,7 +178,7 @@ fn damage_fails_only_the_statements_that_read_it() {
     }
 }
 
-/// A reader that cannot read a row does not know whether the row's index entry is stale.
+/// While damage keeps a row from being read, its index entry may be right, so the entry is kept.
 #[test]
 fn the_index_entries_of_unreadable_rows_stay() {
     let disk = database();

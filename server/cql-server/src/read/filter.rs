@@ -6,7 +6,6 @@ use std::cmp::Ordering;
 use ebb_cql::syntax::ast::Operator;
 use ebb_model::row::LiveColumn;
 use ebb_model::types::{CqlType, elements};
-use ebb_tables::mutation::{self, Mutation};
 
 use super::value::{element, is_equal, serialize};
 use crate::analyse::markers::Bound;
@@ -83,19 +82,14 @@ impl<'f> Filter<'f> {
         Ok(Self { all, types })
     }
 
-    /// Returns whether the columns of a row pass all predicates. If an index led to the row,
-    /// `by_index` is the position of its predicate, which a row of a stale entry does not pass.
+    /// Returns whether the columns of a row pass all predicates, except the one at the position
+    /// `checked`, if there is one: the caller has checked it with [`passes_one`](Self::passes_one).
     ///
     /// # Errors
     /// If the row is damaged, or the statement's time is over.
-    pub fn passes(
-        &self,
-        cells: &[Option<LiveColumn<'_>>],
-        by_index: Option<usize>,
-    ) -> Result<bool> {
-        let unchecked = by_index.filter(|_| mutation::is(Mutation::StaleEntriesAreRows));
+    pub fn passes(&self, cells: &[Option<LiveColumn<'_>>], checked: Option<usize>) -> Result<bool> {
         for (at, one) in self.all.iter().enumerate() {
-            if unchecked != Some(at) && !self.holds(one, cells)? {
+            if checked != Some(at) && !self.holds(one, cells)? {
                 return Ok(false);
             }
         }

@@ -12,6 +12,7 @@ use std::time::Instant;
 
 use ebb_model::key::{ByteRange, DecodedKey, PartitionKey, ROW, header_key};
 use ebb_model::row::LiveColumn;
+use ebb_tables::mutation::{self, Mutation};
 use ebb_tables::read::{
     PartitionScan, PartitionStep, ProjectedPartition, RowReader, RowScan, RowStep, Rows, StoredRow,
     read_key,
@@ -385,13 +386,15 @@ impl<'w> Walk<'w> {
             prefix_len: partition.partition().prefix().len(),
             cells: &cells,
         };
-        let flow = self.give(&live, by_index)?;
-        if flow.is_none()
-            && let Some(predicate) = by_index
+        let flow = if let Some(predicate) = by_index
             && !self.filter.passes_one(predicate, &cells)?
+            && !mutation::is(Mutation::StaleEntriesAreRows)
         {
             self.progress.note_stale(index, &stored.key);
-        }
+            None
+        } else {
+            self.give(&live, by_index)?
+        };
         // Keeps the allocation for the next row, but none of the cells, which borrow from this row.
         cells.clear();
         self.progress.cells = cells.into_iter().map(|_| None).collect();
@@ -399,10 +402,10 @@ impl<'w> Walk<'w> {
     }
 
     /// Passes a row to the page. Returns whether to go on with the next row, with the next
-    /// partition, or not at all; `None` if the filter rejects the row. If an index led to the row,
-    /// `by_index` is the position of its predicate.
-    fn give(&mut self, row: &LiveRow<'_>, by_index: Option<usize>) -> Result<Option<Flow>> {
-        if !self.filter.passes(row.cells, by_index)? {
+    /// partition, or not at all; `None` if the filter rejects the row. The filter leaves out the
+    /// predicate at the position `checked`, which the caller has checked.
+    fn give(&mut self, row: &LiveRow<'_>, checked: Option<usize>) -> Result<Option<Flow>> {
+        if !self.filter.passes(row.cells, checked)? {
             return Ok(None);
         }
         self.counts.note_passed();
