@@ -36,12 +36,9 @@ impl PublicationJob {
         let now_ms = i64::try_from(now_unix_ms()).unwrap_or(i64::MAX);
         let expired = self.expired(now_ms).map_err(TaskError::failed)?;
         let forgotten = self.forget_whole(origin).map_err(TaskError::failed)?;
-        let forget_expired = |are_committed| {
-            self.forget_expired(&expired, are_committed)
-                .map_err(TaskError::failed)
-        };
-        forget_expired(false)?;
-        let mut removed = Vec::new();
+        // Until the tags are removed, no other publication may write these records again.
+        let sections = self.forget_expired(&expired).map_err(TaskError::failed)?;
+        let (mut own, mut removed) = (Vec::new(), Vec::new());
         for (number, planned) in (0..).zip(self.tables.iter().zip(&expired)) {
             let is_own = self.commit_table(number, planned, now_ms);
             let is_own = is_own.map_err(|error| {
@@ -54,23 +51,26 @@ impl PublicationJob {
                     ),
                 })
             })?;
+            if !is_own {
+                continue;
+            }
+            own.push(planned);
             let (table, Expired { snapshots, .. }) = planned;
-            if is_own && !snapshots.is_empty() {
+            if !snapshots.is_empty() {
                 let publications = counted(snapshots.len(), "older publication");
                 removed.push(format!("{}: {publications} removed", table.label()));
             }
         }
-        forget_expired(true)?;
+        drop(sections);
         let newest = self.record_whole(origin, forgotten)?;
         self.records
             .clear(target, &self.plan)
             .map_err(TaskError::failed)?;
-        for (table, expired) in self.tables.iter().zip(&expired) {
-            if !table.is_published {
-                // The publication is there. What remains is removed by the next one, and so are the files of
-                // the old publications, which readers may be reading.
-                let _ = sweep_sparing(target, &table.name, &expired.snapshots);
-            }
+        for (table, expired) in own {
+            // The publication is there. What remains is removed by the next one, and so are the files of the
+            // old publications, which readers may be reading. If another publisher has committed the table,
+            // only that one has a list of these files.
+            let _ = sweep_sparing(target, &table.name, &expired.snapshots);
         }
         if is_new {
             let tables = (0..).zip(&self.tables);
@@ -324,7 +324,8 @@ impl PublicationJob {
         });
         let mut whole = present.unwrap_or_else(|| WholeRecord::new(origin));
         if let Some(forgotten) = forgotten {
-            whole.add_earlier(forgotten);
+            let forgotten = self.still_tagged(forgotten, &origin.snapshot);
+            whole.add_earlier(forgotten.map_err(TaskError::failed)?);
         }
         for ((number, table), metadata) in (0..).zip(&self.tables).zip(places) {
             if table.is_published && whole.has(&table.name) {
@@ -346,6 +347,19 @@ impl PublicationJob {
         let written = self.records.replace_whole(target, &whole);
         written.map_err(TaskError::failed)?;
         Ok(newest)
+    }
+
+    /// Returns a removed record without the tables that have no tag `tag` any more: while the record was
+    /// away, another publication may have removed the tag.
+    fn still_tagged(&self, mut record: WholeRecord, tag: &str) -> Result<WholeRecord, CommitError> {
+        let mut untagged = Vec::new();
+        for table in record.tables() {
+            if !PublishedTable::open(&self.target, table)?.has_tag(tag) {
+                untagged.push(table.to_owned());
+            }
+        }
+        record.remove(&untagged);
+        Ok(record)
     }
 
     /// Returns how many rows all tasks together have added, replaced, rewritten and removed in the table

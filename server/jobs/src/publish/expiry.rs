@@ -2,16 +2,18 @@
 //!
 //! The commit of a table removes the tags of old publications. The completion record of such a publication
 //! would then name a table that lacks the tag. So the record is removed before the first commit: a publisher
-//! that is killed leaves no wrong record. It is removed once more after the last commit, because meanwhile
-//! another publication of the old snapshot may have written it again.
+//! that is killed leaves no wrong record. Another publication of the old snapshot may be about to write the
+//! record again. It does so in the section of the record, after it has found the tag. So the section is
+//! occupied until the last commit.
 
 use std::collections::BTreeMap;
 
 use ebb_publish::commit::{CommitError, Expired, PublishedTable};
+use ebb_publish::target::TargetError;
 
 use super::job::PublicationJob;
 use super::plan::TablePlan;
-use super::section;
+use super::section::{self, Section};
 
 impl PublicationJob {
     /// Returns for each Iceberg table the old publications that its commit at the time `now_ms`, in
@@ -61,42 +63,32 @@ impl PublicationJob {
     }
 
     /// Removes the completion record of each old publication of which a table loses its tag, unless the
-    /// record has no such table. `expired` has the removed publications of each Iceberg table. If
-    /// `are_committed` is true, a table that has the tag keeps it: the old snapshot was published again since
-    /// the commits.
+    /// record has no such table. `expired` has the removed publications of each Iceberg table. Returns the
+    /// sections of the records: until they are dropped, no other publication writes one of these records.
     ///
     /// # Errors
     /// If a request to the target fails.
-    pub(super) fn forget_expired(
-        &self,
-        expired: &[Expired],
-        are_committed: bool,
-    ) -> Result<(), CommitError> {
+    pub(super) fn forget_expired(&self, expired: &[Expired]) -> Result<Vec<Section>, TargetError> {
         let mut tables_of: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
         for (table, expired) in self.tables.iter().zip(expired) {
             for tag in &expired.tags {
                 tables_of.entry(tag).or_default().push(&table.name);
             }
         }
+        let mut sections = Vec::new();
+        // In the order of the tags: two publications that enter the same sections in different orders would
+        // wait for each other for ever.
         for (tag, tables) in tables_of {
             let records = self.records.of_snapshot(tag);
-            let _section = section::enter(records.whole_location(&self.target));
+            sections.push(section::enter(records.whole_location(&self.target)));
             let whole = records.whole(&self.target)?;
             // A record that cannot be read is removed, too.
-            let mut is_wrong = whole.is_none();
-            for table in tables {
-                if whole.as_ref().is_some_and(|whole| whole.has(table)) {
-                    is_wrong |= !are_committed || !self.has_tag(table, tag)?;
-                }
-            }
-            if is_wrong {
+            let stays_true =
+                whole.is_some_and(|whole| !tables.iter().any(|table| whole.has(table)));
+            if !stays_true {
                 records.forget_whole(&self.target)?;
             }
         }
-        Ok(())
-    }
-
-    fn has_tag(&self, table: &str, tag: &str) -> Result<bool, CommitError> {
-        Ok(PublishedTable::open(&self.target, table)?.has_tag(tag))
+        Ok(sections)
     }
 }

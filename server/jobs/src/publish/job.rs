@@ -307,8 +307,9 @@ impl PublicationJob {
     }
 
     /// Prepares the target before the first task. After a success, later calls do nothing. Checks
-    /// that the target lets only one of two publishers commit, and removes the files of publishers
-    /// that can no longer commit, and of publications that an earlier one has removed.
+    /// that the target lets only one of two publishers commit. For each table that is still to be
+    /// published, removes the files of publishers that can no longer commit, and of publications that
+    /// an earlier one has removed.
     ///
     /// If an earlier start has stored the plan, removes the record of the row for which that start
     /// failed. If the plan is new, pins the snapshot for each table of the store, and then stores
@@ -323,7 +324,8 @@ impl PublicationJob {
         target
             .check_creates_once(&self.run)
             .map_err(TaskError::failed)?;
-        for table in &self.tables {
+        // Readers may be reading the publications that an earlier start has removed from the other tables.
+        for table in self.tables.iter().filter(|table| !table.is_published) {
             sweep(target, &table.name).map_err(TaskError::failed)?;
         }
         let begun = if self.is_resumed {

@@ -2,9 +2,10 @@
 //!
 //! All publications of one snapshot share the record, and a target has no request that replaces an
 //! object only if it has not changed. So only one publication at a time is in the section of a
-//! record. These publications run in one process: each needs the database open for writing, and
-//! only one process at a time has it so. Each record has a section of its own, so that a target
-//! that does not answer delays no publications to other targets.
+//! record. A publication that removes old ones stays in the sections of their records until it has
+//! committed its tables. These publications run in one process: each needs the database open for
+//! writing, and only one process at a time has it so. Each record has a section of its own, so that
+//! a target that does not answer delays no publications to other targets.
 
 use std::collections::BTreeSet;
 use std::sync::{Condvar, Mutex, PoisonError};
@@ -24,7 +25,9 @@ pub(super) struct Section {
 }
 
 /// Enters the section of the completion record at the location `record`. Waits while another
-/// publication is in the section. Publications make only a few requests for each table there.
+/// publication is in the section. Publications make only a few requests for each table there, or commit
+/// their tables. A publication that enters several sections must enter them in the order of the snapshots'
+/// names.
 pub(super) fn enter(record: String) -> Section {
     let is_occupied = |occupied: &mut BTreeSet<String>| occupied.contains(&record);
     let free = LEFT.wait_while(lock(&OCCUPIED), is_occupied);

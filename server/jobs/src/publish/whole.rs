@@ -62,6 +62,16 @@ impl WholeRecord {
         self.tables.iter().any(|of| of.table == table)
     }
 
+    /// Returns the names of the tables, in the order of the record.
+    pub(super) fn tables(&self) -> impl Iterator<Item = &str> {
+        self.tables.iter().map(|of| &of.table[..])
+    }
+
+    /// Removes the tables with these names.
+    pub(super) fn remove(&mut self, names: &[String]) {
+        self.tables.retain(|of| !names.contains(&of.table));
+    }
+
     /// Adds the tables of an earlier record of the same snapshot, except for those that this record
     /// has.
     pub(super) fn add_earlier(&mut self, earlier: Self) {

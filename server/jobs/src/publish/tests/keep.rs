@@ -112,6 +112,37 @@ fn a_record_is_removed_when_one_of_its_tables_loses_the_tag_and_no_other_record_
     assert_eq!(store.recorded(), ["monday", "tuesday", "wednesday"]);
 }
 
+/// Readers may still read the removed publications until the next publication.
+#[test]
+fn publishers_of_the_same_snapshot_leave_the_files_that_its_commit_has_removed() {
+    let store = Store::new();
+    let tables = ["t", "u"].map(|table| store.create(table, &NUMBERS));
+    for (k, snapshot) in [(1, "monday"), (2, "tuesday")] {
+        for written in &tables {
+            written.insert(&[("k", int(k)), ("n", int(1))], at(0));
+        }
+        store.keyspace.create_snapshot(snapshot).unwrap();
+    }
+    store.publish_now(&["t", "u"], "monday", PublishRequest::default());
+    let list = |table: &str| {
+        let newest = store.metadata(table).newest().cloned();
+        newest.unwrap().manifest_list
+    };
+    let [t, u] = ["t", "u"].map(list);
+    let late = store.spec(&store.request(&["t"], "tuesday", keeping("1")));
+    let late = late.unwrap();
+    run_tasks(&late).unwrap();
+    store.publish_now(&["t"], "tuesday", keeping("1"));
+    assert_eq!(store.tags("t"), ["tuesday"]);
+    // Another publisher has committed its table.
+    late.output.commit().unwrap();
+    assert!(store.has(&t));
+    // One of the tables is published already.
+    store.publish_now(&["t", "u"], "tuesday", keeping("1"));
+    assert_eq!(store.tags("u"), ["tuesday"]);
+    assert!(store.has(&t) && store.has(&u));
+}
+
 /// The first job has found the snapshot published, and would write its record although its tag is removed.
 #[test]
 fn no_record_is_written_for_a_publication_that_another_one_has_removed_meanwhile() {
