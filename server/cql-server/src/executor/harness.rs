@@ -47,8 +47,13 @@ pub(crate) struct Page {
 
 impl Server {
     pub(crate) fn new() -> Self {
+        Self::on(&MemDisk::new())
+    }
+
+    /// Creates a server over the contents of a disk.
+    pub(crate) fn on(disk: &MemDisk) -> Self {
         let clock = ManualClock::at_ms(BEGIN_MS);
-        let catalog = open(&MemDisk::new(), &clock, |options, _| options);
+        let catalog = open(disk, &clock, |options, _| options);
         Self::over(catalog, clock, None)
     }
 

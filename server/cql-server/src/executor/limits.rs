@@ -867,21 +867,15 @@ fn a_sum_of_decimals_has_the_limits_of_an_operator() {
         "INSERT INTO t (k, d) VALUES (1, 1e1000000000)",
         "INSERT INTO t (k, d) VALUES (2, 1.5)",
     ]);
-    let refused = [
-        (
-            "SELECT sum(d) FROM t",
-            "the function 'sum(decimal)' failed: a number has more than 10000 places",
-        ),
-        (
-            "SELECT avg(d) FROM t",
-            "the function 'avg(decimal)' failed: a number has more than 10000 places",
-        ),
-        (
-            "SELECT d + d FROM t WHERE k = 1",
-            "the operation 'decimal + decimal' failed: a number has more than 10000 places",
-        ),
-    ];
-    for (text, message) in refused {
+    let refused = "
+        SELECT sum(d) FROM t
+        => the function 'sum(decimal)' failed: a number has more than 10000 places
+        SELECT avg(d) FROM t
+        => the function 'avg(decimal)' failed: a number has more than 10000 places
+        SELECT d + d FROM t WHERE k = 1
+        => the operation 'decimal + decimal' failed: a number has more than 10000 places
+    ";
+    for [text, message] in parse_cases(refused) {
         let error = error(&mut server, text);
         assert_eq!(error.message, message);
         assert_eq!(error.kind.code(), 0x1400, "{text}");

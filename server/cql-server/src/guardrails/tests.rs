@@ -20,12 +20,17 @@ fn guarded(settings: &str) -> Server {
     server
 }
 
-/// Executes statements, each paired with a message, under these settings. Checks that each
-/// statement returns its message as the only warning or as an error; `none` stands for no message.
+/// Executes the statements of a table of cases. The case `S => settings` begins a new server with
+/// the settings S. Each other case has a statement and the message that the statement must return as
+/// its only warning or as an error; `none` stands for no message.
 #[track_caller]
-fn check<'a>(settings: &str, cases: impl IntoIterator<Item = [&'a str; 2]>) {
-    let server = &mut guarded(settings);
-    for [text, expected] in cases {
+fn check(cases: &str) {
+    let mut server = guarded("none");
+    for [text, expected] in parse_cases(cases) {
+        if expected == "settings" {
+            server = guarded(text);
+            continue;
+        }
         let warnings = match server.warnings_of(text, QueryParameters::default()) {
             Ok(warnings) => warnings,
             Err(error) => vec![error.message],
@@ -77,6 +82,8 @@ fn the_page_size_is_limited() {
 #[test]
 fn the_values_of_in_are_limited() {
     let cases = "
+        partition_keys_in_select_warn_threshold=2,partition_keys_in_select_fail_threshold=3
+        => settings
         SELECT * FROM a WHERE k IN (1, 2) => none
         SELECT * FROM a WHERE k IN (1, 2, 3)
         => Guardrail partition_keys_in_select violated: Query with partition keys in IN clause on \
@@ -84,12 +91,8 @@ fn the_values_of_in_are_limited() {
         SELECT * FROM a WHERE k IN (1, 2, 3, 4)
         => Guardrail partition_keys_in_select violated: Aborting query with partition keys in IN \
            clause on table a, number of partition keys 4 exceeds fail threshold of 3.
-    ";
-    check(
-        "partition_keys_in_select_warn_threshold=2,partition_keys_in_select_fail_threshold=3",
-        parse_cases(cases),
-    );
-    let cases = "
+        in_select_cartesian_product_warn_threshold=1,in_select_cartesian_product_fail_threshold=2
+        => settings
         SELECT * FROM c WHERE k = 1 AND c = 1 => none
         SELECT * FROM c WHERE k = 1 AND c IN (1, 2)
         => Guardrail in_select_cartesian_product violated: The cartesian product of the IN \
@@ -99,51 +102,34 @@ fn the_values_of_in_are_limited() {
            product of the IN restrictions on partition key produces 3 values, this exceeds fail \
            threshold of 2.
     ";
-    check(
-        "in_select_cartesian_product_warn_threshold=1,in_select_cartesian_product_fail_threshold=2",
-        parse_cases(cases),
-    );
+    check(cases);
 }
 
 #[test]
 fn keyspaces_tables_columns_fields_and_indexes_are_limited() {
     let cases = "
+        keyspaces_warn_threshold=1,keyspaces_fail_threshold=2 => settings
         CREATE KEYSPACE two WITH replication = {'class': 'SimpleStrategy'}
         => Guardrail keyspaces violated: Creating keyspace two, current number of keyspaces 2 \
            exceeds warning threshold of 1.
         CREATE KEYSPACE three WITH replication = {'class': 'SimpleStrategy'}
         => Guardrail keyspaces violated: Cannot have more than 2 keyspaces, aborting the creation \
            of keyspace three
-    ";
-    check(
-        "keyspaces_warn_threshold=1,keyspaces_fail_threshold=2",
-        parse_cases(cases),
-    );
-    let cases = "
+        tables_warn_threshold=2,tables_fail_threshold=3 => settings
         CREATE TABLE b (k int PRIMARY KEY)
         => Guardrail tables violated: Creating table b, current number of tables 3 exceeds warning \
            threshold of 2.
         CREATE TABLE d (k int PRIMARY KEY)
         => Guardrail tables violated: Cannot have more than 3 tables, aborting the creation of \
            table d
-    ";
-    check(
-        "tables_warn_threshold=2,tables_fail_threshold=3",
-        parse_cases(cases),
-    );
-    let cases = "
+        columns_per_table_warn_threshold=2,columns_per_table_fail_threshold=3 => settings
         CREATE TABLE b (k int PRIMARY KEY, v int, w int)
         => Guardrail columns_per_table violated: The table b has 3 columns, this exceeds the \
            warning threshold of 2.
         ALTER TABLE b ADD x int
         => Guardrail columns_per_table violated: Tables cannot have more than 3 columns, but 4 \
            provided for table b
-    ";
-    check(
-        "columns_per_table_warn_threshold=2,columns_per_table_fail_threshold=3",
-        parse_cases(cases),
-    );
-    let cases = "
+        fields_per_udt_warn_threshold=1,fields_per_udt_fail_threshold=2 => settings
         CREATE TYPE one (a int) => none
         ALTER TYPE one ADD b int
         => Guardrail fields_per_udt violated: The user type one has 2 columns, this exceeds the \
@@ -153,12 +139,8 @@ fn keyspaces_tables_columns_fields_and_indexes_are_limited() {
         CREATE TYPE three (a int, b int, c int)
         => Guardrail fields_per_udt violated: User types cannot have more than 2 columns, but 3 \
            provided for user type three.
-    ";
-    check(
-        "fields_per_udt_warn_threshold=1,fields_per_udt_fail_threshold=2",
-        parse_cases(cases),
-    );
-    let cases = "
+        secondary_indexes_per_table_warn_threshold=0,secondary_indexes_per_table_fail_threshold=1
+        => settings
         CREATE INDEX i ON c (t)
         => Guardrail secondary_indexes_per_table violated: Creating secondary index i on table c, \
            current number of indexes 1 exceeds warning threshold of 0.
@@ -176,15 +158,13 @@ fn keyspaces_tables_columns_fields_and_indexes_are_limited() {
         => Guardrail secondary_indexes_per_table violated: Tables cannot have more than 1 \
            secondary indexes, aborting the creation of secondary index j on table d
     ";
-    check(
-        "secondary_indexes_per_table_warn_threshold=0,secondary_indexes_per_table_fail_threshold=1",
-        parse_cases(cases),
-    );
+    check(cases);
 }
 
 #[test]
 fn the_sizes_of_values_and_collections_are_limited() {
     let cases = "
+        column_value_size_warn_threshold=4B,column_value_size_fail_threshold=5 => settings
         INSERT INTO c (k, c, t) VALUES (1, 1, 'four') => none
         INSERT INTO c (k, c, t) VALUES (1, 1, 'fives')
         => Guardrail column_value_size violated: Value of column 't' has size 5, this exceeds the \
@@ -211,12 +191,7 @@ fn the_sizes_of_values_and_collections_are_limited() {
         UPDATE c SET t = 'fives' WHERE k = 1 AND c = 1 IF EXISTS
         => Guardrail column_value_size violated: Value of column 't' has size 5, this exceeds the \
            warning threshold of 4.
-    ";
-    check(
-        "column_value_size_warn_threshold=4B,column_value_size_fail_threshold=5",
-        parse_cases(cases),
-    );
-    let cases = "
+        items_per_collection_warn_threshold=2,items_per_collection_fail_threshold=3 => settings
         UPDATE c SET l = [1, 2] WHERE k = 1 AND c = 1 => none
         // The stored elements are not read for the check.
         UPDATE c SET l = l + [1, 2] WHERE k = 1 AND c = 1 => none
@@ -235,14 +210,12 @@ fn the_sizes_of_values_and_collections_are_limited() {
         => Guardrail items_per_collection violated: Detected collection g with 4 items, this \
            exceeds the failure threshold of 3.
     ";
-    check(
-        "items_per_collection_warn_threshold=2,items_per_collection_fail_threshold=3",
-        parse_cases(cases),
-    );
+    check(cases);
     // The size of 1029 is the value's 1025 bytes, and the 4 bytes of the key.
     let (long, ones) = ("x".repeat(1025), ["1"; 256].join(", "));
     let cases = format!(
         "
+        collection_size_warn_threshold=1KiB => settings
         UPDATE c SET m = {{1: 'x'}} WHERE k = 1 AND c = 1 => none
         UPDATE c SET m = {{1: '{long}'}} WHERE k = 1 AND c = 1
         => Guardrail collection_size violated: Detected collection m of size 1029, this exceeds \
@@ -251,7 +224,7 @@ fn the_sizes_of_values_and_collections_are_limited() {
         UPDATE c SET l = [{ones}] WHERE k = 1 AND c = 1 => none
         "
     );
-    check("collection_size_warn_threshold=1KiB", parse_cases(&cases));
+    check(&cases);
 }
 
 #[test]
@@ -287,14 +260,17 @@ fn forbidden_features_are_rejected() {
         => Guardrail drop_keyspace_enabled violated: DROP KEYSPACE functionality is not allowed
     ";
     for [feature, text, expected] in parse_cases(cases) {
-        check("none", [[text, "none"]]);
-        check(&format!("{feature}_enabled=false"), [[text, expected]]);
+        check(&format!("none => settings\n{text} => none"));
+        check(&format!(
+            "{feature}_enabled=false => settings\n{text} => {expected}"
+        ));
     }
     // Appending to a list does not read the list.
-    check(
-        "read_before_write_list_operations_enabled=false",
-        [["UPDATE c SET l = l + [1] WHERE k = 1 AND c = 1", "none"]],
-    );
+    let cases = "
+        read_before_write_list_operations_enabled=false => settings
+        UPDATE c SET l = l + [1] WHERE k = 1 AND c = 1 => none
+    ";
+    check(cases);
 }
 
 #[test]
@@ -302,6 +278,9 @@ fn the_size_and_the_partitions_of_a_batch_are_limited() {
     let long = "x".repeat(1024);
     let cases = format!(
         "
+        batch_size_warn_threshold=100B,batch_size_fail_threshold=1KiB,\
+           unlogged_batch_across_partitions_warn_threshold=2
+        => settings
         BEGIN UNLOGGED BATCH INSERT INTO a (k) VALUES (1); \
            INSERT INTO a (k) VALUES (2); APPLY BATCH
         => none
@@ -314,11 +293,7 @@ fn the_size_and_the_partitions_of_a_batch_are_limited() {
         => Batch too large
         "
     );
-    check(
-        "batch_size_warn_threshold=100B,batch_size_fail_threshold=1KiB,\
-         unlogged_batch_across_partitions_warn_threshold=2",
-        parse_cases(&cases),
-    );
+    check(&cases);
     let server = &mut guarded("batch_size_warn_threshold=20B");
     let insert = |k: i32| {
         Arc::new(

@@ -614,17 +614,13 @@ fn restrictions_that_the_index_does_not_serve_need_filtering() {
             "{serves}"
         );
     }
-    for (text, message) in [
-        (
-            "v = 1 AND a = 1 AND b IN (1, 2)",
-            "Select on indexed columns and with IN clause for the PRIMARY KEY are not supported",
-        ),
-        (
-            "v = 1 AND a = 1 AND b = 1 ORDER BY c",
-            "ORDER BY with 2ndary indexes is not supported.",
-        ),
-        ("v = null", "Unsupported null value for column v"),
-    ] {
+    let cases = "
+        v = 1 AND a = 1 AND b IN (1, 2)
+        => Select on indexed columns and with IN clause for the PRIMARY KEY are not supported
+        v = 1 AND a = 1 AND b = 1 ORDER BY c => ORDER BY with 2ndary indexes is not supported.
+        v = null => Unsupported null value for column v
+    ";
+    for [text, message] in parse_cases(cases) {
         assert_eq!(
             server.refused(&format!("SELECT * FROM t WHERE {text}")),
             message,

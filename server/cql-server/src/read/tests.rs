@@ -71,16 +71,13 @@ fn slices_of_maps_and_sets_have_both_ends() {
         }
     }
     // Conditions are checked before rows are read, too.
-    for (text, message) in [
-        (
-            "SELECT k FROM t WHERE k = 3 AND m[null] = 'a' ALLOW FILTERING",
-            "Unsupported null map key for column m",
-        ),
-        (
-            "UPDATE t SET l = [1] WHERE k = 3 IF m[null] = 'a'",
-            "Invalid null value for map element access",
-        ),
-    ] {
+    let cases = "
+        SELECT k FROM t WHERE k = 3 AND m[null] = 'a' ALLOW FILTERING
+        => Unsupported null map key for column m
+        UPDATE t SET l = [1] WHERE k = 3 IF m[null] = 'a'
+        => Invalid null value for map element access
+    ";
+    for [text, message] in parse_cases(cases) {
         assert_eq!(server.refused(text), message, "{text}");
     }
 }

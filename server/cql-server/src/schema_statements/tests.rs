@@ -286,11 +286,8 @@ fn invalid_tables_and_types_get_cassandras_errors() {
         CREATE TABLE system.t (k int PRIMARY KEY) => System keyspace 'system' is not user-modifiable
     ";
     for [text, message] in parse_cases(cases) {
-        assert_eq!(
-            session.refused(text),
-            (INVALID, message.to_string()),
-            "{text}"
-        );
+        let refused = (INVALID, message.to_string());
+        assert_eq!(session.refused(text), refused, "{text}");
     }
     let cases = "
         CREATE TABLE t (k int PRIMARY KEY) => EXISTS

@@ -76,6 +76,14 @@ struct Fake {
     login: Option<Login>,
 }
 
+/// Returns a service that acknowledges writes after a sync.
+fn synced() -> Fake {
+    Fake {
+        waits_for_sync: true,
+        ..Fake::default()
+    }
+}
+
 type SchemaCallback = Box<dyn Fn(SchemaChange) + Send + Sync>;
 
 #[derive(Default)]

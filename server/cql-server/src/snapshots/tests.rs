@@ -197,11 +197,8 @@ fn snapshots_are_created_listed_and_dropped() {
         DROP SNAPSHOT whole ON TABLE app.t => Snapshot 'whole' of keyspace 'app' doesn't exist
     ";
     for [text, message] in parse_cases(cases) {
-        assert_eq!(
-            session.refused(text),
-            (INVALID, message.to_string()),
-            "{text}"
-        );
+        let refused = (INVALID, message.to_string());
+        assert_eq!(session.refused(text), refused, "{text}");
     }
     for text in [
         "CREATE SNAPSHOT s ON KEYSPACE app WITH ttl = 'soon'",

@@ -1,20 +1,12 @@
 //! Roles whose records cannot be read.
 
 use ebb_model::access::{PermissionSet, Resource};
-use ebb_storage::ManualClock;
 use ebb_storage::simulation::MemDisk;
+use ebb_test_support::cases::parse_cases;
 
 use super::U;
 use crate::access::{FIRST_SUPERUSER, Login, first_superuser};
 use crate::executor::harness::Server;
-use crate::testing::{BEGIN_MS, open};
-
-/// Returns a server over the contents of a disk.
-fn server(disk: &MemDisk) -> Server {
-    let clock = ManualClock::at_ms(BEGIN_MS);
-    let catalog = open(disk, &clock, |options, _| options);
-    Server::over(catalog, clock, None)
-}
 
 /// Returns a server with the role `u`, and with a role `name` whose record cannot be read.
 fn with_unreadable(name: &str) -> Server {
@@ -24,7 +16,7 @@ fn with_unreadable(name: &str) -> Server {
 /// Returns a server as [`with_unreadable`] does. Calls `prepare` before the record is damaged.
 fn with_unreadable_after(name: &str, prepare: impl FnOnce(&Server)) -> Server {
     let disk = MemDisk::new();
-    let server = self::server(&disk);
+    let server = Server::on(&disk);
     server.add(U);
     server.add(name);
     prepare(&server);
@@ -36,7 +28,7 @@ fn with_unreadable_after(name: &str, prepare: impl FnOnce(&Server)) -> Server {
     let records = own.unwrap().existing_table("roles").unwrap();
     records.put(name.as_bytes(), b"{}").unwrap();
     drop((records, server));
-    self::server(&disk)
+    Server::on(&disk)
 }
 
 #[test]
@@ -97,16 +89,12 @@ fn only_superusers_pass_on_a_role_that_an_unreadable_role_may_make_a_superuser()
     server.add("root");
     server.set("root", |role| role.is_superuser = true);
     server.log_in(U);
-    for (text, message) in [
-        (
-            "GRANT team TO u",
-            "Only superusers can grant a role with superuser status",
-        ),
-        (
-            "DROP IDENTITY 'spiffe://x/team'",
-            "Only superusers can drop an identity of a role with superuser status",
-        ),
-    ] {
+    let cases = "
+        GRANT team TO u => Only superusers can grant a role with superuser status
+        DROP IDENTITY 'spiffe://x/team'
+        => Only superusers can drop an identity of a role with superuser status
+    ";
+    for [text, message] in parse_cases(cases) {
         assert_eq!(server.unauthorized(text), message, "{text}");
     }
     server.log_in("root");

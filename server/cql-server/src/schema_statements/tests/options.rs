@@ -2,7 +2,7 @@
 
 use ebb_test_support::cases::parse_cases;
 
-use super::{CONFIG, SYNTAX};
+use super::{CONFIG, code_of};
 use crate::testing::Session;
 
 #[test]
@@ -52,11 +52,8 @@ fn compression_and_compaction_accept_cassandras_options_only() {
     ";
     for [option, message] in parse_cases(cases) {
         let text = format!("CREATE TABLE app.x (k int PRIMARY KEY) WITH {option}");
-        assert_eq!(
-            session.refused(&text),
-            (CONFIG, message.to_string()),
-            "{text}"
-        );
+        let refused = (CONFIG, message.to_string());
+        assert_eq!(session.refused(&text), refused, "{text}");
     }
 }
 
@@ -109,11 +106,8 @@ fn options_without_an_effect_are_checked_as_in_cassandra() {
     ";
     for [option, message] in parse_cases(cases) {
         let text = format!("ALTER TABLE app.t WITH {option}");
-        assert_eq!(
-            session.refused(&text),
-            (CONFIG, message.to_string()),
-            "{text}"
-        );
+        let refused = (CONFIG, message.to_string());
+        assert_eq!(session.refused(&text), refused, "{text}");
     }
 }
 
@@ -197,11 +191,8 @@ fn strategies_of_compaction_have_cassandras_options_only() {
             "ALTER TABLE app.t WITH compaction = {{'class': '{strategy}CompactionStrategy', \
              {entry}}}"
         );
-        assert_eq!(
-            session.refused(&text),
-            (CONFIG, message.to_string()),
-            "{text}"
-        );
+        let refused = (CONFIG, message.to_string());
+        assert_eq!(session.refused(&text), refused, "{text}");
     }
 }
 
@@ -209,24 +200,16 @@ fn strategies_of_compaction_have_cassandras_options_only() {
 fn the_maximal_index_interval_is_not_less_than_the_minimal_one() {
     let mut session = Session::with_table();
     session.run("ALTER TABLE app.t WITH max_index_interval = 128");
-    for (options, message) in [
-        (
-            "max_index_interval = 127",
-            "max_index_interval must be greater than or equal to min_index_interval (128) (got \
-             127)",
-        ),
-        (
-            "min_index_interval = 256",
-            "max_index_interval must be greater than or equal to min_index_interval (256) (got \
-             128)",
-        ),
-    ] {
+    let cases = "
+        max_index_interval = 127
+        => max_index_interval must be greater than or equal to min_index_interval (128) (got 127)
+        min_index_interval = 256
+        => max_index_interval must be greater than or equal to min_index_interval (256) (got 128)
+    ";
+    for [options, message] in parse_cases(cases) {
         let text = format!("ALTER TABLE app.t WITH {options}");
-        assert_eq!(
-            session.refused(&text),
-            (CONFIG, message.to_string()),
-            "{text}"
-        );
+        let refused = (CONFIG, message.to_string());
+        assert_eq!(session.refused(&text), refused, "{text}");
     }
     session.run("ALTER TABLE app.t WITH min_index_interval = 256 AND max_index_interval = 256");
 }
@@ -236,36 +219,22 @@ fn the_maximal_index_interval_is_not_less_than_the_minimal_one() {
 #[test]
 fn unknown_memtables_and_values_of_another_kind_are_refused_as_in_cassandra() {
     let mut session = Session::with_table();
-    let other = "Memtable configuration \"unknown\" not found.";
-    for (option, code, message) in [
-        ("memtable = 'unknown'", CONFIG, other),
-        (
-            "memtable = ''",
-            CONFIG,
-            "Memtable configuration \"\" not found.",
-        ),
-        (
-            "crc_check_chance = 'abc'",
-            SYNTAX,
-            "Invalid double value abc for 'crc_check_chance'",
-        ),
-        (
-            "compression = {'class': 'LZ4Compressor', 'crc_check_chance': 'abc'}",
-            SYNTAX,
-            "Invalid double value abc for crc_check_chance.'",
-        ),
-        (
-            "comment = {'a': 'b'}",
-            SYNTAX,
-            "Invalid value for property 'comment'. It should be a string",
-        ),
-    ] {
+    let cases = "
+        memtable = 'unknown' => CONFIG => Memtable configuration \"unknown\" not found.
+        memtable = '' => CONFIG => Memtable configuration \"\" not found.
+        crc_check_chance = 'abc' => SYNTAX => Invalid double value abc for 'crc_check_chance'
+        compression = {'class': 'LZ4Compressor', 'crc_check_chance': 'abc'} => SYNTAX
+        => Invalid double value abc for crc_check_chance.'
+        comment = {'a': 'b'} => SYNTAX
+        => Invalid value for property 'comment'. It should be a string
+    ";
+    for [option, code, message] in parse_cases(cases) {
         for text in [
             format!("ALTER TABLE app.t WITH {option}"),
             format!("CREATE TABLE app.u (k int PRIMARY KEY) WITH {option}"),
         ] {
             let refused = session.refused(&text);
-            assert_eq!(refused, (code, message.to_string()), "{text}");
+            assert_eq!(refused, (code_of(code), message.to_string()), "{text}");
         }
     }
     session.run("ALTER TABLE app.t WITH memtable = 'default'");

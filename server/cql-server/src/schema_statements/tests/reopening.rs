@@ -3,26 +3,19 @@
 
 use ebb_cql::protocol::{ErrorResponse, QueryParameters};
 use ebb_model::key::SCHEMA_KEY;
+use ebb_storage::Table;
 use ebb_storage::simulation::MemDisk;
-use ebb_storage::{ManualClock, Table};
+use ebb_test_support::cases::parse_cases;
 
 use super::INVALID;
 use crate::executor::harness::Server;
-use crate::testing::{BEGIN_MS, open};
 
 const KEYSPACE: &str = "CREATE KEYSPACE k WITH replication = \
                         {'class': 'SimpleStrategy', 'replication_factor': 1}";
 
-/// Returns a server over the contents of a disk.
-fn server(disk: &MemDisk) -> Server {
-    let clock = ManualClock::at_ms(BEGIN_MS);
-    let catalog = open(disk, &clock, |options, _| options);
-    Server::over(catalog, clock, None)
-}
-
 /// Returns a server with the keyspace `k`, after these statements.
 fn with(disk: &MemDisk, statements: &[&str]) -> Server {
-    let mut server = server(disk);
+    let mut server = Server::on(disk);
     server.run(KEYSPACE);
     statements.iter().for_each(|text| server.run(text));
     server
@@ -65,13 +58,13 @@ fn alter_type_gets_the_error_of_create_table_for_the_same_table() {
     server.run("INSERT INTO k.s (p, c) VALUES (3, {a: 4})");
     drop(server);
 
-    let mut server = self::server(&disk);
+    let mut server = Server::on(&disk);
     assert_eq!(server.rows("SELECT p, c.a FROM k.t"), "1 2");
     assert_eq!(server.rows("SELECT p FROM k.s"), "3");
     server.run("ALTER TYPE k.u ADD l frozen<list<int>>");
     server.run("ALTER TYPE k.v ADD t text");
     drop(server);
-    let mut server = self::server(&disk);
+    let mut server = Server::on(&disk);
     assert_eq!(server.rows("SELECT p, c.a FROM k.t"), "1 2");
 }
 
@@ -91,7 +84,7 @@ fn alter_type_gets_the_error_of_create_index_for_the_same_column() {
     let of_index = server.refused("CREATE INDEX ON k.t (d)");
     assert_eq!(server.refused("ALTER TYPE k.u ADD d duration"), of_index);
     drop(server);
-    let mut server = self::server(&disk);
+    let mut server = Server::on(&disk);
     assert_eq!(server.rows("SELECT p FROM k.t WHERE c = {a: 1}"), "");
 }
 
@@ -119,7 +112,7 @@ fn a_type_with_the_name_of_a_native_type_is_served_after_a_restart() {
         server.run("INSERT INTO k.t (p, c, d) VALUES (1, {a: 'x'}, {a: 'y'})");
         drop(server);
 
-        let mut server = self::server(&disk);
+        let mut server = Server::on(&disk);
         assert_eq!(
             server.rows("SELECT p, c.a, d.a FROM k.t"),
             "1 x y",
@@ -175,7 +168,7 @@ fn a_read_at_a_snapshot_of_an_unreadable_table_is_an_invalid_request() {
     server.run("DROP TABLE k.t");
     drop((rows, server));
 
-    let mut server = self::server(&disk);
+    let mut server = Server::on(&disk);
     for text in [
         "SELECT p FROM k.t USING SNAPSHOT s",
         "SELECT p FROM \"k@s\".t",
@@ -224,7 +217,7 @@ fn every_statement_on_an_unreadable_table_gets_the_reason() {
     rows.delete(SCHEMA_KEY).unwrap();
     drop((rows, server));
 
-    let mut server = self::server(&disk);
+    let mut server = Server::on(&disk);
     let reason = "the schema of table k.t cannot be read: its record is missing; restore it from \
                   a backup or DROP it";
     for text in [
@@ -284,19 +277,19 @@ fn every_statement_on_an_unreadable_table_gets_the_reason() {
     let rows = stored(&server, "k", "t");
     rows.put(SCHEMA_KEY, &record).unwrap();
     drop((rows, server));
-    let mut server = self::server(&disk);
+    let mut server = Server::on(&disk);
     assert_eq!(server.rows("SELECT p, v FROM k.t"), "1 2");
     stored(&server, "k", "t").put(SCHEMA_KEY, b"{}").unwrap();
     drop(server);
 
-    let mut server = self::server(&disk);
+    let mut server = Server::on(&disk);
     server.run("DROP TABLE k.t");
     server.run("DROP TABLE IF EXISTS k.t");
     server.run("DROP INDEX IF EXISTS k.i");
     server.run("CREATE TABLE k.t (p int PRIMARY KEY)");
     server.run("ALTER TYPE k.u ADD b int");
     drop(server);
-    assert_eq!(self::server(&disk).rows("SELECT p FROM k.t"), "");
+    assert_eq!(Server::on(&disk).rows("SELECT p FROM k.t"), "");
 }
 
 /// Regression: CREATE TABLE accepted the id of an unreadable table. Once that table was readable again,
@@ -309,7 +302,7 @@ fn create_table_refuses_an_id_that_an_unreadable_table_may_have() {
     rows.delete(SCHEMA_KEY).unwrap();
     drop((rows, server));
 
-    let mut server = self::server(&disk);
+    let mut server = Server::on(&disk);
     let create = |table: &str| {
         let id = "5a1c395e-b41f-11e5-9f22-ba0be0483c18";
         format!("CREATE TABLE {table} (p int PRIMARY KEY) WITH ID = {id}")
@@ -326,7 +319,7 @@ fn create_table_refuses_an_id_that_an_unreadable_table_may_have() {
         .unwrap();
     drop(server);
 
-    let mut server = self::server(&disk);
+    let mut server = Server::on(&disk);
     let refused = server.refused(&create("other.new"));
     let reason = "the schema of keyspace k cannot be read: ";
     assert!(refused.starts_with(reason), "{refused}");
@@ -340,7 +333,7 @@ fn every_statement_on_an_unreadable_keyspace_gets_the_reason() {
         .put(b"k", b"\x01{}")
         .unwrap();
     drop(server);
-    let mut server = self::server(&disk);
+    let mut server = Server::on(&disk);
     let create = KEYSPACE.replace("KEYSPACE k", "KEYSPACE IF NOT EXISTS k");
     for text in [
         KEYSPACE,
@@ -378,7 +371,7 @@ fn every_statement_on_an_unreadable_keyspace_gets_the_reason() {
     server.run(KEYSPACE);
     server.run("CREATE TABLE k.t (p int PRIMARY KEY)");
     drop(server);
-    assert_eq!(self::server(&disk).rows("SELECT p FROM k.t"), "");
+    assert_eq!(Server::on(&disk).rows("SELECT p FROM k.t"), "");
 }
 
 #[test]
@@ -399,7 +392,7 @@ fn statements_on_an_unreadable_type_get_the_reason() {
     records.put(b"k", damaged.as_bytes()).unwrap();
     drop((records, server));
 
-    let mut server = self::server(&disk);
+    let mut server = Server::on(&disk);
     for text in [
         "CREATE TYPE k.u (a int)",
         "CREATE TYPE IF NOT EXISTS k.u (a int)",
@@ -485,7 +478,7 @@ fn durations_within_elements_of_sets_and_keys_of_maps_are_stored() {
     };
     check(&mut server);
     drop(server);
-    check(&mut self::server(&disk));
+    check(&mut Server::on(&disk));
 }
 
 #[test]
@@ -496,20 +489,12 @@ fn durations_as_elements_or_keys_are_rejected_in_every_statement() {
         "CREATE TABLE k.t (p int PRIMARY KEY)",
     ];
     let mut server = with(&disk, &tables);
-    for (ty, message) in [
-        (
-            "set<duration>",
-            "Durations are not allowed inside sets: set<duration>",
-        ),
-        (
-            "map<duration, int>",
-            "Durations are not allowed as map keys: map<duration, int>",
-        ),
-        (
-            "frozen<set<duration>>",
-            "Durations are not allowed inside sets: frozen<set<duration>>",
-        ),
-    ] {
+    let cases = "
+        set<duration> => Durations are not allowed inside sets: set<duration>
+        map<duration, int> => Durations are not allowed as map keys: map<duration, int>
+        frozen<set<duration>> => Durations are not allowed inside sets: frozen<set<duration>>
+    ";
+    for [ty, message] in parse_cases(cases) {
         for statement in [
             format!("CREATE TABLE k.x (p int PRIMARY KEY, c {ty})"),
             format!("ALTER TABLE k.t ADD c {ty}"),
@@ -593,7 +578,7 @@ fn system_schema_leaves_out_objects_whose_stored_names_are_too_long() {
     rename(&stored(&server, "ebb_system", "keyspaces"), b"k", &["u"]);
     drop(server);
 
-    let mut server = self::server(&disk);
+    let mut server = Server::on(&disk);
     let rows_of_k = |server: &mut Server, column: &str, table: &str| {
         server.rows(&format!("SELECT * FROM system_schema.{table}"));
         server.rows(&format!(

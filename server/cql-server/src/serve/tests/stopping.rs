@@ -3,13 +3,6 @@
 use super::*;
 use crate::serve::replies::stopping;
 
-fn synced() -> Fake {
-    Fake {
-        waits_for_sync: true,
-        ..Fake::default()
-    }
-}
-
 #[test]
 fn a_stop_rejects_scans_and_waiting_requests_and_running_writes_get_their_results() {
     let (fake, server) = serving(

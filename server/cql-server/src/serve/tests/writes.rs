@@ -3,13 +3,6 @@
 use super::*;
 use crate::serve::pace::STUCK;
 
-fn synced() -> Fake {
-    Fake {
-        waits_for_sync: true,
-        ..Fake::default()
-    }
-}
-
 #[test]
 fn writes_during_a_sync_share_the_next_one_and_delay_no_read() {
     let (fake, server) = serving(synced(), options());

@@ -3,6 +3,7 @@
 use ebb_cql::protocol::Value;
 use ebb_model::schema::TableSchema;
 use ebb_storage::simulation::MemDisk;
+use ebb_test_support::cases::parse_cases;
 
 use super::harness::session;
 use crate::testing::Session;
@@ -192,17 +193,13 @@ fn the_keys_of_unset_increments_count_towards_the_limit_of_a_write() {
 #[test]
 fn invalid_batches_are_rejected() {
     let session = session(&TABLES);
-    for (text, message) in [
-        (
-            "BEGIN BATCH USING TTL 5 INSERT INTO t (k) VALUES (1); APPLY BATCH",
-            "Global TTL on the BATCH statement is not supported.",
-        ),
-        (
-            "BEGIN BATCH USING TIMESTAMP 5 INSERT INTO t (k) VALUES (1) USING TIMESTAMP 6; \
-             APPLY BATCH",
-            "Timestamp must be set either on BATCH or individual statements",
-        ),
-    ] {
+    let cases = "
+        BEGIN BATCH USING TTL 5 INSERT INTO t (k) VALUES (1); APPLY BATCH
+        => Global TTL on the BATCH statement is not supported.
+        BEGIN BATCH USING TIMESTAMP 5 INSERT INTO t (k) VALUES (1) USING TIMESTAMP 6; APPLY BATCH
+        => Timestamp must be set either on BATCH or individual statements
+    ";
+    for [text, message] in parse_cases(cases) {
         assert_eq!(session.refusal(text), message, "{text}");
     }
     let inner = ["BEGIN BATCH INSERT INTO t (k) VALUES (1); APPLY BATCH"];

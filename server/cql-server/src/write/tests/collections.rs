@@ -251,20 +251,12 @@ fn fields_of_a_user_type_change_one_by_one() {
     is(&session, "p {x: 7, y: null, z: null}");
     session.write("UPDATE t SET p = null, f = {x: 1} WHERE k = 1");
     is(&session, "f {x: 1, y: null, z: null}");
-    for (text, message) in [
-        (
-            "UPDATE t SET f.x = 1 WHERE k = 1",
-            "Invalid operation (f.x = 1) for frozen UDT column f",
-        ),
-        (
-            "UPDATE t SET p.q = 1 WHERE k = 1",
-            "UDT column p does not have a field named q",
-        ),
-        (
-            "DELETE f.x FROM t WHERE k = 1",
-            "Frozen UDT column f does not support field deletions",
-        ),
-    ] {
+    let cases = "
+        UPDATE t SET f.x = 1 WHERE k = 1 => Invalid operation (f.x = 1) for frozen UDT column f
+        UPDATE t SET p.q = 1 WHERE k = 1 => UDT column p does not have a field named q
+        DELETE f.x FROM t WHERE k = 1 => Frozen UDT column f does not support field deletions
+    ";
+    for [text, message] in parse_cases(cases) {
         assert_eq!(session.refusal(text), message, "{text}");
     }
 }

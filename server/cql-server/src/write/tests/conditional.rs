@@ -19,7 +19,7 @@ const PLAIN: &str = "CREATE TABLE t (k int PRIMARY KEY, v1 int, v2 text, v3 int)
 
 /// Executes a conditional write, and returns the columns and rows of the response as text.
 #[track_caller]
-fn answer(server: &mut Server, text: &str) -> String {
+pub(super) fn answer(server: &mut Server, text: &str) -> String {
     let page = server.page(text, &[], None, None);
     let page = page.unwrap_or_else(|error| panic!("{text}: {error}"));
     let rows: Vec<String> = page.rows.iter().map(|row| row.join(" ")).collect();
@@ -29,7 +29,7 @@ fn answer(server: &mut Server, text: &str) -> String {
 /// Executes the statements of a table of cases, and compares their responses, unless the table has
 /// `done` for the response.
 #[track_caller]
-fn check(server: &mut Server, steps: &str) {
+pub(super) fn check(server: &mut Server, steps: &str) {
     for [text, expected] in parse_cases(steps) {
         if expected == "done" {
             server.run(text);
@@ -41,7 +41,7 @@ fn check(server: &mut Server, steps: &str) {
     }
 }
 
-const YES: &str = "[applied]: true";
+pub(super) const YES: &str = "[applied]: true";
 
 #[test]
 fn a_row_is_inserted_once() {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use ebb_cql::protocol::{BatchKind, Value, ValuesBuf};
+use ebb_test_support::cases::parse_cases;
 
 use super::harness::{bound, session};
 use crate::executor::harness::Server;
@@ -98,27 +99,16 @@ fn the_json_inserts_of_a_batch_may_have_different_numbers_of_markers() {
 #[test]
 fn invalid_rows_get_cassandras_errors() {
     let session = session(&[T]);
-    for (text, message) in [
-        ("null", "Got null for INSERT JSON values"),
-        ("[1]", "Could not decode JSON string as a map: "),
-        ("{", "Could not decode JSON string as a map: "),
-        (
-            r#"{"k": 1, "c": "a", "x": 1}"#,
-            "JSON values map contains unrecognized column: x",
-        ),
-        (
-            r#"{"k": 1, "c": 1}"#,
-            "Error decoding JSON value for c: Expected a UTF-8 string",
-        ),
-        (
-            r#"{"c": "a"}"#,
-            "Invalid null value in condition for column k",
-        ),
-        (
-            r#"{"k": 1}"#,
-            "Invalid null value in condition for column c",
-        ),
-    ] {
+    let cases = r#"
+        null => Got null for INSERT JSON values
+        [1] => Could not decode JSON string as a map:
+        { => Could not decode JSON string as a map:
+        {"k": 1, "c": "a", "x": 1} => JSON values map contains unrecognized column: x
+        {"k": 1, "c": 1} => Error decoding JSON value for c: Expected a UTF-8 string
+        {"c": "a"} => Invalid null value in condition for column k
+        {"k": 1} => Invalid null value in condition for column c
+    "#;
+    for [text, message] in parse_cases(cases) {
         let of_text = session.refusal(&format!("INSERT INTO t JSON '{text}'"));
         assert!(of_text.starts_with(message), "{text}: {of_text}");
         let bound = session.refusal_of("INSERT INTO t JSON ?", &[Value::Bytes(text.as_bytes())]);

@@ -102,20 +102,14 @@ fn unset_parts_get_cassandras_errors() {
         "CREATE TYPE u (a int, b int)",
         "CREATE TABLE t (k int PRIMARY KEY, v int, p tuple<int, int>, f frozen<u>)",
     ]);
-    for (text, message) in [
-        (
-            "INSERT INTO t (k, p) VALUES (1, (2, ?))",
-            "Invalid unset value for tuple field number 1",
-        ),
-        (
-            "INSERT INTO t (k, f) VALUES (1, {a: 1, b: ?})",
-            "Invalid unset value for field 'b' of user defined type u",
-        ),
-        (
-            "INSERT INTO t (k, v) VALUES (1, blobAsInt(?))",
-            "Invalid unset value for argument in call to function blobasint",
-        ),
-    ] {
+    let cases = "
+        INSERT INTO t (k, p) VALUES (1, (2, ?)) => Invalid unset value for tuple field number 1
+        INSERT INTO t (k, f) VALUES (1, {a: 1, b: ?})
+        => Invalid unset value for field 'b' of user defined type u
+        INSERT INTO t (k, v) VALUES (1, blobAsInt(?))
+        => Invalid unset value for argument in call to function blobasint
+    ";
+    for [text, message] in parse_cases(cases) {
         assert_eq!(session.refusal_of(text, &[Value::Unset]), message);
     }
 }

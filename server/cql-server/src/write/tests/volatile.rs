@@ -3,20 +3,9 @@
 
 use ebb_cql::protocol::QueryParameters;
 
+use super::conditional::{YES, answer, check};
 use super::harness::session;
 use crate::executor::harness::Server;
-
-const YES: &str = "[applied]: true";
-const NO: &str = "[applied]: false";
-
-/// Executes a conditional write, and returns the columns and rows of its response as text.
-#[track_caller]
-fn answer(server: &mut Server, text: &str) -> String {
-    let page = server.page(text, &[], None, None);
-    let page = page.unwrap_or_else(|error| panic!("{text}: {error}"));
-    let rows: Vec<String> = page.rows.iter().map(|row| row.join(" ")).collect();
-    format!("{}: {}", page.columns.join(" "), rows.join(" | "))
-}
 
 /// Regression: `INSERT ... (uuid(), 1) IF NOT EXISTS` was rejected with "Batch with conditions
 /// cannot span multiple partitions", because each use of the key had a new value.
@@ -28,36 +17,26 @@ fn a_key_of_a_conditional_write_may_be_a_new_uuid() {
         "CREATE TABLE p (at timestamp, id uuid, c timeuuid, v uuid, l list<uuid>, \
          PRIMARY KEY ((at, id), c))",
     ]);
-    for (text, expected) in [
-        (
-            "INSERT INTO u (id, n) VALUES (uuid(), 1) IF NOT EXISTS",
-            YES,
-        ),
-        ("INSERT INTO w (id, n) VALUES (now(), 1) IF NOT EXISTS", YES),
-        ("UPDATE u SET n = 2 WHERE id = uuid() IF EXISTS", NO),
-        ("UPDATE u SET n = 2 WHERE id = uuid() IF n = 1", NO),
-        ("UPDATE u SET n = 2 WHERE id = uuid() IF n = null", YES),
-        ("DELETE FROM u WHERE id = uuid() IF EXISTS", NO),
-        (
-            "INSERT INTO p (at, id, c, v, l) VALUES (currentTimestamp(), uuid(), now(), uuid(), \
-             [uuid(), uuid()]) IF NOT EXISTS",
-            YES,
-        ),
-        (
-            "UPDATE p SET v = uuid() WHERE at = currentTimestamp() AND id = uuid() AND c = now() \
-             IF v != uuid()",
-            YES,
-        ),
-        (
-            "BEGIN BATCH INSERT INTO u (id, n) VALUES (uuid(), 4) IF NOT EXISTS; APPLY BATCH",
-            YES,
-        ),
-    ] {
-        assert_eq!(answer(&mut server, text), expected, "{text}");
-    }
-    assert_eq!(server.rows("SELECT count(*), sum(n) FROM u"), "3 7");
-    assert_eq!(server.rows("SELECT count(*) FROM w"), "1");
-    assert_eq!(server.rows("SELECT count(*), count(v) FROM p"), "2 2");
+    let steps = "
+        INSERT INTO u (id, n) VALUES (uuid(), 1) IF NOT EXISTS => [applied]: true
+        INSERT INTO w (id, n) VALUES (now(), 1) IF NOT EXISTS => [applied]: true
+        UPDATE u SET n = 2 WHERE id = uuid() IF EXISTS => [applied]: false
+        UPDATE u SET n = 2 WHERE id = uuid() IF n = 1 => [applied]: false
+        UPDATE u SET n = 2 WHERE id = uuid() IF n = null => [applied]: true
+        DELETE FROM u WHERE id = uuid() IF EXISTS => [applied]: false
+        INSERT INTO p (at, id, c, v, l) VALUES (currentTimestamp(), uuid(), now(), uuid(), \
+           [uuid(), uuid()]) IF NOT EXISTS
+        => [applied]: true
+        UPDATE p SET v = uuid() WHERE at = currentTimestamp() AND id = uuid() AND c = now() \
+           IF v != uuid()
+        => [applied]: true
+        BEGIN BATCH INSERT INTO u (id, n) VALUES (uuid(), 4) IF NOT EXISTS; APPLY BATCH
+        => [applied]: true
+        SELECT count(*), sum(n) FROM u => 3 7
+        SELECT count(*) FROM w => 1
+        SELECT count(*), count(v) FROM p => 2 2
+    ";
+    check(&mut server, steps);
 }
 
 #[test]

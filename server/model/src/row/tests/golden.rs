@@ -1,6 +1,7 @@
 //! The examples of the book, Formats: CQL rows, byte by byte.
 
 use super::super::*;
+use super::cell;
 
 /// Returns the bytes of the example under `heading` in `docs/src/formats/cql-rows.md`: each line of
 /// its block has hex digits, three spaces and an explanation.
@@ -20,14 +21,6 @@ fn bytes_of_book(heading: &str) -> Vec<u8> {
     });
     hex.map(|byte| u8::from_str_radix(byte, 16).expect("hex"))
         .collect()
-}
-
-fn cell(timestamp: i64, lifetime: Lifetime, value: &[u8]) -> Cell<'_> {
-    Cell {
-        timestamp,
-        lifetime,
-        value,
-    }
 }
 
 #[test]

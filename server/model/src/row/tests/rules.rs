@@ -3,16 +3,9 @@
 use std::cmp::Ordering;
 
 use super::super::*;
+use super::cell;
 
 const PERMANENT: Lifetime = Lifetime::Permanent;
-
-fn cell(timestamp: i64, lifetime: Lifetime, value: &[u8]) -> Cell<'_> {
-    Cell {
-        timestamp,
-        lifetime,
-        value,
-    }
-}
 
 fn expiring(ttl_s: u32, expiry_s: i64) -> Lifetime {
     Lifetime::Expiring(Expiry { ttl_s, expiry_s })

@@ -9,9 +9,15 @@ use std::collections::BTreeMap;
 
 use uuid::Uuid;
 
-use super::{KeyspaceSchema, Schema, TableDefinition, TableOptions, TableSchema, UserType};
+use super::{
+    KeyspaceSchema, Schema, SchemaError, TableDefinition, TableOptions, TableSchema, UserType,
+};
 use crate::key::Order;
 use crate::types::CqlType;
+
+fn message<T: std::fmt::Debug>(result: Result<T, SchemaError>) -> String {
+    result.unwrap_err().to_string()
+}
 
 fn replication() -> BTreeMap<String, String> {
     [("class", "SimpleStrategy"), ("replication_factor", "1")]

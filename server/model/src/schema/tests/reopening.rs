@@ -2,15 +2,11 @@
 
 use std::sync::Arc;
 
-use super::{definition, replication, schema};
+use super::{definition, message, replication, schema};
 use crate::schema::{
     ColumnKind, IndexTarget, KeyspaceSchema, ObjectKind, Schema, SchemaError, TableSchema, UserType,
 };
 use crate::types::{CqlType, DEPTH_MAX, NODES_MAX, WRITTEN_DEPTH_MAX};
-
-fn message<T: std::fmt::Debug>(result: Result<T, SchemaError>) -> String {
-    result.unwrap_err().to_string()
-}
 
 /// Returns the schema with one more type of these fields.
 fn with_type(schema: &Schema, name: &str, fields: &[(&str, CqlType)]) -> Schema {
