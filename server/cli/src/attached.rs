@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use ebb_server::http::{BackupPlace, JobsClient};
+use ebb_server::http::{BackupPlace, ClientCertificate, ClientTls, JobsClient};
 
 use super::database::Location;
 use super::error::CliError;
@@ -25,6 +25,23 @@ pub(super) struct Attached {
         hide_env_values = true
     )]
     server_ca: Option<PathBuf>,
+    /// PEM file of this client's certificate, and behind it those that lead to its authority, for a
+    /// server at https:// that requires one (--tls-client-ca). Needs --client-key.
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "EBB_CLIENT_CERT",
+        hide_env_values = true
+    )]
+    client_cert: Option<PathBuf>,
+    /// PEM file of the private key of --client-cert, not encrypted.
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "EBB_CLIENT_KEY",
+        hide_env_values = true
+    )]
+    client_key: Option<PathBuf>,
 }
 
 impl Attached {
@@ -49,16 +66,49 @@ impl Attached {
     /// database open; `None` if there is neither.
     ///
     /// # Errors
-    /// With `--server`, when the URL, the token or the file of certificate authorities is invalid.
-    /// The client does not connect yet, so an unreachable server is no error here. Without
-    /// `--server`, when the system refuses the connection, such as to another user's server.
+    /// With `--server`, when the URL, the token or a file of TLS is invalid, or when there is a
+    /// certificate without its key, or the reverse. The client does not connect yet, so an
+    /// unreachable server is no error here. Without `--server`, when the system refuses the
+    /// connection, such as to another user's server.
     pub(super) fn server(&self) -> Result<Option<JobsClient>> {
         Ok(match &self.server {
             Some(url) => {
                 let token = std::env::var("EBB_TOKEN").ok();
-                Some(JobsClient::at(url, token, self.server_ca.as_deref())?)
+                Some(JobsClient::at(url, token, &self.tls()?)?)
             }
             None => JobsClient::of(&self.location.data)?,
+        })
+    }
+
+    /// Returns the files of TLS that the options name.
+    ///
+    /// # Errors
+    /// When there is a certificate of the client without its key, or the reverse.
+    fn tls(&self) -> Result<ClientTls, CliError> {
+        let certificate = match (&self.client_cert, &self.client_key) {
+            (Some(chain), Some(key)) => Some(ClientCertificate {
+                chain: chain.clone(),
+                key: key.clone(),
+            }),
+            (None, None) => None,
+            (Some(chain), None) => {
+                return Err(CliError::Usage(format!(
+                    "--client-cert is {}, but a certificate needs its key: name the file of the key \
+                     by --client-key, or EBB_CLIENT_KEY",
+                    chain.display()
+                )));
+            }
+            (None, Some(key)) => {
+                return Err(CliError::Usage(format!(
+                    "--client-key is {}, but a key needs its certificate: name the file of the \
+                     certificate by --client-cert, or EBB_CLIENT_CERT",
+                    key.display()
+                )));
+            }
+        };
+        Ok(ClientTls {
+            authorities: self.server_ca.clone(),
+            certificate,
         })
     }
 

@@ -93,7 +93,7 @@ fn code_of(cause: &(dyn std::error::Error + 'static)) -> Option<u8> {
     if let Some(ClientError::System { source, .. }) = cause.downcast_ref()
         && source.kind() == io::ErrorKind::InvalidInput
     {
-        // The address, the token or the file of authorities that the user gave.
+        // The address, the token or a file of TLS that the user gave.
         return Some(USAGE);
     }
     if let Some(error) = cause.downcast_ref::<LoadError>() {
@@ -129,7 +129,7 @@ mod tests {
     use super::super::print::to_stdout;
     use super::*;
     use ebb_scheduler::runtime::{SpillSpace, SubmitError, TaskError};
-    use ebb_server::http::JobsClient;
+    use ebb_server::http::{ClientTls, JobsClient};
 
     fn storage(error: ebb_storage::Error) -> Error {
         Error::new(error).context("opening")
@@ -160,7 +160,7 @@ mod tests {
 
     #[test]
     fn an_address_that_is_none_is_an_invalid_argument_and_no_password_is_printed() {
-        let refused = JobsClient::at("http://ada:secret@db:9043", None, None);
+        let refused = JobsClient::at("http://ada:secret@db:9043", None, &ClientTls::default());
         let error = Error::new(refused.unwrap_err());
         assert_eq!(code(&error), USAGE);
         let told = message(&error);

@@ -2,6 +2,7 @@
 
 mod database;
 
+use std::error::Error as StdError;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -21,6 +22,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::UnixStream;
 use tokio::runtime::{Builder, Runtime};
 
+use super::client_tls::{self, ClientTls};
 use super::idempotency::KEY as IDEMPOTENCY_KEY;
 use super::paths::{self, escaped};
 use super::port::{Port, shown};
@@ -45,7 +47,8 @@ pub enum ClientError {
     #[error("{0}")]
     Refused(Problem),
     /// There is no whole response, for example because the server has stopped, cannot be reached, or has a
-    /// certificate that the client does not trust. Also if the response is longer than the client reads.
+    /// certificate that the client does not trust, or requires one of the client. Also if the response is longer
+    /// than the client reads.
     #[error("the server of {data} does not answer: {cause}")]
     Gone {
         /// The directory of the server's database, or the URL of the server.
@@ -72,8 +75,8 @@ pub enum ClientError {
         source: io::Error,
     },
     /// The client cannot be created: the URL is not of the form `http://HOST:PORT` or `https://HOST:PORT`,
-    /// the token cannot be part of a header, the certificates of the authorities cannot be read, or the
-    /// system lacks a resource.
+    /// the token cannot be part of a header, a file of TLS cannot be read or has wrong contents, or the system
+    /// lacks a resource.
     #[error("cannot reach the server of {data}: {source}")]
     System {
         /// The directory of the server's database, or the URL of the server.
@@ -112,14 +115,15 @@ impl JobsClient {
     }
 
     /// Returns a client of the server at `url`, such as `http://HOST:PORT`, with `token` as its credential.
-    /// If `url` has no port, the port is that of the scheme. For `https`, the file `authorities` has the
-    /// certificates, in PEM, of the authorities that the client trusts. Connects with the first request only.
+    /// If `url` has no port, the port is that of the scheme. For `https`, `tls` has the files of the authorities
+    /// that the client trusts, and of its certificate. Reads the files now, and connects with the first request
+    /// only.
     ///
     /// # Errors
-    /// When `url` has another form, or is `https` without `authorities`. Also when the token cannot be part
-    /// of a header, the file cannot be read or has no certificate, or the system lacks a resource.
-    pub fn at(url: &str, token: Option<String>, authorities: Option<&Path>) -> Result<Self> {
-        let port = Port::at(url, token, authorities).map(Some);
+    /// When `url` has another form, or is `https` without authorities. Also when the token cannot be part of a
+    /// header, a file cannot be read or has wrong contents, or the system lacks a resource.
+    pub fn at(url: &str, token: Option<String>, tls: &ClientTls) -> Result<Self> {
+        let port = Port::at(url, token, tls).map(Some);
         Self::new(Path::new(&shown(url)), port)
     }
 
@@ -408,7 +412,8 @@ impl JobsClient {
         let request = request.body(Full::new(Bytes::from(body.unwrap_or_default())));
         let request = request.map_err(|error| self.strange(error))?;
         if let Some(port) = &self.port {
-            let stream = port.connect().await.map_err(gone)?;
+            let connected = port.connect().await;
+            let stream = connected.map_err(|error| self.broken(&error))?;
             return self.exchanged(stream, request).await;
         }
         let stream = socket::connect(&self.data).map_err(gone)?;
@@ -429,15 +434,36 @@ impl JobsClient {
         let answer = async {
             let (head, body) = sender.send_request(request).await?.into_parts();
             let body = Limited::new(body, ANSWER_BYTES_MAX).collect().await?;
-            Ok::<_, Box<dyn std::error::Error + Send + Sync>>((head.status, body.to_bytes()))
+            Ok::<_, Box<dyn StdError + Send + Sync>>((head.status, body.to_bytes()))
         };
         tokio::pin!(answer);
         tokio::select! {
             answer = &mut answer => answer,
-            // The server has closed the connection: its response is in the buffer.
-            _closed = connection => answer.await,
+            // The server has closed the connection: its response is in the buffer. If there is none, the error
+            // of the connection has the reason.
+            closed = connection => answer.await.map_err(|error| match closed {
+                Ok(()) => error,
+                Err(reason) => reason.into(),
+            }),
         }
-        .map_err(|error| self.gone(error))
+        .map_err(|error: Box<dyn StdError + Send + Sync>| self.broken(&*error))
+    }
+
+    /// Returns the error for a connection that broke. Its text has all causes, because hyper's errors leave
+    /// them out of their own, and advice if the server sent an alert about the client's certificate.
+    fn broken(&self, error: &(dyn StdError + 'static)) -> ClientError {
+        let mut text = error.to_string();
+        let mut cause = error.source();
+        while let Some(error) = cause {
+            text.push_str(": ");
+            text.push_str(&error.to_string());
+            cause = error.source();
+        }
+        if let Some(advice) = client_tls::advice(error) {
+            text.push_str("; ");
+            text.push_str(advice);
+        }
+        self.gone(text)
     }
 
     fn gone(&self, cause: impl std::fmt::Display) -> ClientError {

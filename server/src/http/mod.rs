@@ -72,6 +72,7 @@
 //! | `client` | a blocking client, for commands |
 //! | `paths` | paths with names in them, for the client and for `Location` headers |
 //! | `port` | the address of a server over TCP, for the client |
+//! | `client_tls` | the authorities and the certificate of the client |
 //! | `job_views` | the JSON of jobs in lists |
 //! | `outline` | the part of a job that roles see which may not read its inputs |
 //! | `frozen` | the console with the responses of one moment, as one file |
@@ -81,6 +82,7 @@ mod access;
 mod audit;
 mod bodies;
 mod client;
+mod client_tls;
 mod deadline;
 mod frozen;
 mod headers;
@@ -107,6 +109,7 @@ mod wire;
 mod work_limits;
 
 pub use client::{ClientError, JobsClient};
+pub use client_tls::{ClientCertificate, ClientTls};
 pub use frozen::freeze;
 pub use health_server::HealthServer;
 pub use idempotency::{KEY_BYTES_MAX, is_idempotency_key};

@@ -1,21 +1,19 @@
-//! The client's end of a connection over TCP: `http://HOST:PORT`, or `https://HOST:PORT` with the
-//! certificate authorities that it trusts.
+//! The client's end of a connection over TCP: `http://HOST:PORT`, or `https://HOST:PORT` with its files of
+//! TLS.
 
 use std::fmt;
 use std::io::{self, Error, ErrorKind};
-use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::uri::Authority;
 use hyper::header::HeaderValue;
 use rustix::net::sockopt;
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{ClientConfig, RootCertStore};
+use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
+
+use super::client_tls::ClientTls;
 
 /// The time after which the kernel probes a silent server. NAT gateways forget a silent connection after some
 /// minutes.
@@ -54,17 +52,12 @@ impl<T: AsyncRead + AsyncWrite + Unpin + Send> Stream for T {}
 
 impl Port {
     /// Returns the settings for the server at `url` (`http://HOST:PORT` or `https://HOST:PORT`, where the
-    /// port may be left out), with the `token` for it. `authorities` is a file of certificates in PEM; only
-    /// `https` uses it.
+    /// port may be left out), with the `token` for it. Only `https` uses the files of `tls`.
     ///
     /// # Errors
-    /// When `url` has another form, or is `https` and there are no authorities, or their file cannot be read
-    /// or has no certificate. Also when the token cannot be part of a header.
-    pub(super) fn at(
-        url: &str,
-        token: Option<String>,
-        authorities: Option<&Path>,
-    ) -> io::Result<Self> {
+    /// When `url` has another form, or is `https` and there are no authorities, or a file of `tls` cannot be
+    /// read or has wrong contents. Also when the token cannot be part of a header.
+    pub(super) fn at(url: &str, token: Option<String>, tls: &ClientTls) -> io::Result<Self> {
         let invalid = |text: &str| Error::new(ErrorKind::InvalidInput, text);
         let Some((is_encrypted, address)) = scheme_and_address(url) else {
             let text = "a server has an address like http://127.0.0.1:9043 or https://db.example, without a \
@@ -77,20 +70,13 @@ impl Port {
                         break";
             return Err(invalid(text));
         }
-        let encryption = match (is_encrypted, authorities) {
-            (false, _) => None,
-            (true, Some(authorities)) => {
-                let host = host_of(&address).to_owned();
-                let name =
-                    ServerName::try_from(host).map_err(|error| invalid(&error.to_string()))?;
-                let connector = trusting(authorities)?;
-                Some(Encryption { connector, name })
-            }
-            (true, None) => {
-                let text = "it speaks TLS: name a file with the certificate of its authority by \
-                            --server-ca, or EBB_SERVER_CA";
-                return Err(invalid(text));
-            }
+        let encryption = if is_encrypted {
+            let host = host_of(&address).to_owned();
+            let name = ServerName::try_from(host).map_err(|error| invalid(&error.to_string()))?;
+            let connector = tls.connector()?;
+            Some(Encryption { connector, name })
+        } else {
+            None
         };
         Ok(Self {
             address,
@@ -163,28 +149,6 @@ pub(super) fn host_of(address: &str) -> &str {
     }
 }
 
-/// Returns a TLS connector that trusts the authorities in a file, and not those of the system.
-///
-/// # Errors
-/// When the file cannot be read, or has an invalid certificate or none.
-fn trusting(authorities: &Path) -> io::Result<TlsConnector> {
-    let named = |error: &dyn fmt::Display| {
-        let text = format!("{}: {error}", authorities.display());
-        Error::new(ErrorKind::InvalidInput, text)
-    };
-    let mut roots = RootCertStore::empty();
-    let certificates = CertificateDer::pem_file_iter(authorities).map_err(|error| named(&error))?;
-    for certificate in certificates {
-        let certificate = certificate.map_err(|error| named(&error))?;
-        roots.add(certificate).map_err(|error| named(&error))?;
-    }
-    if roots.is_empty() {
-        return Err(named(&"there is no certificate in it"));
-    }
-    let config = ClientConfig::builder().with_root_certificates(roots);
-    Ok(TlsConnector::from(Arc::new(config.with_no_client_auth())))
-}
-
 #[cfg(test)]
 mod tests {
     use std::net::TcpListener;
@@ -198,7 +162,7 @@ mod tests {
     fn the_kernel_probes_a_silent_server() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let port = Port::at(&url, None, None).unwrap();
+        let port = Port::at(&url, None, &ClientTls::default()).unwrap();
         let runtime = Builder::new_current_thread().enable_io().build().unwrap();
         let stream = runtime.block_on(port.open()).unwrap();
         assert!(sockopt::socket_keepalive(&stream).unwrap());
@@ -221,6 +185,7 @@ mod tests {
             let expected = Some((is_encrypted, address.to_owned()));
             assert_eq!(scheme_and_address(url), expected, "{url}");
         }
+        let tls = ClientTls::default();
         for url in [
             "127.0.0.1:9043",
             "ftp://a",
@@ -235,10 +200,10 @@ mod tests {
             "",
         ] {
             assert_eq!(scheme_and_address(url), None, "{url}");
-            assert!(Port::at(url, None, None).is_err(), "{url}");
+            assert!(Port::at(url, None, &tls).is_err(), "{url}");
         }
         assert!(
-            Port::at("https://a:1", None, None).is_err(),
+            Port::at("https://a:1", None, &tls).is_err(),
             "no authorities"
         );
         assert_eq!(shown("http://ada:secret@a:1/b"), "http://a:1/b");
@@ -246,7 +211,7 @@ mod tests {
         assert_eq!(shown("http://a:1"), "http://a:1");
         // Regression: the error for a token with a line break named a server of another version.
         for (token, is_good) in [("ebb_1f3a90c2_00", true), ("ebb_1f3a90c2_00\n", false)] {
-            let port = Port::at("http://db", Some(token.to_owned()), None);
+            let port = Port::at("http://db", Some(token.to_owned()), &tls);
             assert_eq!(port.is_ok(), is_good, "{token:?}");
         }
         assert_eq!(["a:1", "a", "[::1]:2"].map(host_of), ["a", "a", "::1"]);

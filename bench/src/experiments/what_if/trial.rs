@@ -11,7 +11,7 @@ use ebb_jobs::history::now_unix_ms;
 use ebb_jobs::pi::Variant;
 use ebb_jobs::request::{ApplicationRequest, JobRequest, OutputPlace, PiRequest};
 use ebb_scheduler::runtime::Finish;
-use ebb_server::http::{HttpOptions, HttpServer, JobsClient};
+use ebb_server::http::{ClientTls, HttpOptions, HttpServer, JobsClient};
 use ebb_server::jobs::JobEnd;
 use ebb_server::live::look_ahead;
 use ebb_server::metrics::Metrics;
@@ -90,8 +90,9 @@ impl Host {
         let metrics = Metrics::of(Arc::clone(&node));
         let server = HttpServer::start(&data, Arc::clone(&node), metrics, options)?;
         let address = server.address().context("it listens at a port")?;
+        let (url, tls) = (format!("http://{address}"), ClientTls::default());
         Ok(Self {
-            client: JobsClient::at(&format!("http://{address}"), Some(token.reveal()), None)?,
+            client: JobsClient::at(&url, Some(token.reveal()), &tls)?,
             server,
             node,
             folder: folder.to_path_buf(),

@@ -17,6 +17,7 @@ mod forecast;
 mod history;
 mod hostile;
 mod http;
+mod https;
 mod indexes;
 mod isolation;
 mod jobs;

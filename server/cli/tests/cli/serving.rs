@@ -89,8 +89,9 @@ impl Server {
         if more.contains("--http ") {
             let second = out.next_line().unwrap_or_default();
             http = second
-                .strip_prefix("listening for HTTP on http://")
-                .map(str::to_owned);
+                .strip_prefix("listening for HTTP on ")
+                .and_then(|url| url.split_once("://"))
+                .map(|(_scheme, address)| address.to_owned());
         }
         Self {
             process,

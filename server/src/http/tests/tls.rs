@@ -51,8 +51,12 @@ fn over_tls_a_request_is_answered_and_a_cookie_goes_no_other_way() {
     let url = format!("https://localhost:{port}");
     let file = dir.path().join("ca.pem");
     fs::write(&file, cert.pem()).unwrap();
+    let tls = ClientTls {
+        authorities: Some(file.clone()),
+        certificate: None,
+    };
     let ask = || {
-        JobsClient::at(&url, Some(token.reveal()), Some(&file))
+        JobsClient::at(&url, Some(token.reveal()), &tls)
             .unwrap()
             .list()
     };

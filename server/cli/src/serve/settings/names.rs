@@ -86,6 +86,8 @@ mod tests {
             "EBB_CONFIG",
             "EBB_SERVER",
             "EBB_SERVER_CA",
+            "EBB_CLIENT_CERT",
+            "EBB_CLIENT_KEY",
             "EBB_TOKEN",
             "EBB_CATALOG_TOKEN",
             "EBB_CATALOG_ALLOW_HTTP",
