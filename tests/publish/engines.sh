@@ -1,6 +1,6 @@
-# Shared by tests/publish/run, rounds, spark_jobs, catalog, power_loss and s3, and by bench/publish/s3, which source
-# it in the root of the repository after tests/left_out.sh: the engines from PyPI, the program with a feature, and a
-# server over a new folder.
+# Shared by tests/publish/run, rounds, spark_jobs, newcomer, catalog, power_loss and s3, and by bench/publish/s3,
+# which source it in the root of the repository after tests/left_out.sh: the engines from PyPI, the program with a
+# feature, and a server over a new folder.
 
 engines=$PWD/target/publish/venv
 readers=()
@@ -50,12 +50,14 @@ build_ebb() {
     cp "${EBB:-target/release/ebb}" "$work/ebb"
 }
 
-# start_server: builds ebb and starts a server over $work/data. Sets server to its process id, and address to
-# its address for CQL.
+# start_server [FOLDER]: builds ebb and starts a server over the new folder $work/FOLDER, by default $work/data.
+# Sets server to its process id, and address to its address for CQL.
 start_server() {
+    local data=${1:-data}
     build_ebb publish
     trap stop_server EXIT
-    "$work/ebb" serve --data "$work/data" --cql 127.0.0.1:0 --overload-wait 0s \
+    mkdir -p "$work/$(dirname "$data")"
+    "$work/ebb" serve --data "$work/$data" --cql 127.0.0.1:0 --overload-wait 0s \
         >"$work/out" 2>"$work/err" &
     server=$!
     for _ in $(seq 600); do

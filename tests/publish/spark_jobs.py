@@ -295,22 +295,10 @@ def run_jobs(ebb, spark, sizes, rounds):
         jobs.append({
             "name": name, "table": table, "bytes": sizes[table], "result_rows": len(results[name]),
             "difference_max": difference_max, "ebb": median(ours), "spark": median(theirs),
-            "spark_first_s": theirs[0]["seconds"],
         })
         print(f"{name}: ebb {shown(jobs[-1]['ebb'])}, Spark {shown(jobs[-1]['spark'])}; "
               f"{len(results[name])} equal rows, the largest difference is {difference_max:.1e}")
     return jobs, results
-
-
-def newcomer(install_s, published, spark, jobs):
-    """Returns the seconds of each step from filled tables to a first result of Spark, and prints them."""
-    steps = {
-        "packages": install_s, "publication": published["seconds"], "start of Spark": spark.started["seconds"],
-        f"{jobs[0]['name']} in Spark": jobs[0]["spark_first_s"],
-    }
-    shown_steps = ", ".join(f"{name} {seconds:.0f} s" for name, seconds in steps.items())
-    print(f"from filled tables to a result of Spark: {shown_steps}; together {sum(steps.values()) / 60:.1f} minutes")
-    return steps
 
 
 def shown(usage):
@@ -396,7 +384,6 @@ def arguments():
     for option in ("--ebb", "--ebb-bench", "--folder", "--address", "--json-file"):
         parser.add_argument(option, required=True)
     parser.add_argument("--server-pid", type=int, required=True)
-    parser.add_argument("--install-s", type=float, required=True, help="seconds that the packages took to install")
     parser.add_argument("--megabytes", type=int, default=64, help="of text [default: 64]")
     parser.add_argument("--rounds", type=int, default=3, help="of each job [default: 3]")
     args = parser.parse_args()
@@ -418,7 +405,6 @@ def main():
     spark = Spark(str(lake), args.folder)
     print(f"start of Spark: {shown(spark.started)}")
     jobs, results = run_jobs(ebb, spark, sizes, args.rounds)
-    steps = newcomer(args.install_s, published, spark, jobs)
     spark.stop()
     queries = run_queries(args.folder, results)
     load = measure_load(args, ebb, published["seconds"])
@@ -434,7 +420,6 @@ def main():
             "published_bytes": sum(path.stat().st_size for path in files),
         },
         "spark_start": spark.started,
-        "newcomer_s": steps,
         "jobs": jobs,
         "duckdb": queries,
         "load": load,
