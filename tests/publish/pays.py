@@ -12,6 +12,9 @@ CSV and c the measured CPU seconds per byte:
     here     = B * c(ebb) / free cores
     publish  = B * c(publish) / free cores
     there    = publish + start of Spark + B * c(Spark) / (machines * cores)
+
+`ebb run --dry-run` computes the same from constants in server/jobs/src/advice/spark.rs. After the page has changed,
+a test of ebb-jobs fails until they are those of the page.
 """
 
 import argparse

@@ -76,7 +76,7 @@ mod testing;
 pub mod validate;
 pub mod wordcount;
 
-pub use chain::{Chain, Work};
+pub use chain::{Chain, Outline, Stage, Work};
 pub use error::JobError;
 pub use failure::Failure;
 pub use inputs::{

@@ -24,7 +24,7 @@ use ebb_scheduler::runtime::{
 use serde::{Deserialize, Serialize};
 
 use super::application::{Application, Materials};
-use super::chain::{Chain, Work};
+use super::chain::{Chain, Outline, Stage, Work};
 use super::error::{JobError, RequestError};
 use super::options::{one, part_of_one, within};
 use super::outputs::{Relay, SpillPlace};
@@ -262,7 +262,7 @@ impl PageRank {
         let left = Arc::new(left);
         match step {
             Step::Links => {
-                let name = format!("{} links", self.name);
+                let name = self.links_name();
                 let seen = self.edges.seen();
                 let mapper = EdgeMapper {
                     edges: self.edges.clone(),
@@ -277,7 +277,7 @@ impl PageRank {
                 seen.required(spec)
             }
             Step::Shares(ranking) => {
-                let name = format!("{} step {}", self.name, self.jobs_done);
+                let name = self.step_name(self.jobs_done);
                 JobSpec::new(name, left, Arc::new(StepMapper { ranking }), output)
                     .reducer(Arc::new(reduce_shares), self.reduces)
                     .combiner(Arc::new(combine_shares))
@@ -287,6 +287,16 @@ impl PageRank {
                 JobSpec::new(&self.name, left, mapper, output)
             }
         }
+    }
+
+    /// Returns the name of the job that computes the links of each node.
+    fn links_name(&self) -> String {
+        format!("{} links", self.name)
+    }
+
+    /// Returns the name of the job of iteration `number`, from 1.
+    fn step_name(&self, number: u32) -> String {
+        format!("{} step {number}", self.name)
     }
 
     /// Returns the formula for computing the ranks of nodes from their shares in the output of the
@@ -336,6 +346,19 @@ impl Chain for PageRank {
 
     fn length(&self) -> u32 {
         self.iterations + 2
+    }
+
+    fn outline(&self) -> Outline {
+        let stage = |names, reduces| Stage { names, reduces };
+        let steps = (1..=self.iterations).map(|number| self.step_name(number));
+        Outline {
+            input: Arc::clone(&self.input),
+            stages: vec![
+                stage(vec![self.links_name()], self.reduces),
+                stage(steps.collect(), self.reduces),
+                stage(vec![self.name.clone()], 0),
+            ],
+        }
     }
 
     fn next(&mut self, done: Option<&JobReport>) -> Result<Option<JobSpec>, TaskError> {

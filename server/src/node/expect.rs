@@ -1,7 +1,7 @@
 //! The facts about a job that are known before its first task starts.
 
-use ebb_jobs::advice::{Expected, FreeCores, PUBLICATION, SizedJob};
-use ebb_jobs::history::{KnownProfile, ProfileRecord};
+use ebb_jobs::advice::{Expected, FreeCores, PUBLICATION, PublicationFacts, SizedJob};
+use ebb_jobs::history::KnownProfile;
 use ebb_jobs::launch::{OpenJob, TableCheck};
 use ebb_jobs::request::JobRequest;
 use ebb_jobs::{JobError, Work};
@@ -33,8 +33,9 @@ pub(super) fn sized(
 ) -> Result<SizedJob, JobError> {
     let open_job = OpenJob::open(request, &[], &node.site, check)?;
     let known = known(node, request, &open_job)?;
-    let sized = expected(node, request, &open_job, known.as_ref(), &[]).sized()?;
-    sized.map_err(JobError::senseless)
+    let publications = PublicationFacts::default();
+    let expected = expected(node, request, &open_job, known.as_ref(), &publications);
+    expected.sized()?.map_err(JobError::senseless)
 }
 
 /// Looks up in the history the profile of an earlier job with the same work as `request`, or else of one
@@ -56,17 +57,28 @@ fn known(
     })
 }
 
-/// Looks up the profiles of publications, the jobs that export tables to Iceberg. The estimate of a
-/// job that will miss its goal needs them: it predicts whether another engine, on other machines,
-/// would meet the goal after a publication of the tables. The result is empty for a job without a
-/// goal, and for a job that no other engine could run.
-fn publications(node: &Node, request: &JobRequest) -> Result<Vec<ProfileRecord>, JobError> {
+/// Looks up the profiles of publications, the jobs that export tables to Iceberg, and the size of the tables that
+/// the job of `request` reads. The estimate of a job that will miss its goal needs them: it predicts whether
+/// Spark, on other machines, would meet the goal after a publication of the tables. The result is empty for a job
+/// without a goal, for a job that no other engine could run, and if there are no such profiles.
+fn publications(
+    node: &Node,
+    request: &JobRequest,
+    open_job: &OpenJob,
+) -> Result<PublicationFacts, JobError> {
     if request.goal_s.is_none() || !request.could_read_publication() {
-        return Ok(Vec::new());
+        return Ok(PublicationFacts::default());
     }
-    Ok(match node.existing_history()? {
+    let profiles = match node.existing_history()? {
         Some(history) => history.profiles_of(PUBLICATION)?,
         None => Vec::new(),
+    };
+    if profiles.is_empty() {
+        return Ok(PublicationFacts::default());
+    }
+    Ok(PublicationFacts {
+        profiles,
+        tables_bytes: open_job.tables_bytes()?,
     })
 }
 
@@ -75,7 +87,7 @@ fn expected<'a>(
     request: &'a JobRequest,
     open_job: &'a OpenJob,
     known: Option<&'a KnownProfile>,
-    publications: &'a [ProfileRecord],
+    publications: &'a PublicationFacts,
 ) -> Expected<'a> {
     let Some(work) = &open_job.work else {
         unreachable!("nobody has taken it yet");
@@ -100,7 +112,7 @@ pub(super) fn prospect(
     free: Option<FreeCores>,
 ) -> Result<Prospect, JobError> {
     let known = known(node, request, open_job)?;
-    let publications = publications(node, request)?;
+    let publications = publications(node, request, open_job)?;
     let expected = expected(node, request, open_job, known.as_ref(), &publications);
     let advice = free.map(|free| expected.expect(free)).transpose()?;
     let inputs = open_job.inputs.iter().map(|opened| ReadInput {

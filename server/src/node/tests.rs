@@ -13,10 +13,10 @@ use ebb_jobs::history::{
 use ebb_jobs::launch::OpenJob;
 use ebb_jobs::pi::Variant;
 use ebb_jobs::request::{
-    ApplicationRequest, GrepRequest, InputRequest, JobRequest, OutputPlace, PiRequest, TableInput,
-    TextInput, WordcountRequest,
+    ApplicationRequest, GrepRequest, InputRequest, JobRequest, KeySelection, OutputPlace,
+    PiRequest, TableInput, TextInput, WordcountRequest,
 };
-use ebb_jobs::{Chain, Failure, FilesTarget, Work, disk_reserve_bytes};
+use ebb_jobs::{Chain, Failure, FilesTarget, Outline, Work, disk_reserve_bytes};
 use ebb_scheduler::runtime::{
     Emit, Input, JobReport, Outcome, RecordSink, SpillSpace, Split, SubmitError, TaskError,
     VecOutput,
@@ -253,6 +253,24 @@ fn the_record_of_a_job_has_the_numbers_of_its_tables_also_of_the_one_that_it_cre
     assert_eq!((at_end.inputs, at_end.output), (vec![words], Some(out)));
 }
 
+#[test]
+fn the_bytes_of_a_jobs_tables_are_those_of_all_rows_whatever_keys_it_reads() {
+    let (_dir, node) = node_with_words();
+    let bytes = |request: &JobRequest| {
+        let open_job = OpenJob::open(request, &[], &node.site, &permit_all).unwrap();
+        open_job.tables_bytes().unwrap()
+    };
+    // The table has 200 rows, each with a key of 4 bytes and a value of 12 bytes.
+    let all_rows = 200 * (4 + 12);
+    let mut request = wordcount(table("app.counts"));
+    assert_eq!(bytes(&request), all_rows);
+    let mut no_rows = TableInput::new("app.words".parse().unwrap());
+    no_rows.keys = KeySelection::Prefix("no key".to_string());
+    request.inputs = vec![InputRequest::Table(no_rows)];
+    assert_eq!(bytes(&request), all_rows);
+    assert_eq!(bytes(&endless(table("app.pi"))), 0, "it reads no table");
+}
+
 /// Regression: the profile of a job over a table replaced that of a job over a dropped table of its
 /// name, and took over the errors of its estimates.
 #[test]
@@ -434,6 +452,10 @@ impl Chain for TwoJobs {
 
     fn length(&self) -> u32 {
         2
+    }
+
+    fn outline(&self) -> Outline {
+        unreachable!("it is not estimated")
     }
 
     fn next(&mut self, done: Option<&JobReport>) -> Result<Option<JobSpec>, TaskError> {

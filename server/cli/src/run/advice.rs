@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use ebb_jobs::advice::{Advice, JobAdvice, Lateness};
+use ebb_jobs::advice::{Advice, JobAdvice, Lateness, PublicationOutlook};
 use ebb_jobs::request::JobRequest;
 use ebb_server::jobs::Estimate;
 use serde_json::json;
@@ -62,8 +62,12 @@ pub(super) fn print(request: &JobRequest, estimate: &Estimate, as_json: bool) ->
         ..
     } = told.advice;
     let (maps, reduces) = (told.maps.into(), told.reduces.into());
+    let jobs = match told.jobs {
+        1 => String::new(),
+        jobs => format!("{}, ", counted(jobs.into(), "job")),
+    };
     printer.line(format!(
-        "{name} of {}, {}: {} as probably as not; {}",
+        "{name} of {jobs}{}, {}: {} as probably as not; {}",
         counted(maps, "map"),
         counted(reduces, "reduce"),
         seconds(median_s),
@@ -99,7 +103,7 @@ fn met(job: &JobAdvice, goal_s: f64) -> String {
     format!("the goal of {goal} is met with probability {probability}")
 }
 
-/// Describes by how much the job is late, and whether more machines, each with `cores` free cores, would
+/// Describes by how much the job is late, and whether more machines with Spark, each with `cores` free cores, would
 /// change that. `could_read_publication` is true if all inputs of the job are tables that `ebb publish` can
 /// write for other machines to read.
 fn late(lateness: &Lateness, cores: u32, could_read_publication: bool) -> String {
@@ -117,19 +121,35 @@ fn late(lateness: &Lateness, cores: u32, could_read_publication: bool) -> String
             late
         };
     };
+    format!("{late}; {}", with_spark(publication, cores))
+}
+
+/// Describes how long publishing takes, and how many machines, each with `cores` free cores, could meet the goal
+/// by Spark.
+fn with_spark(publication: &PublicationOutlook, cores: u32) -> String {
     let publishing = format!(
-        "publishing what it reads takes {}, as in job {}",
+        "publishing the tables that it reads takes {}, as in job {}",
         seconds(publication.publish_s),
         publication.profile_of
     );
-    match publication.machines {
-        Some(machines) => format!(
-            "{late}; {publishing}, and then {} of {} could meet the goal",
-            counted(machines.into(), "machine"),
-            counted(cores.into(), "core")
-        ),
-        None => format!("{late}; {publishing}, so more machines would not meet it either"),
-    }
+    let start = seconds(publication.spark_start_s);
+    let Some(machines) = publication.machines else {
+        return format!(
+            "{publishing}, and Spark starts in {start}, so more machines would not meet it either"
+        );
+    };
+    let machines = counted(machines.into(), "machine");
+    let cores = counted(cores.into(), "core");
+    let speed = match publication.spark_cpu_ratio {
+        Some(ratio) => format!("takes {ratio:.2} times the CPU time of ebb"),
+        None => "is taken to be as fast as ebb, because its speed was not measured for this \
+                 application"
+            .to_string(),
+    };
+    format!(
+        "{publishing}, and then {machines} of {cores} could meet the goal by Spark, which starts in {start} and \
+         {speed}"
+    )
 }
 
 fn safe(told: &JobAdvice) -> String {
@@ -167,17 +187,17 @@ fn seconds(s: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use ebb_jobs::advice::PublicationOutlook;
-
     use super::*;
 
-    fn text(publish_s: f64, machines: Option<u32>) -> String {
+    fn text(publish_s: f64, machines: Option<u32>, spark_cpu_ratio: Option<f64>) -> String {
         let lateness = Lateness {
             late_by_s: 12.5,
             publication: Some(PublicationOutlook {
                 profile_of: "17".to_string(),
                 bytes_per_cpu_s: 1e6,
                 publish_s,
+                spark_start_s: 8.5,
+                spark_cpu_ratio,
                 machines,
             }),
         };
@@ -188,17 +208,27 @@ mod tests {
     fn a_late_job_has_the_machines_that_meet_its_goal() {
         let late = "this machine ends it 12.5s after the goal, as probably as not";
         assert_eq!(
-            text(3.0, Some(4)),
+            text(3.0, Some(4), Some(1.644)),
             format!(
-                "{late}; publishing what it reads takes 3.0s, as in job 17, and then 4 machines of 2 \
-                 cores could meet the goal"
+                "{late}; publishing the tables that it reads takes 3.0s, as in job 17, and then 4 machines of 2 \
+                 cores could meet the goal by Spark, which starts in 8.5s and takes 1.64 times the CPU time of \
+                 ebb"
             )
         );
-        let one = text(3.0, Some(1));
+        let one = text(3.0, Some(1), None);
         assert!(one.contains("1 machine of 2 cores"), "{one}");
-        let none = text(90.0, None);
         assert!(
-            none.ends_with("takes 90.0s, as in job 17, so more machines would not meet it either"),
+            one.ends_with(
+                "and is taken to be as fast as ebb, because its speed was not measured for this application"
+            ),
+            "{one}"
+        );
+        let none = text(90.0, None, Some(1.644));
+        assert!(
+            none.ends_with(
+                "takes 90.0s, as in job 17, and Spark starts in 8.5s, so more machines would not meet it \
+                 either"
+            ),
             "{none}"
         );
     }

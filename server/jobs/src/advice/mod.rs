@@ -1,7 +1,8 @@
 //! Advice before a job starts: the probability that it meets its goal, and the earliest goal that
 //! it almost certainly meets.
 //!
-//! The work is estimated from the last execution, whose profile is in the history.
+//! The work, of a single job or of all jobs of a chain, is estimated from the last execution, whose profile
+//! is in the history.
 //! The end of the job is computed many times over on the free cores, each time with other random
 //! task lengths: those of the profile, times a random factor. The more earlier estimates were wrong,
 //! the farther this factor is from 1.
@@ -14,6 +15,9 @@ mod expectation;
 #[expect(clippy::disallowed_methods, reason = "measures over real time")]
 mod free_cores;
 mod lateness;
+mod spark;
+#[cfg(test)]
+mod tests;
 
 use distrs::Normal;
 use ebb_scheduler::runtime::{JobProfile, MeasuredProfile, TaskMeasures};
@@ -24,7 +28,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::expectation::{Expected, JobAdvice, SizedJob, WhyUnknown};
 pub use self::free_cores::FreeCores;
-pub use self::lateness::{Lateness, PUBLICATION, PublicationOutlook};
+pub use self::lateness::{Lateness, PUBLICATION, PublicationFacts, PublicationOutlook};
 
 /// The probability of meeting the goal for which [`Advice::safe_goal_s`] is computed.
 pub const CONFIDENCE: f64 = 0.95;
@@ -51,15 +55,10 @@ const LOG_SD_PER_E: f64 = 0.5;
 /// The facts about a job that is about to start. Its length is predicted from these facts.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Question {
-    /// Number of map tasks.
-    pub maps: u32,
-    /// Number of reduce tasks.
-    pub reduces: u32,
-    /// Bytes of the input's splits; 0 if they are not known.
-    pub bytes_in: u64,
-    /// The profile of an earlier execution of the application.
-    pub measured: MeasuredProfile,
-    /// True if `measured` was taken from an execution of the same work over the same input.
+    /// The jobs of the runtime, which run one after the other: a single one, or the stages of a chain; at least
+    /// one.
+    pub stages: Vec<PlannedJobs>,
+    /// True if the profiles of `stages` were taken from an execution of the same work over the same input.
     pub is_same_work: bool,
     /// The ratios of the times of earlier executions to their estimates, as
     /// [`Advice::took_over_estimate`] returned them.
@@ -70,6 +69,31 @@ pub struct Question {
     /// The goal: the number of seconds from the start of the job within which it is to end; `None`
     /// if the job has no goal.
     pub goal_s: Option<f64>,
+}
+
+/// Jobs of the runtime that run one after the other and do the same work each. A job that is no chain consists of a
+/// single one.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct PlannedJobs {
+    /// Number of jobs.
+    pub jobs: u32,
+    /// Number of map tasks of each job.
+    pub maps: u32,
+    /// Number of reduce tasks of each job.
+    pub reduces: u32,
+    /// Bytes of the splits of each job's input; 0 if they are not known.
+    pub bytes_in: u64,
+    /// The profile of such a job in an earlier execution of the application.
+    pub measured: MeasuredProfile,
+}
+
+impl PlannedJobs {
+    /// Returns the estimated CPU times of a task: one second for a kind of task that the earlier execution did not
+    /// have.
+    fn estimates(&self) -> JobProfile {
+        let otherwise = JobProfile::default();
+        (self.measured).estimates(self.bytes_in, self.maps, self.reduces, otherwise)
+    }
 }
 
 /// The prediction for a job before its start.
@@ -87,9 +111,11 @@ pub struct Advice {
     pub confidence: f64,
     /// The number of cores that the prediction assumes to be free for the job.
     pub free_cores: f64,
-    /// The estimated CPU time of a map task, in seconds; 1 s if no map task was measured.
+    /// The estimated CPU time of a map task, in seconds, in a chain the mean of all jobs; 1 s if no map task was
+    /// measured.
     pub map_task_cpu_s: f64,
-    /// The estimated CPU time of a reduce task, in seconds; 1 s if no reduce task was measured.
+    /// The estimated CPU time of a reduce task, in seconds, in a chain the mean of all jobs; 1 s if no reduce task
+    /// was measured.
     pub reduce_task_cpu_s: f64,
     /// The factor by which earlier executions took longer than was estimated from their tasks. It is the
     /// geometric mean of the ratios of their times to their estimates, and of one assumed ratio of 1.
@@ -115,22 +141,13 @@ impl Advice {
 /// machine as now, that work is in proportion to the bytes read, and that a task takes as long as
 /// its CPU time on a free core.
 pub fn advise(question: &Question) -> Advice {
-    let Question {
-        maps,
-        reduces,
-        measured,
-        ..
-    } = question;
-    // One second each, for a kind of task that the earlier execution did not have.
-    let otherwise = JobProfile::default();
-    let JobProfile {
-        map_task_cpu_s,
-        reduce_task_cpu_s,
-    } = measured.estimates(question.bytes_in, *maps, *reduces, otherwise);
+    let stages = || (question.stages.iter()).map(|stage| (stage, stage.estimates()));
     let (log_mean, log_sd) = off(question);
     let free_cores = question.free_cores;
 
-    let tasks = (*maps + *reduces).max(1) as usize;
+    // The equal jobs of a stage have one draw together.
+    let tasks: u32 = stages().map(|(stage, _)| stage.maps + stage.reduces).sum();
+    let tasks = tasks.max(1) as usize;
     let count = (TASKS_MAX / tasks).clamp(FUTURES_MIN, FUTURES_MAX);
     // Constant, so that the same question always has the same answer. The draws do not depend on the
     // cores either, so questions that differ only in these compare the same futures.
@@ -145,12 +162,15 @@ pub fn advise(question: &Question) -> Advice {
             let mut phase_s = |tasks: u32, length: TaskLength| {
                 makespan_s((0..tasks).map(|_| length.draw(&mut rng)), free_cores)
             };
-            // Reduces start when all maps have ended.
-            phase_s(*maps, length(&measured.map, map_task_cpu_s * factor))
-                + phase_s(
-                    *reduces,
-                    length(&measured.reduce, reduce_task_cpu_s * factor),
-                )
+            // A job starts when the one before has ended, and its reduces when all of its maps have.
+            let stages_s = stages().map(|(stage, estimates)| {
+                let PlannedJobs { jobs, measured, .. } = stage;
+                let map = length(&measured.map, estimates.map_task_cpu_s * factor);
+                let reduce = length(&measured.reduce, estimates.reduce_task_cpu_s * factor);
+                let job_s = phase_s(stage.maps, map) + phase_s(stage.reduces, reduce);
+                f64::from(*jobs) * job_s
+            });
+            stages_s.sum::<f64>()
         })
         .collect();
     ends_s.sort_by(f64::total_cmp);
@@ -166,8 +186,12 @@ pub fn advise(question: &Question) -> Advice {
         safe_goal_s: quantile(CONFIDENCE),
         confidence: CONFIDENCE,
         free_cores,
-        map_task_cpu_s,
-        reduce_task_cpu_s,
+        map_task_cpu_s: mean(
+            stages().map(|(stage, of)| (stage.jobs * stage.maps, of.map_task_cpu_s)),
+        ),
+        reduce_task_cpu_s: mean(
+            stages().map(|(stage, of)| (stage.jobs * stage.reduces, of.reduce_task_cpu_s)),
+        ),
         learned_factor: log_mean.exp(),
         log_sd,
     }
@@ -212,6 +236,21 @@ fn makespan_s(cpu_s: impl Iterator<Item = f64>, cores: f64) -> f64 {
     }
 }
 
+/// Returns the mean CPU time of a task, from the number of tasks in each stage and the CPU time of each of them; that
+/// of the first stage if no stage has tasks.
+fn mean(stages: impl Iterator<Item = (u32, f64)> + Clone) -> f64 {
+    let tasks: u32 = stages.clone().map(|(tasks, _)| tasks).sum();
+    let cpu_s: f64 = stages
+        .clone()
+        .map(|(tasks, cpu_s)| f64::from(tasks) * cpu_s)
+        .sum();
+    if tasks > 0 {
+        cpu_s / f64::from(tasks)
+    } else {
+        stages.map(|(_, cpu_s)| cpu_s).next().unwrap_or_default()
+    }
+}
+
 /// Returns the mean and the standard deviation of ln(time of a run / estimate). They are computed
 /// from the earlier runs, and from one assumed run. The assumed run adds 0 to the sum for the mean,
 /// and the square of `SAME_WORK_LOG_SD` or `OTHER_WORK_LOG_SD` to the sum for the variance. The
@@ -228,7 +267,10 @@ fn off(question: &Question) -> (f64, f64) {
     let runs = past.len() as f64 + 1.0;
     let mean = past.iter().sum::<f64>() / runs;
     let squares = past.iter().map(|log| (log - mean).powi(2)).sum::<f64>();
-    let growth = question.measured.growth(question.bytes_in).unwrap_or(1.0);
+    // All stages grow with the input of the first job.
+    let first = question.stages.first();
+    let growth = first.and_then(|stage| stage.measured.growth(stage.bytes_in));
+    let growth = growth.unwrap_or(1.0);
     let stretched = (LOG_SD_PER_E * growth.ln()).powi(2);
     (
         mean,
@@ -250,191 +292,5 @@ fn length(measured: &TaskMeasures, mean_s: f64) -> TaskLength {
     TaskLength::LogNormal {
         mean_s: mean_s.max(1e-9),
         log_sd: log_sd.clamp(0.0, 2.0),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Returns a question about a job of ten map tasks of 2 s each and a reduce task of 4 s, with 1000 bytes
-    /// of input.
-    fn question() -> Question {
-        let all = |tasks: u64, cpu_s: f64, bytes_in: u64| TaskMeasures {
-            tasks,
-            cpu_s,
-            cpu_s_max: cpu_s / tasks as f64,
-            bytes_in,
-            ..TaskMeasures::default()
-        };
-        Question {
-            maps: 10,
-            reduces: 1,
-            bytes_in: 1000,
-            measured: MeasuredProfile {
-                map: all(10, 20.0, 1000),
-                reduce: all(1, 4.0, 500),
-                split_bytes: 1000,
-            },
-            is_same_work: true,
-            took_over_estimate: Vec::new(),
-            free_cores: 2.0,
-            goal_s: Some(14.0),
-        }
-    }
-
-    fn is_near(found: f64, expected: f64) {
-        assert!(
-            (found / expected - 1.0).abs() < 0.05,
-            "{found} for {expected}"
-        );
-    }
-
-    /// Each of two cores runs five maps of 2 s, one after the other. Then one core runs a reduce of
-    /// 4 s. So the job takes 14 s. Without earlier runs, ln(time / estimate) has the standard
-    /// deviation `SAME_WORK_LOG_SD`, 0.2. A normal variable is below its mean plus 1.645 standard
-    /// deviations with a probability of 95%.
-    #[test]
-    fn the_median_is_what_the_last_run_took_and_the_safe_goal_lies_behind() {
-        let advice = advise(&question());
-        assert_eq!(
-            (advice.map_task_cpu_s, advice.reduce_task_cpu_s),
-            (2.0, 4.0)
-        );
-        is_near(advice.median_s, 14.0);
-        is_near(advice.safe_goal_s, 14.0 * (1.645_f64 * 0.2).exp());
-        assert!((advice.met_probability.unwrap() - 0.5).abs() < 0.05);
-        assert_eq!(advise(&question()), advice, "the same every time");
-    }
-
-    #[test]
-    fn a_later_goal_is_more_probable_and_one_that_is_safe_is_met() {
-        let probability = |goal_s| {
-            let asked = Question {
-                goal_s: Some(goal_s),
-                ..question()
-            };
-            advise(&asked).met_probability.unwrap()
-        };
-        assert!(probability(5.0) < 0.01);
-        assert!(probability(12.0) < probability(16.0));
-        let safe_s = advise(&question()).safe_goal_s;
-        assert!(probability(safe_s) >= CONFIDENCE);
-        assert!(probability(60.0) > 0.99);
-    }
-
-    /// With one free core, ten maps of 2 s take 20 s instead of 10. The only reduce takes 4 s in both
-    /// cases, because it runs on one core.
-    #[test]
-    fn what_others_use_and_more_bytes_make_it_longer() {
-        let half = Question {
-            free_cores: 1.0,
-            ..question()
-        };
-        is_near(advise(&half).median_s, 24.0);
-        let twice = Question {
-            bytes_in: 2000,
-            maps: 20,
-            ..question()
-        };
-        is_near(advise(&twice).median_s, 28.0);
-    }
-
-    /// Regression: a floor below 0.05 cores was taken for 0.05 cores, so the estimate was too short.
-    #[test]
-    fn a_job_on_the_floor_gets_the_floor_and_without_one_its_time_is_finite() {
-        let beside_busy_processes = |floor_cores| {
-            let free = FreeCores::beside(7.0).with_floor(floor_cores);
-            advise(&Question {
-                free_cores: free.of(2, 2),
-                ..question()
-            })
-        };
-        let on_floor = beside_busy_processes(0.01);
-        assert_eq!(on_floor.free_cores, 0.01);
-        is_near(on_floor.median_s, (20.0 + 4.0) / 0.01);
-        assert!(beside_busy_processes(0.0).median_s.is_finite());
-    }
-
-    /// Regression: each task was slowed by the used part of the machine, so a job with fewer tasks than
-    /// cores was predicted to end later if it could use more cores, none of which were free.
-    #[test]
-    fn a_job_that_may_use_more_cores_is_never_predicted_to_take_longer() {
-        let mut measured = question().measured;
-        measured.map.cpu_s_max *= 3.0;
-        for left_cores in [0.05, 0.5, 1.0, 1.05, 1.5, 1.95, 2.5, 3.9] {
-            for (maps, reduces) in [(1, 0), (1, 1), (2, 1), (3, 2), (4, 3), (5, 0), (7, 5)] {
-                let on = |cores: u32| {
-                    advise(&Question {
-                        maps,
-                        reduces,
-                        measured,
-                        free_cores: f64::min(left_cores, cores.into()),
-                        ..question()
-                    })
-                };
-                for cores in 1..5 {
-                    let (fewer, more) = (on(cores), on(cores + 1));
-                    // The sums of seconds are rounded.
-                    let limit = 1.0 + 1e-9;
-                    let context = format!("{left_cores} {maps} {reduces} {cores}");
-                    assert!(more.median_s <= fewer.median_s * limit, "{context}");
-                    assert!(more.safe_goal_s <= fewer.safe_goal_s * limit, "{context}");
-                    assert!(more.met_probability >= fewer.met_probability, "{context}");
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn tasks_get_whole_cores_in_their_order_and_the_next_one_the_fraction() {
-        let cases: [(&[f64], f64, f64); 6] = [
-            (&[], 2.0, 0.0),
-            (&[1.0], 4.0, 1.0),
-            (&[1.0], 0.25, 4.0),
-            (&[1.0, 1.0, 1.0], 2.0, 2.0),
-            (&[3.0, 1.0, 1.0, 1.0], 2.0, 3.0),
-            // The second task ends after 2 s on half a core, and the first after 3 s. The third then
-            // has half a second left, on a whole core.
-            (&[3.0, 1.0, 1.0], 1.5, 3.5),
-        ];
-        for (cpu_s, cores, expected_s) in cases {
-            let found_s = makespan_s(cpu_s.iter().copied(), cores);
-            assert_eq!(found_s, expected_s, "{cpu_s:?} {cores}");
-        }
-    }
-
-    #[test]
-    fn how_far_off_earlier_advice_was_is_learned() {
-        let with = |took_over_estimate: Vec<f64>, is_same_work| {
-            let asked = Question {
-                took_over_estimate,
-                is_same_work,
-                ..question()
-            };
-            advise(&asked)
-        };
-        let unsure = with(Vec::new(), false);
-        assert!(unsure.safe_goal_s > with(Vec::new(), true).safe_goal_s);
-        let off = with(vec![1.5; 20], true);
-        is_near(off.median_s, 14.0 * (20.0 / 21.0 * 1.5_f64.ln()).exp());
-        assert!(off.log_sd < SAME_WORK_LOG_SD);
-        let wild = with(vec![0.5, 2.0, 0.5, 2.0], true);
-        is_near(wild.median_s, 14.0);
-        assert!(wild.log_sd > 0.6);
-    }
-
-    /// Each run takes half as long again as its tasks, for starting a process and opening a
-    /// database.
-    #[test]
-    fn what_every_run_takes_beside_its_tasks_is_learned_whole() {
-        let mut asked = question();
-        for _ in 0..20 {
-            let advice = advise(&asked);
-            let off = advice.took_over_estimate(1.5 * 14.0);
-            asked.took_over_estimate.push(off);
-        }
-        let told_s = advise(&asked).median_s;
-        assert!((20.0..22.0).contains(&told_s), "{told_s} s instead of 21");
     }
 }

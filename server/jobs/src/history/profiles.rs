@@ -46,6 +46,16 @@ impl ProfileRecord {
         let found = self.measured.iter().find(|(of, _)| of == name);
         found.map(|(_, measured)| *measured)
     }
+
+    /// Returns the measurements of that one of the runtime's jobs with the names `names` that has the median CPU
+    /// time, of two in the middle the longer one; `None` if the profile has none of these jobs.
+    pub(crate) fn typical(&self, names: &[String]) -> Option<MeasuredProfile> {
+        let of_them = self.measured.iter().filter(|(of, _)| names.contains(of));
+        let mut measured: Vec<MeasuredProfile> = of_them.map(|(_, measured)| *measured).collect();
+        let cpu_s = |of: &MeasuredProfile| of.map.cpu_s + of.reduce.cpu_s;
+        measured.sort_by(|a, b| cpu_s(a).total_cmp(&cpu_s(b)));
+        measured.get(measured.len() / 2).copied()
+    }
 }
 
 /// A profile from which a new job can be estimated.

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use ebb_model::key::PARTITIONS_START;
 use ebb_scheduler::runtime::{Input, TaskError};
 use ebb_storage::SnapshotTable;
 use ebb_tables::lookup;
@@ -69,6 +70,26 @@ impl OpenInput {
             }
             OpenPlace::Files(_) | OpenPlace::Generator(_) => None,
         }
+    }
+
+    /// Returns the bytes of all rows of the table that the input reads, whatever range of its keys it reads, as
+    /// the splits of a publication add them up; 0 for another input.
+    ///
+    /// # Errors
+    /// When the table cannot be read.
+    pub(super) fn table_bytes(&self) -> Result<u64, TaskError> {
+        let all_rows = match &self.place {
+            OpenPlace::Table(table) | OpenPlace::LenientCsv(table) => {
+                SnapshotInput::new(table.clone(), 1)
+            }
+            // The schema and the entries of indexes come before the partitions, and are not published.
+            OpenPlace::Cql(table, _) => {
+                SnapshotInput::new(table.clone(), 1).within(PARTITIONS_START.to_vec(), None)
+            }
+            OpenPlace::Files(_) | OpenPlace::Generator(_) => return Ok(0),
+        };
+        let splits = all_rows.splits()?;
+        Ok(splits.iter().map(|split| split.bytes).sum())
     }
 
     fn of_files(

@@ -7,7 +7,7 @@ use ebb_storage::PinnedTable;
 
 use super::description::{InputDescription, JobDescription};
 use super::input::OpenInput;
-use crate::chain::{Chain, Work};
+use crate::chain::{Chain, Outline, Work};
 use crate::error::JobError;
 use crate::request::JobRequest;
 
@@ -78,6 +78,10 @@ impl Chain for IsolatedChain {
 
     fn length(&self) -> u32 {
         self.chain.length()
+    }
+
+    fn outline(&self) -> Outline {
+        self.chain.outline()
     }
 
     fn next(&mut self, done: Option<&JobReport>) -> Result<Option<JobSpec>, TaskError> {

@@ -21,9 +21,10 @@ mod serve;
 mod site;
 mod snapshot;
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
-use ebb_scheduler::runtime::TaskError;
+use ebb_scheduler::runtime::{SubmitError, TaskError};
 use ebb_storage::{PinnedTable, SnapshotTable};
 use ebb_tables::names::TableName;
 
@@ -178,6 +179,23 @@ impl OpenJob {
             inputs: read.map(SnapshotTable::number).collect(),
             output: self.commits.table(),
         }
+    }
+
+    /// Returns the bytes of all rows of the tables that the job reads: a publication writes whole tables, also of
+    /// a job that reads a range of keys. A table that several inputs read at one snapshot counts once.
+    ///
+    /// # Errors
+    /// When a table cannot be read.
+    pub fn tables_bytes(&self) -> Result<u64, JobError> {
+        let mut counted = BTreeSet::new();
+        let mut bytes = 0;
+        for input in &self.inputs {
+            let Some(table) = input.table() else { continue };
+            if counted.insert((table.number(), table.seq())) {
+                bytes += input.table_bytes().map_err(SubmitError::Input)?;
+            }
+        }
+        Ok(bytes)
     }
 
     /// Makes the snapshots that were made for the job outlive it, for its next start.

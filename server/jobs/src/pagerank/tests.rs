@@ -26,14 +26,26 @@ fn ranks(lines: &[String], format: &RecordFormat, iterations: u32) -> BTreeMap<S
         ..options(2)
     });
     let runtime = runtime.unwrap();
-    let (mut done, mut jobs) = (None, 0);
+    let stages = chain.outline().stages;
+    let outlined = stages.into_iter().flat_map(|stage| {
+        let reduces = stage.reduces;
+        stage.names.into_iter().map(move |name| (name, reduces))
+    });
+    let outlined: Vec<(String, u32)> = outlined.collect();
+    let mut done = None;
+    let mut jobs: Vec<(String, u32)> = Vec::new();
     while let Some(job) = chain.next(done.as_ref()).unwrap() {
+        if let Some((_, reduces_before)) = jobs.last() {
+            let maps = job.input.splits().unwrap().len();
+            assert_eq!(maps, *reduces_before as usize, "{}", job.name);
+        }
+        jobs.push((job.name.clone(), job.reduces));
         let report = runtime.submit(job).unwrap().wait();
         assert_eq!(report.outcome, Outcome::Succeeded);
         done = Some(report);
-        jobs += 1;
     }
-    assert_eq!(jobs, chain.length());
+    assert_eq!(jobs.len(), chain.length() as usize);
+    assert_eq!(jobs, outlined);
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
     let rows = output.rows().unwrap().into_iter();
     rows.map(|(node, rank)| (text(node), text(rank).parse().unwrap()))
