@@ -24,9 +24,13 @@ pub(super) struct Machine {
     pub(super) calls_until_crash: Option<u64>,
     pub(super) faults: Vec<Fault>,
     pub(super) capacity_bytes: Option<u64>,
+    /// The event that runs before each I/O call; `None` if there is none, and while it runs.
+    pub(super) event: Option<Event>,
     rng: SplitMix64,
     slow: Option<Slow>,
 }
+
+pub(super) type Event = Box<dyn FnMut() + Send>;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LockMode {
@@ -82,6 +86,7 @@ impl Machine {
             calls_until_crash: None,
             faults: Vec::new(),
             capacity_bytes: None,
+            event: None,
             rng: SplitMix64::new(0),
             slow: None,
         }

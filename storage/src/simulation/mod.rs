@@ -202,8 +202,42 @@ impl MemDisk {
         self.machine().set_slow(turns_max, seed);
     }
 
+    /// Runs `event` before each I/O call, in the thread that makes the call, until
+    /// [`MemDisk::end_event`] or the next `before_each_call`; also before calls without power. The
+    /// event may itself make I/O calls. No event runs before these calls, nor before those of other
+    /// threads meanwhile. While the event runs, it must not replace or end itself. The caller of the
+    /// disk may hold locks during its calls, and an event that needs one of these locks waits for ever.
+    ///
+    /// A test lets something else happen at each call of a piece of work, in the same order in each
+    /// run:
+    ///
+    /// ```
+    /// use ebb_storage::FileSystem;
+    /// use ebb_storage::simulation::MemDisk;
+    /// use std::path::Path;
+    ///
+    /// let disk = MemDisk::new();
+    /// let other = disk.clone();
+    /// disk.before_each_call(move || drop(other.create(Path::new("/other"))));
+    /// assert!(disk.exists(Path::new("/other"))?);
+    /// disk.end_event();
+    /// assert_eq!(disk.io_calls(), 2);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn before_each_call(&self, event: impl FnMut() + Send + 'static) {
+        let older = self.machine().event.replace(Box::new(event));
+        // The drop of an event may make calls, so it comes after the lock.
+        drop(older);
+    }
+
+    /// Ends and drops the event of [`MemDisk::before_each_call`].
+    pub fn end_event(&self) {
+        let event = self.machine().event.take();
+        drop(event);
+    }
+
     /// Creates another disk with the same files, all of them durable. It shares nothing with this disk: no
-    /// handles, locks, faults or limits. This is not an I/O call.
+    /// handles, locks, faults, events or limits. This is not an I/O call.
     pub fn fork(&self) -> Self {
         Self {
             machine: Arc::new(Mutex::new(self.machine().fork())),
@@ -286,11 +320,19 @@ impl MemDisk {
     }
 
     /// Locks the simulated machine for a call of the disk traits. To simulate a slow disk, lets
-    /// other threads go first.
+    /// other threads go first. Then runs the event of [`MemDisk::before_each_call`].
     fn call(&self) -> MutexGuard<'_, Machine> {
-        let turns = self.machine().turns();
+        let (turns, event) = {
+            let mut machine = self.machine();
+            (machine.turns(), machine.event.take())
+        };
         for _ in 0..turns {
             thread::yield_now();
+        }
+        if let Some(mut event) = event {
+            // The calls of the event find no event, so it is not run within itself.
+            event();
+            self.machine().event = Some(event);
         }
         self.machine()
     }
@@ -378,7 +420,7 @@ impl LogStore for MemDisk {
 
 impl TableFiles for MemDisk {
     fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.machine().link(from, to)
+        self.call().link(from, to)
     }
 
     fn remove_dir(&self, dir: &Path) -> io::Result<()> {

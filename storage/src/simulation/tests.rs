@@ -374,6 +374,27 @@ fn crash_at_fails_the_nth_call_and_all_later_ones_until_restart() {
 }
 
 #[test]
+fn an_event_runs_before_each_call_and_not_before_its_own_calls() {
+    let disk = MemDisk::new();
+    let (other, mut events) = (disk.clone(), 0_u8);
+    disk.before_each_call(move || {
+        events += 1;
+        drop(append_new(&other, "/events", &[events; 3]));
+    });
+    let mut file = disk.create(path("/a")).unwrap();
+    assert_eq!(disk.read_all("/events").unwrap(), [1; 3]);
+    file.append(b"abc").unwrap();
+    disk.link(path("/a"), path("/b")).unwrap();
+    assert_eq!(disk.read_all("/events").unwrap(), [3; 3]);
+    assert_eq!(disk.io_calls(), 3 + 3 * 2);
+
+    assert_eq!(disk.fork().list(path("/")).unwrap().len(), 3);
+    disk.end_event();
+    file.sync().unwrap();
+    assert_eq!(disk.read_all("/events").unwrap(), [3; 3]);
+}
+
+#[test]
 fn crashing_call_hides_its_own_error() {
     let disk = MemDisk::new();
     let calls: [fn(&MemDisk) -> io::Result<()>; 4] = [

@@ -15,14 +15,32 @@ use ebb_tests::operation::{Key, Mix, Operation, TableNo, Val, Write};
 use ebb_tests::seed::PrintOnPanic;
 use ebb_tests::session::read_everything;
 
-const TARGET: &str = "/copy";
+pub(crate) const TARGET: &str = "/copy";
 
-fn database(seed: u64, mem: &MemDisk, operations: usize) -> Made {
+pub(crate) fn database(seed: u64, mem: &MemDisk, operations: usize) -> Made {
     let mix = Mix {
         backup: 0,
         ..Mix::CHANGES
     };
     Made::drawn(seed, mem, mix, operations).unwrap()
+}
+
+/// Asserts that the copy at [`TARGET`], whose opening failed with `error`, was refused as
+/// incomplete, and not because some file is missing.
+pub(crate) fn assert_is_no_database(error: &Error) {
+    let is_no_database = match error {
+        Error::NoDatabase { .. } | Error::Incomplete { .. } => true,
+        Error::Corruption { path, .. } => path.ends_with("CURRENT"),
+        _ => false,
+    };
+    assert!(is_no_database, "{error}");
+}
+
+/// Asserts that no folder of links, which a backup makes, is left in the directory of the database.
+pub(crate) fn assert_no_links(mem: &MemDisk) {
+    let left = disk::files(mem, DIR, "").unwrap();
+    let is_links = |path: &PathBuf| path.to_string_lossy().contains("/.backup-");
+    assert!(!left.iter().any(is_links), "{left:?}");
 }
 
 fn assert_holds(db: &Db, expected: &World) {
@@ -81,7 +99,7 @@ fn a_backup_opens_as_the_database_and_goes_its_own_way() {
 /// Makes the next backup, which has `files` files, copy the files to its target: links to the
 /// target fail, as on another file system. The first `files` links of a backup succeed, because
 /// they lead into a folder in the directory of the database itself. Does nothing if `files` is 0.
-fn move_target_away(mem: &MemDisk, files: u64) {
+pub(crate) fn move_target_away(mem: &MemDisk, files: u64) {
     for nth in files + 1..=2 * files {
         mem.fail_next(FaultOp::Link, nth, ErrorKind::CrossesDevices);
     }
@@ -125,9 +143,7 @@ fn power_lost_at_any_call_of_a_backup_leaves_the_source_and_no_half_database() {
             drop(session);
             mem.restart(seed * 1000 + call);
             assert_holds(&open_at(&mem, DIR, &world).unwrap(), &world);
-            let left = disk::files(&mem, DIR, "").unwrap();
-            let is_links = |path: &PathBuf| path.to_string_lossy().contains("/.backup-");
-            assert!(!left.iter().any(is_links), "{left:?}");
+            assert_no_links(&mem);
             match open_at(&mem, TARGET, &world) {
                 Ok(copy) => {
                     assert_holds(&copy, &world);
@@ -135,13 +151,7 @@ fn power_lost_at_any_call_of_a_backup_leaves_the_source_and_no_half_database() {
                 }
                 Err(error) => {
                     assert!(outcome.is_err(), "{error}");
-                    // A half-made backup must be refused as such, not because some file is missing.
-                    let is_no_database = match &error {
-                        Error::NoDatabase { .. } | Error::Incomplete { .. } => true,
-                        Error::Corruption { path, .. } => path.ends_with("CURRENT"),
-                        _ => false,
-                    };
-                    assert!(is_no_database, "{error}");
+                    assert_is_no_database(&error);
                     refused += 1;
                 }
             }

@@ -1,6 +1,7 @@
 //! The proofs of the storage engine for a bounded time, in one binary.
 
 mod backup;
+mod backup_beside_writer;
 mod crash;
 mod full_disk;
 mod isolation;
