@@ -29,10 +29,16 @@ class Block:
     shown: list
 
 
-def blocks(heading, kind):
-    """Returns the texts of the blocks of one kind on a page."""
+def page_of(heading):
+    """Returns the text of the page of a problem."""
     pages = re.split(r"^## ", PAGE.read_text(), flags=re.MULTILINE)
     (page,) = [page for page in pages if page.startswith(heading + "\n")]
+    return page
+
+
+def blocks(heading, kind):
+    """Returns the texts of the blocks of one kind on a page."""
+    page = page_of(heading)
     return re.findall(rf"```{kind}\n(.*?)```", page, flags=re.DOTALL)
 
 
@@ -51,6 +57,12 @@ def commands(heading):
 def texts(heading):
     """Returns the blocks of a page that show lines of the log, or of an error: the lines of each."""
     return [block.splitlines() for block in blocks(heading, "text")]
+
+
+def quoted(heading, begin):
+    """Returns the only text between backticks on a page that begins with `begin`."""
+    (found,) = set(re.findall(rf"`({re.escape(begin)}[^`]*)`", page_of(heading)))
+    return found
 
 
 def has_line(text, shown):

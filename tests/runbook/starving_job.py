@@ -1,12 +1,39 @@
-"""A job that starves: the latency objective cannot be met. With another objective the job runs."""
+"""A job that starves: first because the latency objective cannot be met, until the server has another one. Then
+a job beside busy programs on all cores, which runs on little CPU."""
 
 import json
+import os
 import pathlib
 import subprocess
+import sys
 import tempfile
 import threading
 
 import rehearsal
+
+PAGE = "A job that starves"
+# The size of the job beside busy programs: some seven seconds of one core, which takes the better part of a
+# minute on the CPU that such programs leave to jobs.
+POINTS = 1_000_000_000
+BUSY = "while True: pass"
+
+
+def submit(work, directory, points):
+    """Submits a job, and returns its id."""
+    job = ["run", "pi", "--points", str(points), "--output", "pi.tsv", "--detach"]
+    command = [rehearsal.EBB, *job, "--data", str(directory)]
+    done = subprocess.run(command, cwd=work, check=True, text=True, stdout=subprocess.PIPE)
+    return done.stdout.strip()
+
+
+def waits_for(directory, job):
+    """Returns the reason why a job waits, as the API has it; `None` if there is none."""
+    run = rehearsal.get(directory, f"/v1/jobs/{job}")["run"]
+    return run and run["progress"]["waits"]
+
+
+((stopped, floor),) = rehearsal.texts(PAGE)
+look, change, after = rehearsal.commands(PAGE)
 
 with tempfile.TemporaryDirectory() as work:
     directory = pathlib.Path(work) / "data"
@@ -25,27 +52,17 @@ with tempfile.TemporaryDirectory() as work:
 
     loading = threading.Thread(target=load)
     loading.start()
-    (stopped,) = rehearsal.texts("A job that starves")
-    server.logs(stopped)
-    job = ["run", "pi", "--points", "2000000000", "--output", "pi.tsv", "--detach"]
-    job = subprocess.run(
-        [rehearsal.EBB, *job, "--data", str(directory)],
-        cwd=work,
-        check=True,
-        text=True,
-        stdout=subprocess.PIPE,
-    ).stdout.strip()
+    server.logs([stopped])
+    job = submit(work, directory, 2_000_000_000)
 
     def jobs():
         command = [rehearsal.EBB, "jobs", job, "--json", "--data", str(directory)]
         return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
 
     def waits_for_the_guard():
-        run = rehearsal.get(directory, f"/v1/jobs/{job}")["run"]
-        waits = run and run["progress"]["waits"]
+        waits = waits_for(directory, job)
         return waits and waits["kind"] == "guard"
 
-    look, change, after = rehearsal.commands("A job that starves")
     rehearsal.until(waits_for_the_guard)
     printed = rehearsal.run(look, directory)
     assert jobs()["attempts"] == [], "it does not starve"
@@ -58,4 +75,34 @@ with tempfile.TemporaryDirectory() as work:
     server = rehearsal.Server(directory, "--config", str(config))
     rehearsal.run(after, directory)
     rehearsal.until(lambda: any(attempt["ended_s"] for attempt in jobs()["attempts"]))
+    server.stop()
+
+with tempfile.TemporaryDirectory() as work:
+    directory = pathlib.Path(work) / "data"
+    server = rehearsal.Server(directory)
+    # The programs are in the session of the server. The kernel may divide the CPU among sessions first, and then
+    # programs of another session leave jobs half of it.
+    others = [subprocess.Popen([sys.executable, "-c", BUSY]) for _ in range(os.cpu_count())]
+
+    def waits_for_others():
+        waits = waits_for(directory, job)
+        return waits and waits["kind"] == "others" and waits
+
+    try:
+        job = submit(work, directory, POINTS)
+        waits = rehearsal.until(waits_for_others)
+        assert 0 < waits["used_cores"] <= waits["cores"], waits
+        shown = rehearsal.quoted(PAGE, "waits: other processes")
+        rehearsal.run(rehearsal.Block(["ebb jobs"], [shown]), directory)
+        server.logs([floor])
+        # The job ends although the programs go on.
+        end = rehearsal.until(lambda: rehearsal.get(directory, f"/v1/jobs/{job}").get("end"), 300)
+        assert all(other.poll() is None for other in others), "a busy program has ended"
+        assert end["waited"]["kind"] == "others", end
+        record = rehearsal.get(directory, f"/v1/jobs/{job}")["record"]
+        assert record["state"] == "succeeded", record
+    finally:
+        for other in others:
+            other.kill()
+            other.wait()
     server.stop()
