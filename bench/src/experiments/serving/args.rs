@@ -121,7 +121,8 @@ pub enum Part {
     /// users, compared with that beside threads that only use idle CPU; also the number of scans
     /// that a third user completes
     Endless,
-    /// Jobs beside two programs that keep cores busy: the duration of the jobs compared with that
+    /// Jobs and a client's scan beside two programs that keep cores busy, in the session of the server
+    /// and in sessions of their own: the durations of the jobs and of the scan compared with those
     /// without the programs, and the tail latency of reads with the jobs compared with that without
     /// them
     Neighbours,

@@ -12,7 +12,7 @@
 //!            │     watched      p99 of reads with 200 event streams, lists and scrapes
 //!            │     hostile      p99 beside hostile and half-broken clients
 //!            │     endless      p99 beside statements that never end, and the scans of another user
-//!            │     neighbours   an aggregate beside busy programs, and p99 beside both
+//!            │     neighbours   an aggregate and a scan beside busy programs, and p99 beside both
 //!            │     logs         the server's CPU with the log
 //!            │     backup       p99 beside backups, and their rate against cp
 //!            │     publications   p99 beside publications of a table
@@ -28,16 +28,20 @@
 //!   window   windows of one condition, compared with others     setting   what all parts share
 //!   bar      met or missed     command   other programs     instructions   counted by perf
 //!   stages   where operations spend their time     idlers   other threads of the idle class
+//!   busy_programs   that keep all cores busy     aggregates   jobs over one table
 //! ```
 //!
 //! Client and server share the machine. Compared variants take turns, and medians over rounds
 //! count. Each is also compared with itself, which shows the noise. Child processes are in the
-//! session of this process, because the idle class yields only to threads of its own session.
+//! session of this process, because the idle class yields only to threads of its own session; the
+//! part `neighbours` also measures beside programs in sessions of their own.
 
+mod aggregates;
 mod args;
 mod backup;
 mod bar;
 mod beside;
+mod busy_programs;
 mod certificate;
 mod command;
 mod connections;

@@ -1,28 +1,35 @@
-//! A job beside programs that keep all cores busy: how long an aggregate takes beside two such
-//! programs and alone, whether it meets a goal, and the tail of reads with such jobs and without.
+//! Jobs and a client's scan beside programs that keep all cores busy: how long an aggregate and the
+//! scan of a whole table take beside two such programs and alone, whether aggregates meet a goal, and
+//! the tail of reads with aggregates and without.
 //!
-//! The programs are shells that count, as children of this process: they are in its session, and in
-//! the usual scheduling class. The tail is that of point reads at half of what a closed loop reaches
-//! beside the programs. They run in all of its windows, so only the jobs differ.
+//! The programs are shells that count, in the usual scheduling class, as children of this process.
+//! The durations are measured beside them in two [places](Place):
+//!
+//! - *With the server*, in its session. The kernel compares the threads of the server with the programs
+//!   one by one, as in a container, and on a machine without `sched_autogroup`. Next to nothing is left
+//!   for a thread of the idle class, and nice values count. All bars are for this place.
+//! - *Apart*, each program in a session of its own, like programs of other users and services. With
+//!   `sched_autogroup` the kernel first divides a core among sessions. The session of the server then
+//!   gets its part of the core, whatever the class and the nice value of its threads. Where the kernel
+//!   has no such groups, or puts no process of this cgroup into them, both places are the same.
+//!
+//! The scan is that of one client in the usual class, page by page, as by `COPY TO` of `cqlsh`. It has
+//! no bar. An operator had reported 52 s beside two programs, and 2 s alone.
+//!
+//! The tail is that of point reads at half of what a closed loop reaches beside the programs. The
+//! programs run in all of its windows, with the server, so only the jobs differ.
 
-use std::fs;
-use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, anyhow, ensure};
-use ebb_jobs::history::RecordState;
-use ebb_jobs::request::{
-    AggregateRequest, ApplicationRequest, InputRequest, JobRequest, OutputPlace, TableInput,
-};
-use ebb_server::http::JobsClient;
-use ebb_server::jobs::{Jobs, ReadJobs};
+use anyhow::{Result, ensure};
+use ebb_cql::client::Client;
+use ebb_cql::protocol::Compression;
 use serde::Serialize;
-use serde_json::Value;
 
+use super::aggregates::Aggregates;
 use super::bar::verdict;
-use super::indexed::{PLAIN, load_plain};
+use super::busy_programs::{BusyPrograms, PROGRAMS, Place};
+use super::indexed::load_plain;
 use super::report::PartResult;
 use super::server::Server;
 use super::setting::Setting;
@@ -32,11 +39,9 @@ use crate::console::progress_bar;
 use crate::experiments::colocation::bootstrap::Estimate;
 use crate::experiments::statistics::{median, median_ratio};
 use crate::number::fixed;
-use crate::threads::{beside, pause};
+use crate::threads::pause;
+use crate::ycsb::cql::{Sessions, pages};
 
-/// The number of busy programs: two, because the results in the book were measured on a machine
-/// with two cores. The limits below are for such a machine, too.
-const PROGRAMS: usize = 2;
 /// The completion time goal of those aggregation jobs that have a goal, in seconds. On a machine with
 /// two cores, a job without a goal takes some 3 s beside the busy programs.
 const GOAL_S: f64 = 5.0;
@@ -49,28 +54,20 @@ const P99_MAX: f64 = 1.2;
 /// The wait after busy programs have started or ended, before an aggregation job begins. The server
 /// averages the CPU time of other processes over two seconds, so it has noticed the change by then.
 const NOTICED: Duration = Duration::from_secs(3);
-/// The longest time for which one request waits for the end of a job.
-const LOOK: Duration = Duration::from_millis(100);
-/// The longest wait for the end of a job.
-const JOB_MAX: Duration = Duration::from_secs(600);
+/// The most rows in a page of the scan, as by `COPY TO` of `cqlsh`.
+const PAGE_ROWS: u32 = 1000;
 
 #[derive(Debug, Clone, Serialize)]
 pub struct Neighbours {
-    /// The number of rows of the aggregated table.
+    /// The number of rows of the aggregated table, and of the table of the scan.
     pub rows: u64,
     /// The number of busy programs.
     pub programs: usize,
-    /// Wall time of an aggregation job without other programs, in seconds, one value for each
-    /// round.
-    pub alone_s: Vec<f64>,
-    /// Wall time of an aggregation job beside other programs that keep all cores busy, in seconds,
-    /// one value for each round.
-    pub beside_s: Vec<f64>,
-    /// Wall time of an aggregation job with a goal, beside other programs that keep all cores busy,
-    /// in seconds, one value for each round.
-    pub with_goal_s: Vec<f64>,
-    /// The number of aggregation jobs that met their completion time goal.
-    pub goals_met: usize,
+    /// Whether the kernel schedules by session (`kernel.sched_autogroup_enabled`); `None` if the
+    /// kernel has no such setting.
+    pub sched_autogroup: Option<bool>,
+    #[serde(flatten)]
+    pub durations: Durations,
     /// The load and its reads. The peak rate and all windows are measured beside other programs
     /// that keep all cores busy. The load alone is the load without jobs.
     #[serde(flatten)]
@@ -81,17 +78,39 @@ pub struct Neighbours {
     pub completed: u64,
 }
 
+/// Wall times in seconds, one value for each round. "Beside" means beside other programs that keep
+/// all cores busy, in the session of the server.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct Durations {
+    /// An aggregation job without other programs.
+    pub alone_s: Vec<f64>,
+    /// An aggregation job beside the programs.
+    pub beside_s: Vec<f64>,
+    /// An aggregation job with a goal, beside the programs.
+    pub with_goal_s: Vec<f64>,
+    /// The number of aggregation jobs that met their completion time goal.
+    pub goals_met: usize,
+    /// An aggregation job while the programs run in sessions of their own.
+    pub apart_s: Vec<f64>,
+    /// A client's scan of a whole table without other programs.
+    pub scan_alone_s: Vec<f64>,
+    /// The same scan beside the programs.
+    pub scan_beside_s: Vec<f64>,
+    /// The same scan while the programs run in sessions of their own.
+    pub scan_apart_s: Vec<f64>,
+}
+
 impl PartResult for Neighbours {
     fn lines(&self) -> Vec<String> {
-        let load = &self.load;
-        let ratio = median_ratio(&self.beside_s, &self.alone_s);
-        vec![
+        let (load, durations) = (&self.load, &self.durations);
+        let ratio = median_ratio(&durations.beside_s, &durations.alone_s);
+        let mut lines = vec![
             format!(
                 "an aggregate over {} rows beside {} busy programs: {:.2} s, alone {:.2} s",
                 self.rows,
                 self.programs,
-                median(&self.beside_s),
-                median(&self.alone_s)
+                median(&durations.beside_s),
+                median(&durations.alone_s)
             ),
             format!(
                 "  beside them / alone {}, at most {WALL_MAX}: {}",
@@ -100,11 +119,14 @@ impl PartResult for Neighbours {
             ),
             format!(
                 "  with a goal of {GOAL_S} s: {:.2} s beside them; {} of {} goals met, all: {}",
-                median(&self.with_goal_s),
-                self.goals_met,
-                self.with_goal_s.len(),
-                verdict(self.goals_met == self.with_goal_s.len())
+                median(&durations.with_goal_s),
+                durations.goals_met,
+                durations.with_goal_s.len(),
+                verdict(durations.goals_met == durations.with_goal_s.len())
             ),
+        ];
+        lines.extend(self.lines_without_bars());
+        lines.extend([
             format!(
                 "  reads of an open loop at {:.0} ops/s (peak {:.0}) beside the programs: p99 {:.0} us",
                 load.rate_ops_per_s, load.peak_ops_per_s, load.p99_us
@@ -121,16 +143,47 @@ impl PartResult for Neighbours {
                 load.windows,
                 load.unserved
             ),
+        ]);
+        lines
+    }
+}
+
+impl Neighbours {
+    /// Returns the lines about the durations that have no bar.
+    fn lines_without_bars(&self) -> [String; 2] {
+        let durations = &self.durations;
+        let ratio = |above: &[f64], below: &[f64]| fixed(median_ratio(above, below), 2);
+        let autogroup = match self.sched_autogroup {
+            Some(true) => "on",
+            Some(false) => "off",
+            None => "absent",
+        };
+        [
+            format!(
+                "  a client's scan of {} rows: {:.2} s beside them, alone {:.2} s; beside them / alone {}",
+                self.rows,
+                median(&durations.scan_beside_s),
+                median(&durations.scan_alone_s),
+                ratio(&durations.scan_beside_s, &durations.scan_alone_s)
+            ),
+            format!(
+                "  beside programs in sessions of their own (sched_autogroup {autogroup}): an aggregate \
+                 {:.2} s, / alone {}; a scan {:.2} s, / alone {}",
+                median(&durations.apart_s),
+                ratio(&durations.apart_s, &durations.alone_s),
+                median(&durations.scan_apart_s),
+                ratio(&durations.scan_apart_s, &durations.scan_alone_s)
+            ),
         ]
     }
 }
 
-/// Measures the durations of aggregation jobs without and beside busy programs, and the tail
-/// latency of reads without and with such jobs, on a new server.
+/// Measures the durations of aggregation jobs and of scans without and beside busy programs, and the
+/// tail latency of reads without and with such jobs, on a new server.
 ///
 /// # Errors
-/// When the server fails or returns a wrong value, an aggregation job fails, or the user interrupts
-/// the run.
+/// When the server fails or returns a wrong value, an aggregation job fails, a busy program cannot be
+/// started, or the user interrupts the run.
 pub fn measure(setting: &Setting<'_>) -> Result<Neighbours> {
     let args = setting.args;
     let server = setting.start("neighbours", &[])?;
@@ -138,29 +191,10 @@ pub fn measure(setting: &Setting<'_>) -> Result<Neighbours> {
     let mut client = setting.client(&server, None)?;
     server.settle()?;
     let mut aggregates = Aggregates::new(&server, setting)?;
-    // The first aggregate has cold caches, so it is not measured.
-    aggregates.run(None)?;
-    let (mut alone_s, mut beside_s, mut with_goal_s) = (Vec::new(), Vec::new(), Vec::new());
-    let mut goals_met = 0;
-    let bar = progress_bar("serving: neighbours", u64::from(args.rounds));
-    for _ in 0..args.rounds {
-        setting.check_interrupt()?;
-        // The server still counts the CPU time of the programs of the previous round.
-        pause(NOTICED);
-        alone_s.push(aggregates.run(None)?.wall_s);
-        // The programs run until the end of this round.
-        let _programs = BusyPrograms::start()?;
-        pause(NOTICED);
-        beside_s.push(aggregates.run(None)?.wall_s);
-        let with_goal = aggregates.run(Some(GOAL_S))?;
-        with_goal_s.push(with_goal.wall_s);
-        goals_met += usize::from(with_goal.is_in_time);
-        bar.inc(1);
-    }
-    bar.finish_and_clear();
+    let durations = Durations::measure(setting, &server, &mut aggregates)?;
     // The programs run until this function ends. The peak is measured beside them, too: half of an
     // idle machine's peak might be more than the server can serve beside them.
-    let _programs = BusyPrograms::start()?;
+    let _programs = BusyPrograms::start(Place::WithServer)?;
     let load = SteadyLoad::find(args, &mut client)?;
     let mut completed = 0;
     let windows = setting.in_turns("neighbours", ALONE.len() + 1, |turn| {
@@ -177,165 +211,68 @@ pub fn measure(setting: &Setting<'_>) -> Result<Neighbours> {
     Ok(Neighbours {
         rows: args.records,
         programs: PROGRAMS,
-        alone_s,
-        beside_s,
-        with_goal_s,
-        goals_met,
+        sched_autogroup: Sessions::of(None).sched_autogroup,
+        durations,
         load: load.measured(&windows),
         with_jobs: windows.p99(2, &ALONE),
         completed,
     })
 }
 
-/// A shell program that counts without end, and checks at intervals that its parent is alive, so that
-/// none is left if the parent is killed.
-const COUNTS: &str =
-    r#"while kill -0 "$PPID"; do n=0; while [ $n -lt 100000 ]; do n=$((n + 1)); done; done"#;
-
-/// Shells that count without end, to keep cores busy. They are killed when this value is dropped.
-#[derive(Debug)]
-struct BusyPrograms(Vec<Child>);
-
-impl BusyPrograms {
-    fn start() -> Result<Self> {
-        let mut programs = Self(Vec::new());
-        for _ in 0..PROGRAMS {
-            let mut program = Command::new("sh");
-            let program = program.args(["-c", COUNTS]).stderr(Stdio::null()).spawn();
-            programs.0.push(program.context("cannot start a shell")?);
+impl Durations {
+    fn measure(
+        setting: &Setting<'_>,
+        server: &Server,
+        aggregates: &mut Aggregates,
+    ) -> Result<Self> {
+        let args = setting.args;
+        let scan = || scan_s(server, args.records);
+        // The first aggregate and the first scan have cold caches, so they are not measured.
+        aggregates.run(None)?;
+        scan()?;
+        let mut found = Self::default();
+        let bar = progress_bar("serving: neighbours", u64::from(args.rounds));
+        for _ in 0..args.rounds {
+            setting.check_interrupt()?;
+            // The server still counts the CPU time of the programs of the previous round.
+            pause(NOTICED);
+            found.alone_s.push(aggregates.run(None)?.wall_s);
+            found.scan_alone_s.push(scan()?);
+            let programs = BusyPrograms::start(Place::Apart)?;
+            pause(NOTICED);
+            found.apart_s.push(aggregates.run(None)?.wall_s);
+            found.scan_apart_s.push(scan()?);
+            drop(programs);
+            // These programs run until the end of the round.
+            let _programs = BusyPrograms::start(Place::WithServer)?;
+            pause(NOTICED);
+            found.beside_s.push(aggregates.run(None)?.wall_s);
+            found.scan_beside_s.push(scan()?);
+            let with_goal = aggregates.run(Some(GOAL_S))?;
+            found.with_goal_s.push(with_goal.wall_s);
+            found.goals_met += usize::from(with_goal.is_in_time);
+            bar.inc(1);
         }
-        Ok(programs)
+        bar.finish_and_clear();
+        Ok(found)
     }
 }
 
-impl Drop for BusyPrograms {
-    fn drop(&mut self) {
-        for program in &mut self.0 {
-            // Errors are ignored: the program may have ended already.
-            drop(program.kill());
-            drop(program.wait());
-        }
-    }
-}
-
-/// Runs aggregation jobs over one table in the server.
-#[derive(Debug)]
-struct Aggregates {
-    jobs: JobsClient,
-    folder: PathBuf,
-    rows: u64,
-    /// The number of jobs so far. Each has an output of its own.
-    started: u32,
-}
-
-/// An aggregation job that has succeeded.
-#[derive(Debug, Clone, Copy)]
-struct Aggregate {
-    /// The time from the submission to the server's response that the job has ended.
-    wall_s: f64,
-    /// Whether the job had a completion time goal, and met it.
-    is_in_time: bool,
-}
-
-impl Aggregates {
-    fn new(server: &Server, setting: &Setting<'_>) -> Result<Self> {
-        Ok(Self {
-            jobs: server.jobs_client()?,
-            folder: setting.folder.to_path_buf(),
-            rows: setting.args.records,
-            started: 0,
-        })
-    }
-
-    /// Runs an aggregation job to its end, with a completion time goal if `goal_s` is given.
-    fn run(&mut self, goal_s: Option<f64>) -> Result<Aggregate> {
-        let done = self.run_until(goal_s, &AtomicBool::new(false))?;
-        done.context("nothing has ended it")
-    }
-
-    /// Runs `work` while aggregation jobs run, one after the other. Also returns how many of these
-    /// jobs completed.
-    fn beside<T>(&mut self, work: impl FnOnce() -> Result<T>) -> Result<(T, u64)> {
-        beside(work, |is_over| {
-            let mut completed = 0;
-            while !is_over.load(Ordering::Relaxed) {
-                completed += u64::from(self.run_until(None, is_over)?.is_some());
-            }
-            Ok(completed)
-        })
-    }
-
-    /// Runs an aggregation job to its end, or cancels it once `is_over`; `None` if it was
-    /// cancelled.
-    fn run_until(
-        &mut self,
-        goal_s: Option<f64>,
-        is_over: &AtomicBool,
-    ) -> Result<Option<Aggregate>> {
-        self.started += 1;
-        let output = self
-            .folder
-            .join(format!("aggregate-{}.jsonl", self.started));
-        let request = JobRequest {
-            goal_s,
-            ..self.request(output.clone())?
-        };
-        let began = Instant::now();
-        let id = self.jobs.submit(&request)?.record.id;
-        let ended = loop {
-            let job = self.jobs.show(&id, LOOK)?;
-            if job.record.state != RecordState::Started {
-                break job;
-            }
-            if is_over.load(Ordering::Relaxed) {
-                // An error is ignored: the job may have ended meanwhile, which the next look shows.
-                drop(self.jobs.cancel(&id));
-            }
-            let ran = began.elapsed();
-            ensure!(
-                ran < JOB_MAX,
-                "an aggregate does not end in {} s",
-                ran.as_secs()
-            );
-        };
-        let wall_s = began.elapsed().as_secs_f64();
-        let state = ended.record.state;
-        if state == RecordState::Cancelled && is_over.load(Ordering::Relaxed) {
-            return Ok(None);
-        }
-        ensure!(
-            state == RecordState::Succeeded,
-            "an aggregate ended as {state:?}"
-        );
-        let written = fs::read_to_string(&output).context("an aggregate has no output")?;
-        let row: Value = serde_json::from_str(written.trim())?;
-        let rows = row["rows"].to_string();
-        ensure!(
-            rows.trim_matches('"') == self.rows.to_string(),
-            "{rows} rows"
-        );
-        let is_in_time = ended.end.and_then(|end| end.report.met) == Some(true);
-        Ok(Some(Aggregate { wall_s, is_in_time }))
-    }
-
-    fn request(&self, output: PathBuf) -> Result<JobRequest> {
-        let application = ApplicationRequest::Aggregate(AggregateRequest {
-            reduces: 1,
-            by: Vec::new(),
-            of: vec!["g".to_owned()],
-            quantiles: Vec::new(),
-        });
-        let table = PLAIN.parse();
-        let table = table.map_err(|error: String| anyhow!(error))?;
-        let input = InputRequest::Table(TableInput::new(table));
-        let output = OutputPlace::File(output).into();
-        Ok(JobRequest::new(
-            application,
-            vec![input],
-            output,
-            &self.folder,
-        ))
-    }
+/// Reads the load's table as a new client, page by page, in the calling thread. Returns the duration
+/// in seconds.
+///
+/// # Errors
+/// When the server fails, or returns another number of rows than `records`.
+fn scan_s(server: &Server, records: u64) -> Result<f64> {
+    let mut client = Client::connect(server.address, Compression::None)?;
+    let began = Instant::now();
+    let rows = pages(&mut client, PAGE_ROWS, || true)?;
+    let took_s = began.elapsed().as_secs_f64();
+    ensure!(
+        rows == records,
+        "a scan of {records} rows returned {rows} rows"
+    );
+    Ok(took_s)
 }
 
 #[cfg(test)]
@@ -343,24 +280,33 @@ mod tests {
     use super::super::steady::tests::measured_load;
     use super::*;
 
-    #[test]
-    fn each_bar_is_met_or_missed_by_its_own_number() {
-        let estimate = |high| Estimate {
-            value: 1.0,
-            low: 0.9,
-            high,
-        };
-        let result = |beside_s, goals_met, high| Neighbours {
+    fn result(beside_s: f64, goals_met: usize, high: f64) -> Neighbours {
+        Neighbours {
             rows: 1000,
             programs: PROGRAMS,
-            alone_s: vec![0.5],
-            beside_s: vec![beside_s],
-            with_goal_s: vec![4.0],
-            goals_met,
+            sched_autogroup: Some(true),
+            durations: Durations {
+                alone_s: vec![0.5],
+                beside_s: vec![beside_s],
+                with_goal_s: vec![4.0],
+                goals_met,
+                apart_s: vec![1.0],
+                scan_alone_s: vec![2.0],
+                scan_beside_s: vec![52.0],
+                scan_apart_s: vec![4.0],
+            },
             load: measured_load(),
-            with_jobs: estimate(high),
+            with_jobs: Estimate {
+                value: 1.0,
+                low: 0.9,
+                high,
+            },
             completed: 1,
-        };
+        }
+    }
+
+    #[test]
+    fn each_bar_is_met_or_missed_by_its_own_number() {
         let missed = |result: Neighbours| {
             let lines = result.lines();
             lines
@@ -375,12 +321,12 @@ mod tests {
     }
 
     #[test]
-    fn busy_programs_end_with_their_owner() {
-        let programs = BusyPrograms::start().unwrap();
-        let path = |program: &Child| PathBuf::from(format!("/proc/{}", program.id()));
-        let paths: Vec<PathBuf> = programs.0.iter().map(path).collect();
-        assert!(paths.iter().all(|path| path.exists()));
-        drop(programs);
-        assert!(!paths.iter().any(|path| path.exists()));
+    fn a_scan_and_programs_apart_are_reported_with_their_ratios() {
+        let [scan, apart] = result(6.0, 1, 1.2).lines_without_bars();
+        let scan_ends = "52.00 s beside them, alone 2.00 s; beside them / alone 26.00";
+        assert!(scan.ends_with(scan_ends), "{scan}");
+        let apart_ends =
+            "(sched_autogroup on): an aggregate 1.00 s, / alone 2.00; a scan 4.00 s, / alone 2.00";
+        assert!(apart.ends_with(apart_ends), "{apart}");
     }
 }
