@@ -1,4 +1,4 @@
-//! The speed of Spark, by which the number of machines for a job that is late is predicted.
+//! The speed of Spark. It gives the number of machines with Spark that a late job needs.
 //!
 //! All numbers are measurements, which `tests/publish/spark_jobs` makes and `tests/publish/pays.py` puts into the
 //! book's page `docs/src/guide/more-machines.md`. A test compares them with the page.
