@@ -56,9 +56,7 @@ impl Rule {
 
 #[cfg(test)]
 mod tests {
-    use super::super::example::{
-        NON_IDLING_STARTS_S, WAITING_STARTS_S, job, long_map_beside_a_delay,
-    };
+    use super::super::example::job;
     use super::super::instance::TaskSpec;
     use super::super::schedule::Objective;
     use super::*;
@@ -125,16 +123,5 @@ mod tests {
         assert_eq!(schedule.start_s, [1.0, 4.0, 0.0]);
         // 1 * 3 + 9 * 8 + 3 * 1.
         assert_eq!(schedule.value(&instance, Objective::Tasks), 78.0);
-    }
-
-    /// HUWF prefers job 0, with a weight of 5 per second of work, to job 1 with 1/8. Job 0's reduce
-    /// has to wait for the map's output: the published variant lets the machine idle, the
-    /// non-idling one starts job 1's long map.
-    #[test]
-    fn huwf_waits_when_planned_and_does_not_when_non_idling() {
-        let instance = long_map_beside_a_delay();
-        let rule = Rule::HighUnitWeightFirst;
-        assert_eq!(rule.planned(&instance).start_s, WAITING_STARTS_S);
-        assert_eq!(rule.non_idling(&instance).start_s, NON_IDLING_STARTS_S);
     }
 }

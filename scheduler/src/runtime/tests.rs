@@ -27,8 +27,8 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::collections::BTreeMap;
 use std::ops::Deref;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tempfile::TempDir;
 
@@ -64,6 +64,19 @@ impl Reducer for Sum {
     }
 }
 
+/// A mapper that swaps key and value of each record.
+fn swap(key: &[u8], value: &[u8], emit: &mut dyn Emit) -> Result<(), TaskError> {
+    emit.emit(value, key)
+}
+
+/// A reducer that writes each value of a key as a row.
+fn each(key: &[u8], values: &mut Values<'_>, emit: &mut dyn Emit) -> Result<(), TaskError> {
+    while let Some(value) = values.next_value()? {
+        emit.emit(key, value)?;
+    }
+    Ok(())
+}
+
 /// Returns lines of frequent and rare words, some lines empty; about `bytes` bytes in all.
 fn generated_text(seed: u64, bytes: usize) -> String {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
@@ -97,6 +110,39 @@ fn counts(output: &VecOutput) -> BTreeMap<String, u64> {
         .collect();
     assert_eq!(counts.len(), n, "every key is reduced once");
     counts
+}
+
+/// A capacity source that returns the capacity that the test sets, and keeps the latest request.
+struct TestCapacity {
+    capacity: Mutex<Capacity>,
+    request: Mutex<Option<CapacityRequest>>,
+}
+
+impl TestCapacity {
+    fn new(capacity: Capacity) -> Arc<Self> {
+        let (capacity, request) = (Mutex::new(capacity), Mutex::default());
+        Arc::new(Self { capacity, request })
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Capacity)) {
+        change(&mut self.capacity.lock().unwrap());
+    }
+
+    /// Returns the latest request; `None` before the first one.
+    fn request(&self) -> Option<CapacityRequest> {
+        *self.request.lock().unwrap()
+    }
+
+    fn held_bytes(&self) -> u64 {
+        self.request().map_or(0, |request| request.held_bytes)
+    }
+}
+
+impl CapacitySource for TestCapacity {
+    fn capacity(&self, request: CapacityRequest) -> Capacity {
+        *self.request.lock().unwrap() = Some(request);
+        self.capacity.lock().unwrap().clone()
+    }
 }
 
 /// Returns options for two cores, without the idle class and without speculation. Threads of the
@@ -174,6 +220,11 @@ fn word_count(text: &str, maps: usize, reduces: u32, output: &VecOutput) -> JobS
         Arc::new(output.clone()),
     )
     .reducer(Arc::new(Sum), reduces)
+}
+
+fn one_map(mapper: impl Mapper + 'static, output: impl Output + 'static) -> JobSpec {
+    let input = Arc::new(VecInput::lines("a", 1));
+    JobSpec::new("one map", input, Arc::new(mapper), Arc::new(output))
 }
 
 /// A mapper that computes until it is cancelled.

@@ -673,24 +673,3 @@ fn spellings_of_a_path_name_one_file() {
     assert_eq!(disk.read_all("/db/a").unwrap(), b"abc");
     assert_eq!(disk.list(path("db")).unwrap(), [path("db/a")]);
 }
-
-#[test]
-fn threads_share_one_disk() {
-    let disk = MemDisk::new();
-    std::thread::scope(|scope| {
-        for i in 0..4 {
-            let disk = disk.clone();
-            scope.spawn(move || {
-                let mut file = disk.create(path(&format!("/{i}"))).unwrap();
-                for _ in 0..100 {
-                    file.append(&[i]).unwrap();
-                    file.sync().unwrap();
-                }
-            });
-        }
-    });
-    for i in 0..4 {
-        assert_eq!(disk.read_all(format!("/{i}")).unwrap(), [i; 100]);
-    }
-    assert_eq!(disk.io_calls(), 4 * 201);
-}

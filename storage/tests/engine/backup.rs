@@ -9,13 +9,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use ebb_storage::simulation::{FaultOp, MemDisk};
-use ebb_storage::{
-    Compression, Db, Error, FileSystem, MaintenanceProgress, Options, SsTableOptions, Table,
-    TableOptions, repair, verify,
-};
+use ebb_storage::{Db, Error, FileSystem, MaintenanceProgress, Options, Table, repair, verify};
 
 use crate::common::hooked_disk::{Call, HookedDisk, is_sstable};
-use crate::common::{DIR, content, files, manual};
+use crate::common::one_table::{open, uncompressed, users};
+use crate::common::{DIR, content, files, manual, on_disk, only};
 
 const TARGET: &str = "/copy";
 
@@ -36,17 +34,7 @@ fn options(mem: &MemDisk) -> Options {
 
 /// Creates a database with the same keys in four runs and in several segments of the log.
 fn database(mem: &MemDisk) -> Db {
-    let db = Db::open(DIR, options(mem)).unwrap();
-    let sstable = SsTableOptions {
-        compression: Compression::None,
-        ..SsTableOptions::default()
-    };
-    let options = TableOptions {
-        sstable,
-        ..TableOptions::default()
-    };
-    let keyspace = db.keyspace("app").unwrap();
-    let table = keyspace.table("users", options).unwrap();
+    let (db, _, table) = open(options(mem), uncompressed());
     for round in 0..4 {
         put_all(&table, round);
         db.flush().unwrap();
@@ -105,8 +93,7 @@ fn a_backup_under_way_holds_neither_the_log_nor_merged_files() {
 
         let copy = Db::open(TARGET, manual(&mem)).unwrap();
         copy.verify().unwrap();
-        let keyspace = copy.existing_keyspace("app").unwrap();
-        let table = keyspace.existing_table("users").unwrap();
+        let table = users(&copy);
         let rows = content(table.range::<&[u8], _>(..)).unwrap();
         assert!(rows.len() == 200 && rows.values().all(|value| *value == [4; 1000]));
     }
@@ -151,9 +138,7 @@ fn a_backup_links_all_files_but_one_that_was_missing_when_the_database_was_opene
     assert!(!mem.exists(&oldest_segment).unwrap());
     assert!(backup.copy(&mut go_on).unwrap().is_continue());
     let info = backup.finish(&mut go_on).unwrap().unwrap();
-    let [found] = &info.damaged[..] else {
-        panic!("one file expected: {:?}", info.damaged);
-    };
+    let found = only(&info.damaged);
     assert_eq!((&found.path, found.offset), (&missing, 0));
     assert_eq!(found.detail, "it is missing");
     assert!(info.linked_bytes > 0);
@@ -176,9 +161,7 @@ fn a_backup_lacks_a_file_whose_name_was_removed_while_it_was_open() {
     let removed = files(&mem, ".sst").swap_remove(3);
     mem.remove(&removed).unwrap();
     let info = db.backup(TARGET).unwrap();
-    let [found] = &info.damaged[..] else {
-        panic!("one file expected: {:?}", info.damaged);
-    };
+    let found = only(&info.damaged);
     assert_eq!((&found.path, &*found.detail), (&removed, "it is missing"));
     assert!(info.linked_bytes > 0);
     assert_no_links(&mem);
@@ -208,17 +191,12 @@ fn a_copy_has_zeros_where_the_file_cannot_be_read() {
             }
             _ => Ok(()),
         });
-        let options = Options {
-            disk: Arc::new(disk),
-            ..options(&mem)
-        };
+        let options = on_disk(disk, options(&mem));
         let db = Db::open(DIR, options).unwrap();
         is_bad.store(true, Ordering::Relaxed);
         let info = db.backup(TARGET).unwrap();
         let in_backup = Path::new(TARGET).join(bad.file_name().unwrap());
-        let [found] = &info.damaged[..] else {
-            panic!("one file expected: {:?}", info.damaged);
-        };
+        let found = only(&info.damaged);
         assert_eq!(found.path, in_backup);
         assert!(found.detail.contains("cannot be read"), "{}", found.detail);
         let [bytes, copied] = [&bad, &in_backup].map(|path| mem.read_all(path).unwrap());
@@ -259,9 +237,7 @@ fn a_backup_lists_a_short_or_missing_segment_of_the_log() {
                 mem.cut(&log, 100).unwrap();
             }
             let info = db.backup(TARGET).unwrap();
-            let [found] = &info.damaged[..] else {
-                panic!("one file expected: {:?}", info.damaged);
-            };
+            let found = only(&info.damaged);
             let in_backup = Path::new(TARGET).join(log.file_name().unwrap());
             assert_eq!(found.path, if is_missing { log } else { in_backup });
             let detail = if is_missing { "missing" } else { "100 bytes" };
@@ -397,8 +373,7 @@ fn a_second_backup_copies_missing_files_and_removes_unneeded_ones() {
     assert!(last.copied_bytes <= log_bytes(&mem));
     let copy = Db::open(TARGET, options).unwrap();
     copy.verify().unwrap();
-    let table = copy.existing_keyspace("app").unwrap();
-    let table = table.existing_table("users").unwrap();
+    let table = users(&copy);
     let rows = content(table.range::<&[u8], _>(..)).unwrap();
     assert!(rows.len() == 200 && rows.values().all(|value| *value == [4; 1000]));
 }
@@ -414,8 +389,7 @@ fn a_second_backup_that_is_cancelled_or_dropped_leaves_the_first() {
     let db = database(&mem);
     db.backup(TARGET).unwrap();
     let first = contents(&mem, TARGET);
-    let keyspace = db.existing_keyspace("app").unwrap();
-    put_all(&keyspace.existing_table("users").unwrap(), 5);
+    put_all(&users(&db), 5);
     db.flush().unwrap();
     for steps_max in (0..).step_by(3) {
         let is_complete = back_up_for(&db, steps_max);
@@ -486,8 +460,7 @@ fn a_backup_with_other_files_under_the_same_numbers_is_refused_and_stays() {
     }
     let written = |dir: &Path, round: u8| {
         let db = Db::open(dir, options(&mem)).unwrap();
-        let keyspace = db.existing_keyspace("app").unwrap();
-        put_all(&keyspace.existing_table("users").unwrap(), round);
+        put_all(&users(&db), round);
         db.flush().unwrap();
         db
     };
@@ -573,8 +546,7 @@ fn the_log_of_an_older_backup_ends_where_it_ended_whatever_a_later_one_left() {
     put_all(&table, 6);
     drop((table, keyspace, copy));
     let copy = Db::open(TARGET, options(&mem)).unwrap();
-    let table = copy.existing_keyspace("app").unwrap();
-    let table = table.existing_table("users").unwrap();
+    let table = users(&copy);
     assert_eq!(table.get(&[7]).unwrap().unwrap().to_vec(), [6; 1000]);
 }
 
@@ -617,10 +589,7 @@ fn counting_reads(mem: &MemDisk, is_counted: fn(&Path) -> bool) -> (Db, Arc<Atom
         }
         Ok(())
     });
-    let options = Options {
-        disk: Arc::new(disk),
-        ..options(mem)
-    };
+    let options = on_disk(disk, options(mem));
     (Db::open(DIR, options).unwrap(), read_bytes)
 }
 
@@ -706,8 +675,7 @@ fn the_log_is_checked_while_it_is_copied_and_only_its_last_segment_at_the_end() 
     let is_segment: fn(&Path) -> bool = |path| path.extension() == Some("log".as_ref());
     let (db, read_bytes) = counting_reads(&mem, is_segment);
     let read = || read_bytes.load(Ordering::Relaxed);
-    let table = db.existing_keyspace("app").unwrap();
-    let table = table.existing_table("users").unwrap();
+    let table = users(&db);
     table.put(b"key", b"value").unwrap();
     let mut backup = db.start_backup(TARGET).unwrap();
     let before = read();

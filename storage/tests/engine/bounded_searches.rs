@@ -1,14 +1,13 @@
 //! Searches for the next entry of a range that stop after some keys, in both directions.
 
+use crate::common::one_table::open;
 use crate::common::*;
 use ebb_storage::simulation::MemDisk;
-use ebb_storage::{Db, Range, Result, Search, TransactionRange};
+use ebb_storage::{Range, Result, Search, TransactionRange};
 
 #[test]
 fn a_bounded_search_stops_among_deleted_keys_and_goes_on_behind_them() {
-    let db = Db::open(DIR, manual(&MemDisk::new())).unwrap();
-    let app = db.keyspace("app").unwrap();
-    let queue = app.table("queue", Default::default()).unwrap();
+    let (_db, _, queue) = open(manual(&MemDisk::new()), Default::default());
     for i in 0..12u8 {
         queue.put(&[i], b"v").unwrap();
     }
@@ -28,15 +27,13 @@ fn a_bounded_search_stops_among_deleted_keys_and_goes_on_behind_them() {
 /// them.
 #[test]
 fn a_bounded_search_stops_among_newer_keys_and_goes_on_behind_them() {
-    let db = Db::open(DIR, manual(&MemDisk::new())).unwrap();
-    let app = db.keyspace("app").unwrap();
-    let queue = app.table("queue", Default::default()).unwrap();
+    let (_db, app, queue) = open(manual(&MemDisk::new()), Default::default());
     queue.put(&[10], b"v").unwrap();
     app.create_snapshot("before").unwrap();
     for i in 0..10u8 {
         queue.put(&[i], b"v").unwrap();
     }
-    let before = app.snapshot("before").unwrap().table("queue").unwrap();
+    let before = app.snapshot("before").unwrap().table("users").unwrap();
     let found = searches_of_four(before.range::<&[u8], _>(..), Range::next_within);
     assert_eq!(found, [None, None, Some(10)]);
     for i in 11..20u8 {
@@ -49,9 +46,7 @@ fn a_bounded_search_stops_among_newer_keys_and_goes_on_behind_them() {
 /// Regression: downwards, a search passed all newer versions of a key at once, however many they were.
 #[test]
 fn a_bounded_search_stops_among_the_newer_versions_of_one_key() {
-    let db = Db::open(DIR, manual(&MemDisk::new())).unwrap();
-    let app = db.keyspace("app").unwrap();
-    let table = app.table("t", Default::default()).unwrap();
+    let (_db, app, table) = open(manual(&MemDisk::new()), Default::default());
     table.put(&[0], b"v").unwrap();
     table.put(&[2], b"v").unwrap();
     app.create_snapshot("before").unwrap();
@@ -59,7 +54,7 @@ fn a_bounded_search_stops_among_the_newer_versions_of_one_key() {
         table.put(&[1], b"newer").unwrap();
         table.put(&[2], b"newer").unwrap();
     }
-    let before = app.snapshot("before").unwrap().table("t").unwrap();
+    let before = app.snapshot("before").unwrap().table("users").unwrap();
     let range = || before.range::<&[u8], _>(..);
     // Five searches pass the 20 newer versions. Upwards the entry of the key 2 comes behind those of its
     // key, downwards before them.
@@ -93,15 +88,13 @@ fn a_bounded_search_stops_among_the_newer_versions_of_one_key() {
 /// stops among them may begin a new search before the key.
 #[test]
 fn the_passed_key_of_a_search_downwards_may_have_newer_versions_that_are_not_passed() {
-    let db = Db::open(DIR, manual(&MemDisk::new())).unwrap();
-    let app = db.keyspace("app").unwrap();
-    let table = app.table("t", Default::default()).unwrap();
+    let (_db, app, table) = open(manual(&MemDisk::new()), Default::default());
     table.put(&[1], b"v").unwrap();
     app.create_snapshot("before").unwrap();
     for _ in 0..10 {
         table.put(&[2], b"newer").unwrap();
     }
-    let before = app.snapshot("before").unwrap().table("t").unwrap();
+    let before = app.snapshot("before").unwrap().table("users").unwrap();
     let mut range = before.range::<&[u8], _>(..);
     assert_eq!(range.next_back_within(3).unwrap().unwrap(), Search::Passed);
     assert_eq!(range.passed_back_key(), Some(&[2][..]));
@@ -115,14 +108,12 @@ fn the_passed_key_of_a_search_downwards_may_have_newer_versions_that_are_not_pas
 /// Regression: a search that ended between two versions of a key forgot the keys that it had passed before.
 #[test]
 fn a_key_that_a_search_passes_before_it_ends_among_the_versions_of_another_is_known() {
-    let db = Db::open(DIR, manual(&MemDisk::new())).unwrap();
-    let app = db.keyspace("app").unwrap();
-    let queue = app.table("queue", Default::default()).unwrap();
+    let (_db, app, queue) = open(manual(&MemDisk::new()), Default::default());
     app.create_snapshot("before").unwrap();
     for i in [0, 1, 1, 2, 2, 3, 3] {
         queue.put(&[i], b"new").unwrap();
     }
-    let before = app.snapshot("before").unwrap().table("queue").unwrap();
+    let before = app.snapshot("before").unwrap().table("users").unwrap();
     let mut range = before.range::<&[u8], _>(..);
     for passed in [0, 1, 2] {
         assert_eq!(range.next_within(2).unwrap().unwrap(), Search::Passed);
@@ -134,15 +125,13 @@ fn a_key_that_a_search_passes_before_it_ends_among_the_versions_of_another_is_kn
 /// have been read; otherwise the new search would miss its entry.
 #[test]
 fn the_passed_key_has_no_version_that_is_still_to_be_read() {
-    let db = Db::open(DIR, manual(&MemDisk::new())).unwrap();
-    let app = db.keyspace("app").unwrap();
-    let queue = app.table("queue", Default::default()).unwrap();
+    let (_db, app, queue) = open(manual(&MemDisk::new()), Default::default());
     queue.put(&[2], b"old").unwrap();
     app.create_snapshot("before").unwrap();
     for i in [0, 1, 2, 2, 2, 2, 2, 3, 4] {
         queue.put(&[i], b"new").unwrap();
     }
-    let before = app.snapshot("before").unwrap().table("queue").unwrap();
+    let before = app.snapshot("before").unwrap().table("users").unwrap();
     let mut range = before.range::<&[u8], _>(..);
     assert_eq!(range.passed_key(), None);
     // The keys 0 and 1.
@@ -180,9 +169,7 @@ fn the_passed_key_has_no_version_that_is_still_to_be_read() {
 /// has passed.
 #[test]
 fn bounded_searches_from_both_ends_find_each_entry_once() {
-    let db = Db::open(DIR, manual(&MemDisk::new())).unwrap();
-    let app = db.keyspace("app").unwrap();
-    let queue = app.table("queue", Default::default()).unwrap();
+    let (_db, _, queue) = open(manual(&MemDisk::new()), Default::default());
     for i in 0..20u8 {
         queue.put(&[i], b"v").unwrap();
     }
@@ -214,9 +201,7 @@ fn bounded_searches_from_both_ends_find_each_entry_once() {
 /// deleted keys of its view.
 #[test]
 fn a_bounded_search_of_a_transaction_stops_among_deleted_keys() {
-    let db = Db::open(DIR, manual(&MemDisk::new())).unwrap();
-    let app = db.keyspace("app").unwrap();
-    let queue = app.table("queue", Default::default()).unwrap();
+    let (db, _, queue) = open(manual(&MemDisk::new()), Default::default());
     for i in 0..20u8 {
         queue.put(&[i], b"v").unwrap();
     }

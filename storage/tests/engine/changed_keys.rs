@@ -11,6 +11,7 @@ use std::time::Duration;
 use crate::common::one_table::{merging, open, refused};
 use crate::common::{
     AnyNeighbours, Content, Rng, content, damage_file, files, for_seeds, manual, number, rng,
+    writer_options,
 };
 use ebb_storage::simulation::MemDisk;
 use ebb_storage::{
@@ -135,9 +136,8 @@ fn write_file(
     write: impl FnOnce(&mut SortedWriter),
 ) -> Vec<std::path::PathBuf> {
     let options = SortedWriterOptions {
-        disk: Arc::new(mem.clone()),
         merge_operator: knows_operator.then(|| Arc::new(Cells) as Arc<dyn MergeOperator>),
-        ..SortedWriterOptions::default()
+        ..writer_options(mem)
     };
     let mut writer = SortedWriter::create(OUT, "rows", options).unwrap();
     write(&mut writer);

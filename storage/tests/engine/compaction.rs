@@ -8,21 +8,17 @@ use std::thread;
 use std::time::Duration;
 
 use crate::common::hooked_disk::{Call, Door, HookedDisk, is_sstable};
-use crate::common::one_table::table_options;
+use crate::common::one_table::uncompressed;
 use crate::common::*;
 use ebb_storage::simulation::{FaultOp, MemDisk};
 use ebb_storage::{
-    CompactionOptions, CompactionPicker, Compression, Db, Durability, Error, Keyspace, Maintenance,
-    MergeOperator, MergeOperators, Options, Pick, RunShape, SsTableOptions, Stats, Table,
-    TableOptions, TableShape, TieredPicker, WriteBatch,
+    CompactionOptions, CompactionPicker, Db, Durability, Error, Keyspace, Maintenance,
+    MergeOperator, MergeOperators, Options, Pick, RunShape, Stats, Table, TableOptions, TableShape,
+    TieredPicker, WriteBatch,
 };
 
 fn open(options: Options) -> (Db, Keyspace, Table) {
-    let sstable = SsTableOptions {
-        compression: Compression::None,
-        ..SsTableOptions::default()
-    };
-    one_table::open(options, table_options(sstable))
+    one_table::open(options, uncompressed())
 }
 
 fn options(mem: &MemDisk, maintenance: Maintenance) -> Options {
@@ -302,10 +298,7 @@ fn short_merges_are_not_behind_long_ones() {
         let (db, keyspace, busy) = open(db_options);
         let held = TableOptions {
             merge_operator: Some("held".into()),
-            ..table_options(SsTableOptions {
-                compression: Compression::None,
-                ..SsTableOptions::default()
-            })
+            ..uncompressed()
         };
         let long = ["a", "b"].map(|name| keyspace.table(name, held.clone()).unwrap());
         let runs = |name: &str| {
@@ -362,10 +355,7 @@ fn stats_show_how_far_a_running_merge_is() {
             }
             Ok(())
         });
-        let (db, keyspace, table) = open(Options {
-            disk: Arc::new(disk),
-            ..options(&mem, Maintenance::Manual)
-        });
+        let (db, keyspace, table) = open(on_disk(disk, options(&mem, Maintenance::Manual)));
         for value in 0..4 {
             fill(&table, 100, value);
             db.flush().unwrap();

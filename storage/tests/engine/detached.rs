@@ -3,7 +3,7 @@
 use std::io::ErrorKind;
 use std::sync::Arc;
 
-use crate::common::{DIR, content, files, manual};
+use crate::common::{DIR, content, files, manual, one_table};
 use ebb_storage::simulation::MemDisk;
 use ebb_storage::{
     Db, DetachedOptions, DetachedTable, Error, FileSystem, Keyspace, Maintenance, Options,
@@ -19,9 +19,7 @@ struct Fixture {
 
 fn fixture() -> Fixture {
     let mem = MemDisk::new();
-    let db = Db::open(DIR, manual(&mem)).unwrap();
-    let keyspace = db.keyspace("app").unwrap();
-    let table = keyspace.table("t", TableOptions::default()).unwrap();
+    let (db, keyspace, table) = one_table::open(manual(&mem), TableOptions::default());
     Fixture {
         mem,
         db,
@@ -39,7 +37,7 @@ impl Fixture {
 
     fn pin(&self, snapshot: &str) -> PinnedTable {
         let snapshot = self.keyspace.snapshot(snapshot).unwrap();
-        snapshot.table("t").unwrap().pin().unwrap()
+        snapshot.table("users").unwrap().pin().unwrap()
     }
 }
 
@@ -89,7 +87,7 @@ fn the_files_stay_until_the_pin_is_gone_whatever_becomes_of_table_and_snapshot()
     let pinned = f.pin("s");
     let description = pinned.description().to_string();
     f.keyspace.delete_snapshot("s").unwrap();
-    f.keyspace.drop_table("t").unwrap();
+    f.keyspace.drop_table("users").unwrap();
     let Fixture { mem, db, table, .. } = f;
     // A handle would keep the files of the dropped table.
     drop(table);
@@ -111,7 +109,7 @@ fn a_dropped_table_is_pinned_as_its_snapshot_sees_it() {
     f.put_all("then");
     f.keyspace.create_snapshot("s").unwrap();
     f.put_all("now");
-    f.keyspace.drop_table("t").unwrap();
+    f.keyspace.drop_table("users").unwrap();
     let pinned = f.pin("s");
     assert_eq!(values(&f.mem, pinned.description()), ["then"]);
 }
@@ -128,13 +126,16 @@ fn a_table_that_no_snapshot_keeps_is_not_pinned_without_its_rows_in_memory() {
         }
         f.put_all("then");
         f.keyspace.create_snapshot("s").unwrap();
-        let then = f.keyspace.snapshot("s").unwrap().table("t").unwrap();
-        f.keyspace.drop_table("t").unwrap();
+        let then = f.keyspace.snapshot("s").unwrap().table("users").unwrap();
+        f.keyspace.drop_table("users").unwrap();
         f.keyspace.delete_snapshot("s").unwrap();
         assert_eq!(then.get(&[7]).unwrap().unwrap(), "then");
         match then.pin() {
             Err(Error::NotFound { what, name }) => {
-                assert_eq!((what, &*name), ("snapshot of the dropped table", "app.t"));
+                assert_eq!(
+                    (what, &*name),
+                    ("snapshot of the dropped table", "app.users")
+                );
             }
             other => panic!("{older_run}: {other:?}"),
         }
@@ -146,10 +147,10 @@ fn a_table_that_no_snapshot_keeps_is_pinned_if_all_its_rows_are_in_files() {
     let f = fixture();
     f.put_all("then");
     f.keyspace.create_snapshot("s").unwrap();
-    let then = f.keyspace.snapshot("s").unwrap().table("t").unwrap();
+    let then = f.keyspace.snapshot("s").unwrap().table("users").unwrap();
     f.db.flush().unwrap();
     f.put_all("now");
-    f.keyspace.drop_table("t").unwrap();
+    f.keyspace.drop_table("users").unwrap();
     f.keyspace.delete_snapshot("s").unwrap();
     let pinned = then.pin().unwrap();
     assert_eq!(values(&f.mem, pinned.description()), ["then"]);
@@ -190,7 +191,7 @@ fn a_pin_that_is_gone_never_leads_to_files_of_another_table() {
     f.keyspace.create_snapshot("s").unwrap();
     let description = f.pin("s").description().to_string();
     f.keyspace.delete_snapshot("s").unwrap();
-    f.keyspace.drop_table("t").unwrap();
+    f.keyspace.drop_table("users").unwrap();
     let mem = f.mem.clone();
     drop(f);
     let db = Db::open(DIR, manual(&mem)).unwrap();
@@ -231,7 +232,7 @@ fn a_pin_is_of_one_database_and_of_no_copy_in_its_place() {
     }
     match open(&mem, &description) {
         Err(Error::InvalidRequest(message)) => {
-            let names_both = message.contains("app.t") && message.contains("pin it again");
+            let names_both = message.contains("app.users") && message.contains("pin it again");
             assert!(names_both && message.contains(DIR), "{message}");
         }
         other => panic!("{other:?}"),
@@ -239,7 +240,7 @@ fn a_pin_is_of_one_database_and_of_no_copy_in_its_place() {
     // What is pinned there is read.
     let db = Db::open(DIR, manual(&mem)).unwrap();
     let keyspace = db.existing_keyspace("app").unwrap();
-    let table = keyspace.snapshot("s").unwrap().table("t").unwrap();
+    let table = keyspace.snapshot("s").unwrap().table("users").unwrap();
     let pinned = table.pin().unwrap();
     assert_eq!(values(&mem, pinned.description()), ["then"]);
 }
@@ -251,13 +252,11 @@ fn a_table_on_the_real_disk_is_read_while_its_database_is_open() {
         maintenance: Maintenance::Background,
         ..Options::default()
     };
-    let db = Db::open(dir.path(), options).unwrap();
-    let keyspace = db.keyspace("app").unwrap();
-    let table = keyspace.table("t", TableOptions::default()).unwrap();
+    let (_db, keyspace, table) = one_table::open_at(dir.path(), options, TableOptions::default());
     table.put(b"k", b"then").unwrap();
     keyspace.create_snapshot("s").unwrap();
     table.put(b"k", b"now").unwrap();
-    let pinned = keyspace.snapshot("s").unwrap().table("t").unwrap();
+    let pinned = keyspace.snapshot("s").unwrap().table("users").unwrap();
     let pinned = pinned.pin().unwrap();
     let detached = DetachedTable::open(pinned.description(), Default::default()).unwrap();
     assert_eq!(detached.get(b"k").unwrap().unwrap(), "then");

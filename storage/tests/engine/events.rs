@@ -42,9 +42,7 @@ fn listen(db: &Db) -> Receiver<String> {
 }
 
 fn open(options: Options) -> (Db, Table) {
-    let db = Db::open(DIR, options).unwrap();
-    let table = db.keyspace("app").unwrap();
-    let table = table.table("t", Default::default()).unwrap();
+    let (db, _, table) = one_table::open(options, Default::default());
     (db, table)
 }
 
@@ -71,7 +69,7 @@ fn flushes_and_parts_of_merges_are_events() {
         for value in 0..9 {
             fill(&table, value);
             db.flush().unwrap();
-            assert!(events.try_iter().eq(["app.t flushed true"]));
+            assert!(events.try_iter().eq(["app.users flushed true"]));
         }
         // There is nothing to flush.
         db.flush().unwrap();
@@ -79,7 +77,11 @@ fn flushes_and_parts_of_merges_are_events() {
         drop(pause);
         db.compact().unwrap();
         let merges: Vec<String> = events.try_iter().collect();
-        assert!(merges.iter().all(|merge| merge.starts_with("app.t merged")));
+        assert!(
+            merges
+                .iter()
+                .all(|merge| merge.starts_with("app.users merged"))
+        );
         let has_parts = merges.iter().any(|merge| merge.ends_with("true"));
         assert_eq!(has_parts, in_parts, "{merges:?}");
         assert!(merges.last().is_some_and(|last| last.ends_with("false")));
@@ -104,9 +106,9 @@ fn damage_that_a_merge_finds_is_an_event() {
     drop(pause);
     db.compact().unwrap();
     let events: Vec<String> = events.try_iter().collect();
-    let damaged = events.iter().filter(|event| *event == "app.t damaged");
+    let damaged = events.iter().filter(|event| *event == "app.users damaged");
     assert_eq!(damaged.count(), 1, "{events:?}");
-    assert_eq!(db.health().damaged_tables, ["app.t"]);
+    assert_eq!(db.health().damaged_tables, ["app.users"]);
 }
 
 #[test]

@@ -10,7 +10,7 @@ use std::process::Command;
 use std::sync::{Arc, Mutex};
 
 use crate::common::hooked_disk::{Call, HookedDisk, is_sstable};
-use crate::common::one_table::{open, small};
+use crate::common::one_table::{open, open_at, small, users};
 use crate::common::*;
 use ebb_storage::simulation::{FaultOp, MemDisk};
 use ebb_storage::{
@@ -145,16 +145,13 @@ fn a_hole_in_what_was_never_synced_is_a_torn_tail_and_no_damage() {
             memtable_bytes: 1 << 20,
             ..manual(&mem)
         };
-        let db = Db::open(DIR, options.clone()).unwrap();
-        let keyspace = db.keyspace("app").unwrap();
-        let table = keyspace.table("users", TableOptions::default()).unwrap();
+        let (db, keyspace, table) = open(options.clone(), TableOptions::default());
         for i in 0..WRITES {
             table.put(&[i], &[i; 300]).unwrap();
         }
         lose_power(&mem, (db, keyspace, table), seed);
         let db = Db::open(DIR, options).unwrap();
-        let keyspace = db.existing_keyspace("app").unwrap();
-        let table = keyspace.existing_table("users").unwrap();
+        let table = users(&db);
         let rows = content(table.range::<&[u8], _>(..)).unwrap();
         let prefix = (0..rows.len() as u8).map(|i| (vec![i], vec![i; 300]));
         assert!(rows.clone().into_iter().eq(prefix), "seed {seed}");
@@ -234,9 +231,7 @@ fn a_read_that_fails_is_an_error_and_the_next_one_may_succeed() {
         cache_bytes: 0,
         ..manual(&mem)
     };
-    let db = Db::open(DIR, options).unwrap();
-    let keyspace = db.keyspace("app").unwrap();
-    let table = keyspace.table("users", TableOptions::default()).unwrap();
+    let (db, _, table) = open(options, TableOptions::default());
     for i in 0..500 {
         table
             .put(format!("key{i:03}").as_bytes(), &[7; 50])
@@ -281,9 +276,7 @@ fn nothing_goes_into_another_directory_in_the_place_of_the_databases() {
             maintenance: Maintenance::Manual,
             ..Options::default()
         };
-        let db = Db::open(&dir, options.clone()).unwrap();
-        let keyspace = db.keyspace("app").unwrap();
-        let table = keyspace.table("users", TableOptions::default()).unwrap();
+        let (db, keyspace, table) = open_at(&dir, options.clone(), TableOptions::default());
         table.put(b"before", b"1").unwrap();
         db.flush().unwrap();
         db.backup(&backup).unwrap();
@@ -304,8 +297,7 @@ fn nothing_goes_into_another_directory_in_the_place_of_the_databases() {
         }
         disk.rename(&moved, &dir).unwrap();
         let db = Db::open(&dir, options).unwrap();
-        let keyspace = db.existing_keyspace("app").unwrap();
-        let table = keyspace.existing_table("users").unwrap();
+        let table = users(&db);
         assert_eq!(table.get(b"after").unwrap().unwrap(), "2");
     }
 }
@@ -320,9 +312,7 @@ fn verify_and_repair_fail_if_the_directory_is_moved_meanwhile() {
         maintenance: Maintenance::Manual,
         ..Options::default()
     };
-    let db = Db::open(&dir, options.clone()).unwrap();
-    let keyspace = db.keyspace("app").unwrap();
-    let table = keyspace.table("users", TableOptions::default()).unwrap();
+    let (db, keyspace, table) = open_at(&dir, options.clone(), TableOptions::default());
     for value in [b"1", b"2"] {
         table.put(b"k", value).unwrap();
         db.flush().unwrap();
@@ -372,15 +362,10 @@ fn the_progress_of_a_verification_never_falls_if_the_log_cannot_be_read() {
         Call::Read { from: 1.., .. } if path == fails => Err(Other.into()),
         _ => Ok(()),
     });
-    let options = Options {
-        disk: Arc::new(disk),
-        ..options
-    };
+    let options = on_disk(disk, options);
     let mut done = Vec::new();
     let report = verify(DIR, &options, &mut |now| done.push(now.bytes_done)).unwrap();
-    let [finding] = &report.findings[..] else {
-        panic!("{:?}", report.findings);
-    };
+    let finding = only(&report.findings);
     assert_eq!(finding.path, long);
     assert!(done.is_sorted(), "{done:?}");
     assert_eq!(done.last(), Some(&report.bytes));
@@ -391,9 +376,7 @@ fn the_progress_of_a_verification_never_falls_if_the_log_cannot_be_read() {
 fn a_pipe_in_the_place_of_a_file_is_named_by_the_opening_and_by_the_repair() {
     let parent = tempfile::tempdir().unwrap();
     let [dir, aside, repaired] = ["db", "aside", "repaired"].map(|name| parent.path().join(name));
-    let db = Db::open(&dir, Options::default()).unwrap();
-    let keyspace = db.keyspace("app").unwrap();
-    let table = keyspace.table("users", TableOptions::default()).unwrap();
+    let (db, keyspace, table) = open_at(&dir, Options::default(), TableOptions::default());
     table.put(b"k", b"v").unwrap();
     drop((table, keyspace, db));
     let disk = LocalDisk::default();

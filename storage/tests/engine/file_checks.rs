@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crate::common::hooked_disk::{Call, HookedDisk};
+use crate::common::one_table::open;
 use crate::common::*;
 use ebb_storage::simulation::MemDisk;
 use ebb_storage::{Clock, Db, ManualClock, Options, TableOptions};
@@ -27,9 +28,7 @@ fn database() -> (MemDisk, ManualClock, Options) {
         file_bytes: 1 << 20,
         ..manual(&mem)
     };
-    let db = Db::open(DIR, options.clone()).unwrap();
-    let keyspace = db.keyspace("app").unwrap();
-    let users = keyspace.table("users", TableOptions::default()).unwrap();
+    let (db, _, users) = open(options.clone(), TableOptions::default());
     for run in 0..RUNS {
         (0..50).for_each(|key| users.put(&[key], &[run; 100]).unwrap());
         db.flush().unwrap();
@@ -159,10 +158,7 @@ fn a_file_that_cannot_be_read_is_left_out_of_merges_until_it_can() {
             Ok(())
         }
     };
-    let options = Options {
-        disk: Arc::new(HookedDisk::new(&mem, hook)),
-        ..options
-    };
+    let options = on_disk(HookedDisk::new(&mem, hook), options);
     let db = Db::open(DIR, options).unwrap();
     check_all(&db);
     clock.advance_ms(35 * DAY_MS);

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use crate::common::hooked_disk::{Call, HookedDisk};
-use crate::common::one_table::get;
+use crate::common::one_table::{get, open};
 use crate::common::*;
 use ebb_storage::simulation::MemDisk;
 use ebb_storage::{Db, Durability, Maintenance, Options, Search};
@@ -21,10 +21,7 @@ fn many_tiny_tables_share_their_syncs() {
         count.fetch_add(usize::from(call == Call::SyncDir), Ordering::Relaxed);
         Ok(())
     });
-    let options = Options {
-        disk: Arc::new(disk),
-        ..manual(&mem)
-    };
+    let options = on_disk(disk, manual(&mem));
     let db = Db::open(DIR, options.clone()).unwrap();
     let app = db.keyspace("app").unwrap();
     let tables: Vec<_> = (0..200)
@@ -130,9 +127,7 @@ fn a_scan_over_dead_keys_has_their_memtable_flushed() {
             memtable_bytes: 4 << 20,
             ..manual(&mem)
         };
-        let db = Db::open(DIR, options).unwrap();
-        let app = db.keyspace("app").unwrap();
-        let queue = app.table("queue", Default::default()).unwrap();
+        let (db, _, queue) = open(options, Default::default());
         for i in 0..10_000u32 {
             queue.put(&i.to_be_bytes(), &[7; 100]).unwrap();
         }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use crate::common::one_table::{merging, open, text};
-use crate::common::{Rng, for_seeds, manual, rng};
+use crate::common::{Rng, clocked, for_seeds, manual, rng};
 use ebb_storage::simulation::MemDisk;
 use ebb_storage::{ManualClock, MergeOperator, MergeOperators, Options, View};
 use rand::RngExt;
@@ -127,10 +127,7 @@ fn a_fold_stays_with_those_who_see_its_range_tombstones() {
 #[test]
 fn no_fold_is_left_onto_a_put_that_expires() {
     let clock = ManualClock::at_ms(1000);
-    let options = Options {
-        clock: Arc::new(clock.clone()),
-        ..manual(&MemDisk::new())
-    };
+    let options = clocked(&MemDisk::new(), &clock);
     let (db, _, table) = open(options, merging("append"));
     table
         .put_with_ttl(b"k", b"base ", Duration::from_millis(100))
@@ -210,10 +207,7 @@ fn every_reader_sees_the_same_before_and_after_folds() {
 /// each view still reads what it read at first.
 fn check_readers(rng: &mut Rng) {
     let clock = ManualClock::at_ms(1000);
-    let options = Options {
-        clock: Arc::new(clock.clone()),
-        ..manual(&MemDisk::new())
-    };
+    let options = clocked(&MemDisk::new(), &clock);
     let (db, _, table) = open(options, merging("append"));
     let mut model = [Model::default(), Model::default()];
     let mut now_ms = 1000;

@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::common::one_table::{open, users};
 use crate::common::*;
 use ebb_storage::simulation::MemDisk;
 use ebb_storage::{Db, Error, FileSystem, repair, verify};
@@ -16,9 +17,7 @@ const MANIFEST_HEADER_BYTES: usize = 32;
 /// commit, a manifest.
 fn database() -> MemDisk {
     let mem = MemDisk::new();
-    let db = Db::open(DIR, manual(&mem)).unwrap();
-    let keyspace = db.keyspace("app").unwrap();
-    let table = keyspace.table("users", Default::default()).unwrap();
+    let (db, keyspace, table) = open(manual(&mem), Default::default());
     table.put(b"flushed", b"1").unwrap();
     db.flush().unwrap();
     table.put(b"logged", b"2").unwrap();
@@ -96,8 +95,7 @@ fn assert_refused(mem: &MemDisk, path: &Path, version: u32, supported: u32) {
 /// [`database`].
 fn assert_whole(mem: &MemDisk, dir: &str) {
     let db = Db::open(dir, manual(mem)).unwrap();
-    let table = db.existing_keyspace("app").unwrap();
-    let table = table.existing_table("users").unwrap();
+    let table = users(&db);
     for (key, value) in [("flushed", "1"), ("logged", "2")] {
         assert_eq!(table.get(key.as_bytes()).unwrap().unwrap(), value);
     }

@@ -1,11 +1,12 @@
 //! The form of files: compressed differently in the oldest run, and changed while a table has
 //! files.
 
-use crate::common::{Content, DIR, content, manual};
+use crate::common::one_table::{self, table_options};
+use crate::common::{Content, content, manual};
 use ebb_storage::simulation::MemDisk;
 use ebb_storage::{
     CompactionOptions, Compression, Db, Error, FilterPrefix, Maintenance, Options, SsTableOptions,
-    Table, TableOptions, TieredPicker,
+    Table, TieredPicker,
 };
 
 /// A part size, in bytes, that is so large that each merge has a single part.
@@ -40,12 +41,7 @@ fn open(mem: &MemDisk, form: SsTableOptions) -> (Db, Table) {
 }
 
 fn open_with(options: Options, form: SsTableOptions) -> (Db, Table) {
-    let db = Db::open(DIR, options).unwrap();
-    let form = TableOptions {
-        sstable: form,
-        ..TableOptions::default()
-    };
-    let table = db.keyspace("app").unwrap().table("t", form).unwrap();
+    let (db, _, table) = one_table::open(options, table_options(form));
     (db, table)
 }
 
@@ -156,7 +152,7 @@ fn an_altered_form_is_that_of_new_files_and_is_kept() {
         compression: Compression::Zstd,
         ..sstable(None)
     };
-    app.alter_table("t", zstd.clone()).unwrap();
+    app.alter_table("users", zstd.clone()).unwrap();
     assert_eq!(table.options().sstable, zstd);
     assert_eq!((bytes(&db)[0], rows(&table)), (before, there.clone()));
     drop((db, table, app));
@@ -183,8 +179,8 @@ fn an_invalid_alteration_is_refused_with_advice() {
         ..sstable(None)
     };
     for (error, expected) in [
-        (refused("t", other_prefix), "copy what there is"),
-        (refused("t", no_block), "block_bytes is 0"),
+        (refused("users", other_prefix), "copy what there is"),
+        (refused("users", no_block), "block_bytes is 0"),
     ] {
         assert!(matches!(error, Error::InvalidRequest(_)));
         assert!(error.to_string().contains(expected), "{error}");

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::common::hooked_disk::{Call, HookedDisk, is_sstable};
-use crate::common::one_table::{small, table_options};
+use crate::common::one_table::{open, small, table_options, uncompressed, users};
 use crate::common::*;
 use ebb_storage::simulation::{FaultOp, MemDisk};
 use ebb_storage::{
-    Compression, Db, Durability, Error, Maintenance, Options, SsTableOptions, Table, TableOptions,
+    Db, Durability, Error, Maintenance, Options, SsTableOptions, Table, TableOptions,
 };
 
 #[test]
@@ -86,9 +86,7 @@ fn background_threads_try_again_by_themselves_and_no_writer_waits_for_space() {
                 wal_bytes_max: 16 << 10,
                 ..manual(&mem)
             };
-            let db = Db::open(DIR, options.clone()).unwrap();
-            let keyspace = db.keyspace("app").unwrap();
-            let table = keyspace.table("users", TableOptions::default()).unwrap();
+            let (db, keyspace, table) = open(options.clone(), TableOptions::default());
             let mut expected = Content::new();
             let put = |i: u64, expected: &mut Content| {
                 let key = format!("key{i:05}").into_bytes();
@@ -134,8 +132,7 @@ fn background_threads_try_again_by_themselves_and_no_writer_waits_for_space() {
             db.sync().unwrap();
             lose_power(&mem, (db, keyspace, table), seed);
             let db = Db::open(DIR, options).unwrap();
-            let keyspace = db.existing_keyspace("app").unwrap();
-            let table = keyspace.existing_table("users").unwrap();
+            let table = users(&db);
             let found = content(table.range::<&[u8], _>(..)).unwrap();
             assert!(found == expected, "{} of {}", found.len(), expected.len());
         });
@@ -150,17 +147,7 @@ fn a_put_succeeds_though_the_flush_that_it_triggers_does_not() {
         memtable_bytes: 4 << 10,
         ..manual(&mem)
     };
-    let db = Db::open(DIR, options).unwrap();
-    let keyspace = db.keyspace("app").unwrap();
-    let sstable = SsTableOptions {
-        compression: Compression::None,
-        ..SsTableOptions::default()
-    };
-    let options = TableOptions {
-        sstable,
-        ..TableOptions::default()
-    };
-    let table = keyspace.table("users", options).unwrap();
+    let (db, _, table) = open(options, uncompressed());
     // Room for the log, not for an SSTable beside it.
     let put = |bytes: usize| {
         mem.set_capacity_bytes(Some(mem.used_bytes() + bytes as u64 + 200));
@@ -242,14 +229,8 @@ fn a_merge_that_cannot_fit_does_not_begin_and_one_that_shrinks_does() {
     };
     let db = Db::open(DIR, options).unwrap();
     let keyspace = db.keyspace("app").unwrap();
-    let sstable = SsTableOptions {
-        compression: Compression::None,
-        ..SsTableOptions::default()
-    };
-    let [distinct, same] = ["distinct", "same"].map(|name| {
-        let options = table_options(sstable.clone());
-        keyspace.table(name, options).unwrap()
-    });
+    let [distinct, same] =
+        ["distinct", "same"].map(|name| keyspace.table(name, uncompressed()).unwrap());
     let write_run = |table: &Table, keys: std::ops::Range<u32>| {
         for key in keys {
             table.put(&key.to_be_bytes(), &[7; 1000]).unwrap();

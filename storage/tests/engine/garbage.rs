@@ -223,30 +223,20 @@ impl Bench {
     }
 
     fn in_parts(operator: LastWrite, part_bytes: u64) -> Self {
-        let (mem, clock) = (MemDisk::new(), ManualClock::at_ms(100_000));
-        let planned = PlannedMerge::default();
-        let mut options = options(&mem, &clock, Arc::new(planned.clone()), operator);
-        options.compaction.part_bytes = part_bytes;
-        let (db, keyspace, table) = open(options, merging("last write"));
-        Self {
-            clock,
-            planned,
-            mem,
-            db,
-            keyspace,
-            table,
-        }
+        let clock = ManualClock::at_ms(100_000);
+        Self::opened(MemDisk::new(), clock, operator, part_bytes)
     }
 
     fn reopened(self, operator: LastWrite) -> Self {
-        let Self {
-            clock,
-            planned,
-            mem,
-            ..
-        } = self;
-        drop((self.db, self.keyspace, self.table));
-        let options = options(&mem, &clock, Arc::new(planned.clone()), operator);
+        let (mem, clock) = (self.mem.clone(), self.clock.clone());
+        drop(self);
+        Self::opened(mem, clock, operator, u64::MAX)
+    }
+
+    fn opened(mem: MemDisk, clock: ManualClock, operator: LastWrite, part_bytes: u64) -> Self {
+        let planned = PlannedMerge::default();
+        let mut options = options(&mem, &clock, Arc::new(planned.clone()), operator);
+        options.compaction.part_bytes = part_bytes;
         let (db, keyspace, table) = open(options, merging("last write"));
         Self {
             clock,

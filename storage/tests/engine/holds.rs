@@ -4,11 +4,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::common::{DIR, damage_file, files, lose_power, manual};
+use crate::common::{DIR, damage_file, files, lose_power, manual, one_table};
 use ebb_storage::simulation::MemDisk;
 use ebb_storage::{
-    Db, ErrorKind, HoldOptions, Keyspace, ManualClock, Options, SnapshotTable, Table, TableOptions,
-    repair,
+    Db, ErrorKind, HoldOptions, Keyspace, ManualClock, Options, Result, SnapshotTable, Table,
+    TableOptions, repair,
 };
 
 const MARK_BYTES: u64 = 64 << 20;
@@ -27,9 +27,7 @@ fn open(mem: &MemDisk, clock: &ManualClock) -> Fixture {
         low_water_bytes: MARK_BYTES,
         ..manual(mem)
     };
-    let db = Db::open(DIR, options).unwrap();
-    let app = db.keyspace("app").unwrap();
-    let table = app.table("t", TableOptions::default()).unwrap();
+    let (db, app, table) = one_table::open(options, TableOptions::default());
     Fixture {
         mem: mem.clone(),
         clock: clock.clone(),
@@ -45,17 +43,27 @@ fn fixture() -> Fixture {
 
 impl Fixture {
     fn hold(&self, snapshot: &str, name: &str, expires_in: Option<Duration>) {
+        self.try_hold(snapshot, name, "users", expires_in).unwrap();
+    }
+
+    fn try_hold(
+        &self,
+        snapshot: &str,
+        name: &str,
+        table: &str,
+        expires_in: Option<Duration>,
+    ) -> Result<()> {
         let hold = HoldOptions {
             name: name.to_owned(),
-            table: "t".to_owned(),
+            table: table.to_owned(),
             held_for: format!("a copy of {snapshot}"),
             expires_in,
         };
-        self.app.hold_snapshot(snapshot, &hold).unwrap();
+        self.app.hold_snapshot(snapshot, &hold)
     }
 
     fn held(&self, name: &str) -> SnapshotTable {
-        self.app.held(name).unwrap().table("t").unwrap()
+        self.app.held(name).unwrap().table("users").unwrap()
     }
 
     fn is_held(&self, name: &str) -> bool {
@@ -130,13 +138,7 @@ fn a_hold_of_the_same_name_is_replaced_and_no_list_of_snapshots_has_it() {
         .collect();
     assert_eq!(holds, [("hold/copied", Some("a copy of monday"))]);
 
-    let missing = HoldOptions {
-        name: "copied".to_owned(),
-        table: "other".to_owned(),
-        held_for: String::new(),
-        expires_in: None,
-    };
-    let error = f.app.hold_snapshot("monday", &missing).unwrap_err();
+    let error = f.try_hold("monday", "copied", "other", None).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotFound);
     assert!(f.is_held("copied"));
     f.app.release_hold("copied").unwrap();
@@ -170,17 +172,11 @@ fn a_hold_goes_at_its_time_and_with_its_table() {
     f.app.table("other", TableOptions::default()).unwrap();
     f.app.drop_table("other").unwrap();
     assert_eq!(f.app.holds().len(), 1);
-    f.app.drop_table("t").unwrap();
+    f.app.drop_table("users").unwrap();
     assert!(f.app.holds().is_empty());
     assert_eq!(f.app.snapshot_names(), ["monday"]);
     // The snapshot still shows the table.
-    let late = HoldOptions {
-        name: "late".to_owned(),
-        table: "t".to_owned(),
-        held_for: String::new(),
-        expires_in: None,
-    };
-    let error = f.app.hold_snapshot("monday", &late).unwrap_err();
+    let error = f.try_hold("monday", "late", "users", None).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotFound);
 }
 
@@ -192,13 +188,8 @@ fn a_hold_can_be_made_of_another_one_and_not_of_itself() {
     f.hold("monday", "first", None);
     f.app.delete_snapshot("monday").unwrap();
     f.overwrite(b"2");
-    let again = HoldOptions {
-        name: "first".to_owned(),
-        table: "t".to_owned(),
-        held_for: String::new(),
-        expires_in: None,
-    };
-    let error = f.app.hold_snapshot("hold/first", &again).unwrap_err();
+    let again = f.try_hold("hold/first", "first", "users", None);
+    let error = again.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidRequest);
     f.hold("hold/first", "second", None);
     f.app.release_hold("first").unwrap();
@@ -223,13 +214,13 @@ fn a_hold_goes_before_the_loss_of_a_damaged_file_is_accepted() {
 
     let f = open(&mem, &clock);
     assert!(f.is_held("copied"));
-    let listed = f.db.list_lost("app", "t").unwrap();
+    let listed = f.db.list_lost("app", "users").unwrap();
     assert_eq!(listed.files.len(), 1);
-    let refused = f.db.rewrite_damaged("app", "t", "").unwrap();
+    let refused = f.db.rewrite_damaged("app", "users", "").unwrap();
     assert_eq!(refused, None);
     assert!(f.is_held("copied"));
     let accepted = listed.token.unwrap();
-    let report = f.db.rewrite_damaged("app", "t", &accepted).unwrap();
+    let report = f.db.rewrite_damaged("app", "users", &accepted).unwrap();
     let report = report.expect("the loss is the same");
     assert!(report.files[0].is_rewritten, "{report:?}");
     assert!(!f.is_held("copied"));

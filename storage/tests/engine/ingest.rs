@@ -3,11 +3,14 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::common::hooked_disk::{Call, HookedDisk};
-use crate::common::{Content, DIR, SetOnDrop, content, files, files_in_use, manual};
+use crate::common::one_table::refused;
+use crate::common::{
+    Content, DIR, SetOnDrop, content, files, files_in_use, manual, on_disk, one_table,
+    writer_options,
+};
 use ebb_storage::simulation::{FaultOp, MemDisk};
 use ebb_storage::{
     Bounding, Db, Durability, Error, FileSystem, Keyspace, Maintenance, Options, SnapshotOptions,
@@ -22,13 +25,12 @@ type Rows = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
 
 fn writer(mem: &MemDisk, name: &str) -> Result<SortedWriter, Error> {
     let options = SortedWriterOptions {
-        disk: Arc::new(mem.clone()),
         sstable: SsTableOptions {
             block_bytes: 128,
             ..SsTableOptions::default()
         },
         file_bytes: 300,
-        ..SortedWriterOptions::default()
+        ..writer_options(mem)
     };
     SortedWriter::create(OUT, name, options)
 }
@@ -71,22 +73,12 @@ fn open(mem: &MemDisk) -> (Db, Keyspace, Table) {
 }
 
 fn open_with(options: Options) -> (Db, Keyspace, Table) {
-    let db = Db::open(DIR, options).unwrap();
-    let keyspace = db.keyspace("app").unwrap();
-    let table = keyspace.table("t", TableOptions::default()).unwrap();
-    (db, keyspace, table)
+    one_table::open(options, TableOptions::default())
 }
 
 fn text(table: &Table, key: &str) -> Option<String> {
     let value = table.get(key.as_bytes()).unwrap()?;
     Some(String::from_utf8(value.to_vec()).unwrap())
-}
-
-fn assert_refused<T: std::fmt::Debug>(outcome: Result<T, Error>, expected: &str) {
-    match outcome {
-        Err(Error::InvalidRequest(text)) => assert!(text.contains(expected), "{text}"),
-        other => panic!("{other:?}"),
-    }
 }
 
 #[test]
@@ -95,8 +87,8 @@ fn keys_have_to_ascend_and_the_first_that_does_not_is_named() {
     let mut w = writer(&mem, "w").unwrap();
     w.put(b"a", b"1").unwrap();
     w.put(b"c", b"1").unwrap();
-    assert_refused(w.put(b"b", b"1"), "\"b\" comes after \"c\"");
-    assert_refused(w.delete(b"c"), "\"c\" comes after \"c\"");
+    refused(w.put(b"b", b"1"), &["\"b\" comes after \"c\""]);
+    refused(w.delete(b"c"), &["\"c\" comes after \"c\""]);
     // Nothing happened: the writer goes on.
     w.put(b"d", b"1").unwrap();
     assert_eq!(w.finish().unwrap().len(), 1);
@@ -141,7 +133,7 @@ fn what_is_ingested_stands_at_its_commit_among_writes_and_snapshots() {
         assert_eq!(text(table, "c"), None);
         assert_eq!(text(table, "e"), None);
         let snapshot = |name| {
-            let table = keyspace.snapshot(name).unwrap().table("t").unwrap();
+            let table = keyspace.snapshot(name).unwrap().table("users").unwrap();
             let range = content(table.range::<&[u8], _>(..)).unwrap();
             for key in ["a", "b", "c", "d", "e"] {
                 let value = table.get(key.as_bytes()).unwrap();
@@ -179,20 +171,14 @@ fn what_is_ingested_stands_at_its_commit_among_writes_and_snapshots() {
 #[test]
 fn operands_that_are_ingested_meet_those_that_were_there_and_come_later() {
     let mem = MemDisk::new();
-    let db = Db::open(DIR, merging(&mem)).unwrap();
-    let keyspace = db.keyspace("app").unwrap();
-    let options = TableOptions {
-        merge_operator: Some("append".to_string()),
-        ..TableOptions::default()
-    };
-    let table = keyspace.table("t", options).unwrap();
+    let (db, keyspace, table) = one_table::open(merging(&mem), one_table::merging("append"));
     table.put(b"a", b"put,").unwrap();
     table.merge(b"b", b"before,").unwrap();
     let mut out = writer(&mem, "operands").unwrap();
     for key in [b"a", b"b", b"c"] {
         out.merge(key, b"ingested,").unwrap();
     }
-    assert_refused(out.merge(b"c", b"again"), "keys have to ascend");
+    refused(out.merge(b"c", b"again"), &["keys have to ascend"]);
     keyspace.create_snapshot("s").unwrap();
     table.ingest(&out.finish().unwrap()).unwrap();
     table.merge(b"b", b"after").unwrap();
@@ -204,13 +190,12 @@ fn operands_that_are_ingested_meet_those_that_were_there_and_come_later() {
     db.compact().unwrap();
     assert_eq!(table.stats().runs.len(), 1);
     assert_eq!(values(&table), expected);
-    let before = keyspace.snapshot("s").unwrap().table("t").unwrap();
+    let before = keyspace.snapshot("s").unwrap().table("users").unwrap();
     assert_eq!(before.get(b"b").unwrap().unwrap(), "before,");
     assert_eq!(before.get(b"c").unwrap(), None);
     drop((before, table, keyspace, db));
     let db = Db::open(DIR, manual(&mem)).unwrap();
-    let table = db.existing_keyspace("app").unwrap();
-    assert_eq!(values(&table.existing_table("t").unwrap()), expected);
+    assert_eq!(values(&one_table::users(&db)), expected);
 }
 
 /// Regression: an ingest links files, so the names that the writer gave them lead to the database's
@@ -234,16 +219,15 @@ fn a_second_writer_of_the_same_name_leaves_what_was_ingested() {
     };
     let mem = MemDisk::new();
     let (db, _keyspace, table) = open(&mem);
-    let options = SortedWriterOptions {
-        disk: Arc::new(mem.clone()),
-        ..SortedWriterOptions::default()
-    };
+    let options = writer_options(&mem);
     check(&db, &table, Path::new(OUT), options);
 
     let dir = tempfile::tempdir().unwrap();
-    let db = Db::open(dir.path().join("db"), Options::default()).unwrap();
-    let keyspace = db.keyspace("app").unwrap();
-    let table = keyspace.table("t", TableOptions::default()).unwrap();
+    let (db, _, table) = one_table::open_at(
+        dir.path().join("db"),
+        Options::default(),
+        TableOptions::default(),
+    );
     let out = dir.path().join("out");
     check(&db, &table, &out, SortedWriterOptions::default());
 }
@@ -256,8 +240,8 @@ fn an_invalid_ingest_is_refused_and_leaves_nothing() {
     let second = rows(&[("k", Some("2")), ("z", Some("2"))]);
     let mut paths = write(&mem, "first", &first).unwrap();
     paths.extend(write(&mem, "second", &second).unwrap());
-    assert_refused(table.ingest(&paths), "second-000001.sst");
-    assert_refused(table.ingest(&[] as &[PathBuf]), "no file");
+    refused(table.ingest(&paths), &["second-000001.sst"]);
+    refused(table.ingest(&[] as &[PathBuf]), &["no file"]);
     table.put(b"x", b"1").unwrap();
     db.flush().unwrap();
     let own = files(&mem, ".sst");
@@ -278,7 +262,7 @@ fn an_invalid_ingest_is_refused_and_leaves_nothing() {
         );
         mem.flip_bit(&paths[0], bit / 8, (bit % 8) as u8).unwrap();
     }
-    keyspace.drop_table("t").unwrap();
+    keyspace.drop_table("users").unwrap();
     let outcome = table.ingest(&paths[..1]);
     assert!(
         matches!(outcome, Err(Error::NotFound { .. })),
@@ -302,9 +286,7 @@ fn an_ingest_that_the_log_refuses_is_not_seen() {
                 durability: Durability::Sync,
                 ..manual(&mem)
             };
-            let db = Db::open(DIR, options()).unwrap();
-            let keyspace = db.keyspace("app").unwrap();
-            let table = keyspace.table("t", TableOptions::default()).unwrap();
+            let (db, keyspace, table) = open_with(options());
             table.put(b"a", b"below").unwrap();
             let new = rows(&[("a", Some("new")), ("b", Some("new"))]);
             let paths = write(&mem, "w", &new).unwrap();
@@ -329,9 +311,7 @@ fn an_ingest_that_the_log_refuses_is_not_seen() {
             );
             drop((db, keyspace, table));
             mem.restart(seed);
-            let db = Db::open(DIR, options()).unwrap();
-            let keyspace = db.keyspace("app").unwrap();
-            let table = keyspace.table("t", TableOptions::default()).unwrap();
+            let (db, _, table) = open_with(options());
             let found = (text(&table, "a").unwrap(), text(&table, "b"));
             assert!(
                 found == whole || outcome.is_err() && found == old,
@@ -383,7 +363,7 @@ fn layered(mem: &MemDisk, installed: usize) -> (Db, Keyspace, Table) {
 /// Asserts that all rows of [`layered`] are there, in the table and in the snapshot "s".
 fn assert_layered(db: &Db) {
     let keyspace = db.existing_keyspace("app").unwrap();
-    let table = keyspace.existing_table("t").unwrap();
+    let table = keyspace.existing_table("users").unwrap();
     let expected = |d: &str| {
         let pairs = [("a", "1"), ("b", "new"), ("d", d), ("e", "d")];
         let pairs = pairs.map(|(key, value)| (key.as_bytes().to_vec(), value.as_bytes().to_vec()));
@@ -393,7 +373,7 @@ fn assert_layered(db: &Db) {
         content(table.range::<&[u8], _>(..)).unwrap(),
         expected("above")
     );
-    let snapshot = keyspace.snapshot("s").unwrap().table("t").unwrap();
+    let snapshot = keyspace.snapshot("s").unwrap().table("users").unwrap();
     let found = content(snapshot.range::<&[u8], _>(..)).unwrap();
     assert_eq!(found, expected("new"));
 }
@@ -474,10 +454,7 @@ fn a_repair_fails_at_an_ingested_file_in_the_log_that_the_user_may_not_open() {
         Call::Open if path == sealed => Err(std::io::ErrorKind::PermissionDenied.into()),
         _ => Ok(()),
     };
-    let options = Options {
-        disk: Arc::new(HookedDisk::new(&mem, hook)),
-        ..manual(&mem)
-    };
+    let options = on_disk(HookedDisk::new(&mem, hook), manual(&mem));
     match repair(DIR, "/repaired", &options, &mut |_| ()) {
         Err(Error::Io { path, .. }) => assert_eq!(path, named),
         outcome => panic!("{outcome:?}"),
@@ -493,7 +470,7 @@ fn without_a_manifest_the_log_names_the_table_of_an_ingested_file() {
         let (db, keyspace, _) = layered(&mem, installed);
         // The log has the name of a table only where a snapshot is of one table.
         let of_one_table = SnapshotOptions {
-            table: Some("t".into()),
+            table: Some("users".into()),
             ..SnapshotOptions::default()
         };
         keyspace.create_snapshot_with("one", of_one_table).unwrap();
@@ -553,9 +530,7 @@ fn threads_see_each_ingest_whole() {
         memtable_bytes: 4 << 10,
         ..manual(&mem)
     };
-    let db = Db::open(DIR, options).unwrap();
-    let keyspace = db.keyspace("app").unwrap();
-    let table = keyspace.table("t", TableOptions::default()).unwrap();
+    let (db, _, table) = open_with(options);
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let _end = SetOnDrop(&done);

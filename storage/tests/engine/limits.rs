@@ -2,26 +2,24 @@
 //! every way to write them.
 
 use std::fmt::Debug;
-use std::sync::Arc;
+use std::time::Duration;
 
-use crate::common::{DIR, manual};
+use crate::common::one_table::{self, merging, uncompressed};
+use crate::common::{manual, writer_options};
 use ebb_storage::simulation::MemDisk;
 use ebb_storage::{
     Compression, Db, Error, MAX_KEY_BYTES, MAX_VALUE_BYTES, Maintenance, Options, SortedWriter,
-    SortedWriterOptions, SsTableOptions, Table, TableOptions, TieredPicker, WriteBatch,
+    Table, TableOptions, TieredPicker, WriteBatch,
 };
 
+const SECOND: Duration = Duration::from_secs(1);
+
 fn options() -> TableOptions {
-    TableOptions {
-        merge_operator: Some("append".into()),
-        ..TableOptions::default()
-    }
+    merging("append")
 }
 
 fn open(options_of_db: Options) -> (Db, Table) {
-    let db = Db::open(DIR, options_of_db).unwrap();
-    let keyspace = db.keyspace("app").unwrap();
-    let table = keyspace.table("t", options()).unwrap();
+    let (db, _, table) = one_table::open(options_of_db, options());
     (db, table)
 }
 
@@ -55,10 +53,7 @@ fn the_longest_key_is_taken_by_every_way_in_and_one_longer_by_none() {
     let mut txn = db.begin();
     txn.put(&table, &fits(b'd'), b"txn").unwrap();
     txn.commit().unwrap();
-    let sorted = SortedWriterOptions {
-        disk: Arc::new(mem.clone()),
-        ..SortedWriterOptions::default()
-    };
+    let sorted = writer_options(&mem);
     let mut writer = SortedWriter::create("/out", "w", sorted).unwrap();
     writer.put(&fits(b'e'), b"ingest").unwrap();
     let over = |first| key(first, MAX_KEY_BYTES + 1);
@@ -70,6 +65,7 @@ fn the_longest_key_is_taken_by_every_way_in_and_one_longer_by_none() {
     refused(table.put(&over(b'a'), b""), "262145");
     refused(table.merge(&over(b'a'), b""), "262145");
     refused(table.delete(&over(b'a')), "262145");
+    refused(table.put_with_ttl(&over(b'a'), b"", SECOND), "262145");
     refused(
         db.write(batch(|b| b.put(&table, &over(b'a'), b""))),
         "262145",
@@ -129,10 +125,7 @@ fn the_empty_key_and_empty_values_are_like_all_others_by_every_way_in() {
             txn.commit().unwrap();
         },
         |_, table, mem| {
-            let sorted = SortedWriterOptions {
-                disk: Arc::new(mem.clone()),
-                ..SortedWriterOptions::default()
-            };
+            let sorted = writer_options(mem);
             let mut writer = SortedWriter::create("/out", "w", sorted).unwrap();
             writer.put(b"", b"").unwrap();
             table.ingest(&writer.finish().unwrap()).unwrap();
@@ -190,18 +183,10 @@ fn the_longest_value_goes_through_everything_and_one_longer_nowhere() {
         .into(),
         ..Options::default()
     };
-    let plain = TableOptions {
-        sstable: SsTableOptions {
-            compression: Compression::None,
-            ..SsTableOptions::default()
-        },
-        ..TableOptions::default()
-    };
     let open = || {
-        let db = Db::open(dir.path().join("db"), options_of_db()).unwrap();
-        let keyspace = db.keyspace("app").unwrap();
-        let table = keyspace.table("t", options()).unwrap();
-        let plain = keyspace.table("plain", plain.clone()).unwrap();
+        let (db, keyspace, table) =
+            one_table::open_at(dir.path().join("db"), options_of_db(), options());
+        let plain = keyspace.table("plain", uncompressed()).unwrap();
         (db, table, plain)
     };
     let check = |table: &Table, key: &[u8]| {
@@ -212,6 +197,7 @@ fn the_longest_value_goes_through_everything_and_one_longer_nowhere() {
         let (db, table, plain) = open();
         refused(table.put(b"k", &longer), "268435457");
         refused(table.merge(b"k", &longer), "268435457");
+        refused(table.put_with_ttl(b"k", &longer, SECOND), "268435457");
         refused(
             db.write(batch(|b| b.put(&table, b"k", &longer))),
             "268435457",
@@ -264,12 +250,12 @@ fn options_that_contradict_the_stored_ones_are_named_beside_them() {
     let contradicting = |change: fn(&mut TableOptions), stored: &str, requested: &str| {
         let mut other = options();
         change(&mut other);
-        let outcome = keyspace.table("t", other);
+        let outcome = keyspace.table("users", other);
         let text = match outcome {
             Err(Error::InvalidRequest(text)) => text,
             other => panic!("{other:?}"),
         };
-        assert!(text.contains("app.t"), "{text}");
+        assert!(text.contains("app.users"), "{text}");
         let (at, with) = (text.find(stored), text.rfind(requested));
         assert!(
             at.is_some() && at < with,

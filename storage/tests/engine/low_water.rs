@@ -3,13 +3,10 @@
 
 use std::path::Path;
 
-use crate::common::one_table::{get, table_options};
+use crate::common::one_table::{get, open, uncompressed};
 use crate::common::*;
 use ebb_storage::simulation::MemDisk;
-use ebb_storage::{
-    Compression, Db, Error, ErrorKind, Maintenance, Options, SpaceUse, SsTableOptions, Table,
-    TableFiles,
-};
+use ebb_storage::{Db, Error, ErrorKind, Maintenance, Options, SpaceUse, Table, TableFiles};
 
 const MARK_BYTES: u64 = 64 << 20;
 
@@ -76,9 +73,7 @@ fn below_the_mark_what_gives_space_back_works_and_nothing_else_is_taken() {
 #[test]
 fn the_database_notices_without_a_write_that_there_is_space_again() {
     let mem = MemDisk::new();
-    let db = Db::open(DIR, options(&mem, Maintenance::Background)).unwrap();
-    let table = db.keyspace("app").unwrap();
-    let table = table.table("users", Default::default()).unwrap();
+    let (db, _, table) = open(options(&mem, Maintenance::Background), Default::default());
     for _ in 0..2 {
         set_free(&mem, MARK_BYTES - 1);
         db.flush().unwrap();
@@ -97,9 +92,7 @@ fn writes_stop_before_the_free_space_falls_below_the_mark() {
     const WRITE_BYTES: u64 = 100_000;
     const LOOK_EVERY_BYTES: u64 = 1 << 20;
     let mem = MemDisk::new();
-    let db = Db::open(DIR, options(&mem, Maintenance::Manual)).unwrap();
-    let table = db.keyspace("app").unwrap();
-    let table = table.table("users", Default::default()).unwrap();
+    let (db, _, table) = open(options(&mem, Maintenance::Manual), Default::default());
     set_free(&mem, MARK_BYTES + (8 << 20));
     let put = || table.put(b"k", &[7; WRITE_BYTES as usize]);
     let refused = (0..1000).find_map(|_| put().err());
@@ -123,14 +116,8 @@ fn below_the_mark_a_merge_begins_only_if_it_gives_much_back() {
     let mem = MemDisk::new();
     let db = Db::open(DIR, options(&mem, Maintenance::Manual)).unwrap();
     let app = db.keyspace("app").unwrap();
-    let sstable = SsTableOptions {
-        compression: Compression::None,
-        ..SsTableOptions::default()
-    };
-    let [distinct, same] = ["distinct", "same"].map(|name| {
-        let options = table_options(sstable.clone());
-        app.table(name, options).unwrap()
-    });
+    let [distinct, same] =
+        ["distinct", "same"].map(|name| app.table(name, uncompressed()).unwrap());
     let write_run = |table: &Table, keys: std::ops::Range<u32>| {
         for key in keys {
             table.put(&key.to_be_bytes(), &[7; 1000]).unwrap();

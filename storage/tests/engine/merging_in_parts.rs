@@ -55,10 +55,7 @@ impl Filling {
 
     /// Returns options for a database on this disk that merges in small parts.
     fn options(&self) -> Options {
-        Options {
-            disk: Arc::new(self.disk.clone()),
-            ..options(&self.disk.mem, 1 << 10)
-        }
+        on_disk(self.disk.clone(), options(&self.disk.mem, 1 << 10))
     }
 
     fn allow(&self, tables: usize) {
@@ -81,26 +78,22 @@ fn options(mem: &MemDisk, part_bytes: u64) -> Options {
 }
 
 fn open(options: Options) -> (Db, Keyspace, Table) {
-    let db = Db::open(DIR, options).unwrap();
-    let keyspace = db.keyspace("app").unwrap();
     let sstable = SsTableOptions {
         compression: Compression::None,
         block_bytes: 128,
         ..SsTableOptions::default()
     };
-    let options = TableOptions {
+    let table = TableOptions {
         sstable,
         merge_operator: Some("append".into()),
     };
-    let table = keyspace.table("users", options).unwrap();
-    (db, keyspace, table)
+    one_table::open(options, table)
 }
 
 fn ingest(mem: &MemDisk, table: &Table, rows: &Content) {
     let options = SortedWriterOptions {
-        disk: Arc::new(mem.clone()),
         file_bytes: 300,
-        ..SortedWriterOptions::default()
+        ..writer_options(mem)
     };
     let mut writer = SortedWriter::create("/ingested", "rows", options).unwrap();
     for (key, value) in rows {
@@ -207,10 +200,7 @@ fn repaired(mem: &MemDisk, options: &Options, loses_manifest: bool) -> (Db, Cont
             copy.remove(&path).unwrap();
         }
     }
-    let options = Options {
-        disk: Arc::new(copy),
-        ..options.clone()
-    };
+    let options = on_disk(copy, options.clone());
     repair(DIR, "/repaired", &options, &mut |_| ()).unwrap();
     let db = Db::open("/repaired", options).unwrap();
     let [table] = &all_tables(&db)[..] else {
@@ -310,10 +300,7 @@ fn what_is_read_between_two_parts_is_what_was_there_before_also_after_a_restart(
                 break;
             }
             drop((snapshot, table, keyspace, db));
-            let read_only = Options {
-                disk: Arc::new(mem.clone()),
-                ..options()
-            };
+            let read_only = on_disk(mem.clone(), options());
             let read_only = Db::open_read_only(DIR, read_only).unwrap();
             let keyspace = read_only.existing_keyspace("app").unwrap();
             let table = keyspace.existing_table("users").unwrap();

@@ -221,10 +221,7 @@ fn an_opening_without_files_fails_and_the_next_one_does_not() {
     must_end(|| {
         let mem = MemDisk::new();
         let disk = LimitedDisk::new(&mem, 1);
-        let options = || Options {
-            disk: Arc::new(disk.clone()),
-            ..manual(&mem)
-        };
+        let options = || on_disk(disk.clone(), manual(&mem));
         let error = Db::open(DIR, options()).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Io, "{error}");
         assert!(error.to_string().contains("ulimit -n"), "{error}");

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
 
-use crate::common::{Content, DIR, Rng, content, for_seeds, manual, rng};
+use crate::common::{
+    Content, DIR, Rng, content, for_seeds, manual, one_table, rng, writer_options,
+};
 use ebb_storage::simulation::MemDisk;
 use ebb_storage::{
     Db, Error, FilterPrefix, MergeOperator, MergeOperators, Options, SortedWriter,
@@ -55,12 +57,11 @@ fn options(mem: &MemDisk, file_bytes: usize) -> Options {
 }
 
 fn open(mem: &MemDisk, filter_prefix: Option<FilterPrefix>, file_bytes: usize) -> (Db, Table) {
-    let db = Db::open(DIR, options(mem, file_bytes)).unwrap();
     let table = TableOptions {
         sstable: sstable(filter_prefix),
         merge_operator: Some("up-to-slash".into()),
     };
-    let table = db.keyspace("app").unwrap().table("t", table).unwrap();
+    let (db, _, table) = one_table::open(options(mem, file_bytes), table);
     (db, table)
 }
 
@@ -223,10 +224,9 @@ fn files_with_other_prefixes_or_none_are_searched() {
         ("same", Some(FilterPrefix::Operator), true),
     ] {
         let options = SortedWriterOptions {
-            disk: Arc::new(mem.clone()),
             sstable: sstable(of),
             merge_operator: operator.then(|| Arc::new(UpToSlash) as Arc<dyn MergeOperator>),
-            ..SortedWriterOptions::default()
+            ..writer_options(&mem)
         };
         let mut writer = SortedWriter::create("/out", name, options).unwrap();
         writer.put(format!("{name}/1").as_bytes(), b"v").unwrap();
@@ -253,13 +253,12 @@ fn without_the_operator_all_is_searched() {
     let (db, table, all) = filled(&mem, FilterPrefix::Operator, LARGE, &mut rng(2));
     drop((db, table));
     let db = Db::open(DIR, manual(&mem)).unwrap();
-    let app = db.existing_keyspace("app").unwrap();
-    let table = app.existing_table("t").unwrap();
+    let table = one_table::users(&db);
     table.put(b"000001/1", b"late").unwrap();
     db.flush().unwrap();
     assert_eq!(table.prefix(b"000001/").count(), 1);
     assert_eq!(db.stats().prefix_skips, 0);
-    drop((db, app, table));
+    drop((db, table));
     let (_db, table) = open(&mem, Some(FilterPrefix::Operator), LARGE);
     assert_eq!(table.prefix(b"000001/").count(), 1);
     assert_eq!(table.range::<&[u8], _>(..).count(), all.len() + 1);
@@ -272,6 +271,10 @@ fn a_prefix_of_no_bytes_is_refused() {
         sstable: sstable(Some(FilterPrefix::Bytes(0))),
         ..TableOptions::default()
     };
-    let refused = db.keyspace("app").unwrap().table("t", table).unwrap_err();
+    let refused = db
+        .keyspace("app")
+        .unwrap()
+        .table("users", table)
+        .unwrap_err();
     assert!(refused.to_string().contains("filter_prefix"), "{refused}");
 }

@@ -20,8 +20,8 @@ use crate::common::*;
 use ebb_storage::simulation::MemDisk;
 use ebb_storage::{
     Compression, Db, DetachedOptions, DetachedTable, Entry, Error, FileSystem, FilterPrefix,
-    LossReport, Maintenance, Options, QuarantinedFile, Range, SortedWriter, SortedWriterOptions,
-    SsTableOptions, Table, TableOptions,
+    LossReport, Maintenance, Options, QuarantinedFile, Range, SortedWriter, SsTableOptions, Table,
+    TableOptions,
 };
 use rand::RngExt;
 
@@ -601,10 +601,7 @@ fn what_reads_at_the_second_time_is_merged() {
         }
         Ok(())
     };
-    let options = Options {
-        disk: Arc::new(HookedDisk::new(&mem, hook)),
-        ..options(&mem)
-    };
+    let options = on_disk(HookedDisk::new(&mem, hook), options(&mem));
     let db = Db::open(DIR, options).unwrap();
     let [users, _] = tables(&db);
     assert!(read(&db, &model, std::slice::from_ref(&path)).damaged > 0);
@@ -794,10 +791,7 @@ fn a_damaged_file_that_only_the_log_names_is_in_quarantine_too() {
         users.put(&key(number), b"older").unwrap();
     }
     db.flush().unwrap();
-    let writer = SortedWriterOptions {
-        disk: Arc::new(mem.clone()),
-        ..SortedWriterOptions::default()
-    };
+    let writer = writer_options(&mem);
     let mut writer = SortedWriter::create("/out", "ingested", writer).unwrap();
     for number in 20..30 {
         writer.put(&key(number), b"ingested").unwrap();

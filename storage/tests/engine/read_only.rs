@@ -6,44 +6,40 @@
 )]
 
 use std::collections::BTreeMap;
-use std::io::{self, ErrorKind::ReadOnlyFilesystem};
+use std::io::ErrorKind::ReadOnlyFilesystem;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::common::{DIR, content, files, manual};
+use crate::common::hooked_disk::{Call, HookedDisk};
+use crate::common::one_table::{open, open_at, users};
+use crate::common::{DIR, content, files, manual, on_disk};
 use ebb_storage::simulation::MemDisk;
-use ebb_storage::{
-    Db, Error, ErrorKind, FileSystem, LockGuard, LogStore, Options, ReadFile, Result, Table,
-    TableFiles, WriteBatch, WriteFile, verify,
-};
+use ebb_storage::{Db, Error, ErrorKind, FileSystem, Options, Result, Table, WriteBatch, verify};
 
-/// A disk that refuses all changes, and records the operations that tried one.
-#[derive(Debug, Clone)]
+/// A disk that refuses all changes, and records the calls that tried one.
 struct Sealed {
-    mem: MemDisk,
+    disk: HookedDisk,
     attempts: Arc<Mutex<Vec<String>>>,
 }
 
 impl Sealed {
     fn new(mem: &MemDisk) -> Self {
-        Self {
-            mem: mem.clone(),
-            attempts: Arc::default(),
-        }
+        let attempts = Arc::<Mutex<Vec<String>>>::default();
+        let recorded = attempts.clone();
+        let disk = HookedDisk::new(mem, move |call, path| match call {
+            Call::Create | Call::SyncDir | Call::Change => {
+                let attempt = format!("{call:?} {}", path.display());
+                recorded.lock().unwrap().push(attempt);
+                Err(ReadOnlyFilesystem.into())
+            }
+            Call::Open | Call::Read { .. } | Call::ForgetCached => Ok(()),
+        });
+        Self { disk, attempts }
     }
 
     fn options(&self) -> Options {
-        Options {
-            disk: Arc::new(self.clone()),
-            ..manual(&self.mem)
-        }
-    }
-
-    fn refuse<T>(&self, what: &str, path: &Path) -> io::Result<T> {
-        let attempt = format!("{what} {}", path.display());
-        self.attempts.lock().unwrap().push(attempt);
-        Err(ReadOnlyFilesystem.into())
+        on_disk(self.disk.clone(), manual(&self.disk.mem))
     }
 
     #[track_caller]
@@ -52,71 +48,10 @@ impl Sealed {
     }
 }
 
-impl FileSystem for Sealed {
-    fn create(&self, path: &Path) -> io::Result<Box<dyn WriteFile>> {
-        self.refuse("create", path)
-    }
-
-    fn truncate(&self, path: &Path, _: u64) -> io::Result<()> {
-        self.refuse("truncate", path)
-    }
-
-    fn remove(&self, path: &Path) -> io::Result<()> {
-        self.refuse("remove", path)
-    }
-
-    fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
-        self.refuse("create the directory", dir)
-    }
-
-    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
-        self.refuse("sync", dir)
-    }
-
-    fn open_read(&self, path: &Path) -> io::Result<Arc<dyn ReadFile>> {
-        self.mem.open_read(path)
-    }
-
-    fn list(&self, dir: &Path) -> io::Result<Vec<PathBuf>> {
-        self.mem.list(dir)
-    }
-
-    fn exists(&self, path: &Path) -> io::Result<bool> {
-        self.mem.exists(path)
-    }
-}
-
-impl LogStore for Sealed {
-    fn rename(&self, from: &Path, _: &Path) -> io::Result<()> {
-        self.refuse("rename", from)
-    }
-
-    fn lock(&self, path: &Path) -> io::Result<Box<dyn LockGuard>> {
-        self.refuse("lock", path)
-    }
-
-    fn lock_shared(&self, path: &Path) -> io::Result<Box<dyn LockGuard>> {
-        self.mem.lock_shared(path)
-    }
-}
-
-impl TableFiles for Sealed {
-    fn link(&self, _: &Path, to: &Path) -> io::Result<()> {
-        self.refuse("link", to)
-    }
-}
-
-fn users(db: &Db) -> Table {
-    let keyspace = db.existing_keyspace("app").unwrap();
-    keyspace.existing_table("users").unwrap()
-}
-
 /// Creates a database with rows in files and rows in the log only, and closes it.
 fn database() -> MemDisk {
     let mem = MemDisk::new();
-    let db = Db::open(DIR, manual(&mem)).unwrap();
-    let keyspace = db.keyspace("app").unwrap();
-    let table = keyspace.table("users", Default::default()).unwrap();
+    let (db, keyspace, table) = open(manual(&mem), Default::default());
     table.put(b"flushed", b"1").unwrap();
     db.flush().unwrap();
     keyspace.create_snapshot("then").unwrap();
@@ -313,9 +248,7 @@ fn a_read_only_directory_on_the_real_disk_is_read() {
 
     let parent = tempfile::tempdir().unwrap();
     let dir = parent.path().join("db");
-    let db = Db::open(&dir, Options::default()).unwrap();
-    let keyspace = db.keyspace("app").unwrap();
-    let table = keyspace.table("users", Default::default()).unwrap();
+    let (db, keyspace, table) = open_at(&dir, Options::default(), Default::default());
     table.put(b"k", b"v").unwrap();
     drop((db, keyspace, table));
     let seal = |mode| std::fs::set_permissions(&dir, PermissionsExt::from_mode(mode)).unwrap();

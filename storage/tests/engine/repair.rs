@@ -3,9 +3,9 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use crate::common::hooked_disk::{Call, HookedDisk};
+use crate::common::one_table::{merging, open, users};
 use crate::common::*;
 use ebb_storage::simulation::MemDisk;
 use ebb_storage::{
@@ -29,6 +29,16 @@ fn run(mem: &MemDisk) -> RepairReport {
     report
 }
 
+/// Removes both copies of the manifest and of CURRENT.
+fn remove_manifest(mem: &MemDisk) {
+    for path in paths(mem) {
+        let name = path.to_string_lossy();
+        if name.contains("MANIFEST") || name.contains("CURRENT") {
+            mem.remove(&path).unwrap();
+        }
+    }
+}
+
 #[test]
 fn a_damaged_block_costs_its_keys_only() {
     let mem = MemDisk::new();
@@ -41,9 +51,7 @@ fn a_damaged_block_costs_its_keys_only() {
             file_bytes: 1 << 20,
             ..manual(&mem)
         };
-        let db = Db::open(DIR, options).unwrap();
-        let keyspace = db.keyspace("app").unwrap();
-        let table = keyspace.table("users", Default::default()).unwrap();
+        let (db, _, table) = open(options, Default::default());
         for key in &keys {
             table.put(key, &key.repeat(10)).unwrap();
         }
@@ -56,16 +64,13 @@ fn a_damaged_block_costs_its_keys_only() {
     mem.flip_bit(&path, mem.file_len(&path).unwrap() / 2, 3)
         .unwrap();
     let report = run(&mem);
-    let [lost] = &report.lost[..] else {
-        panic!("{:?}", report.lost)
-    };
+    let lost = only(&report.lost);
     assert_eq!(
         (&lost.path, lost.table.as_deref()),
         (&path, Some("app.users"))
     );
     let db = Db::open(TARGET, manual(&mem)).unwrap();
-    let table = db.existing_keyspace("app").unwrap();
-    let table = table.existing_table("users").unwrap();
+    let table = users(&db);
     let missing: Vec<_> = keys
         .iter()
         .filter(|key| table.get(key).unwrap().is_none())
@@ -113,13 +118,7 @@ fn what_a_merge_replaced_is_not_folded_in_again() {
             .into(),
             ..manual(&mem)
         };
-        let db = Db::open(DIR, options).unwrap();
-        let keyspace = db.keyspace("app").unwrap();
-        let options = TableOptions {
-            merge_operator: Some("append".into()),
-            ..TableOptions::default()
-        };
-        let table = keyspace.table("users", options).unwrap();
+        let (db, keyspace, table) = open(options, merging("append"));
         let mut replaced = Vec::new();
         for part in ["a", "b", "c"] {
             table.merge(b"key", part.as_bytes()).unwrap();
@@ -170,9 +169,7 @@ fn what_a_merge_replaced_is_not_folded_in_again() {
 #[test]
 fn a_file_that_the_user_may_not_open_is_an_error_and_no_loss() {
     let mem = MemDisk::new();
-    let db = Db::open(DIR, manual(&mem)).unwrap();
-    let keyspace = db.keyspace("app").unwrap();
-    let table = keyspace.table("users", Default::default()).unwrap();
+    let (db, keyspace, table) = open(manual(&mem), Default::default());
     table.put(b"flushed", b"1").unwrap();
     db.flush().unwrap();
     table.put(b"logged", b"2").unwrap();
@@ -184,10 +181,7 @@ fn a_file_that_the_user_may_not_open_is_an_error_and_no_loss() {
             Call::Open if path == sealed => Err(io::ErrorKind::PermissionDenied.into()),
             _ => Ok(()),
         };
-        let options = Options {
-            disk: Arc::new(HookedDisk::new(&mem, hook)),
-            ..manual(&mem)
-        };
+        let options = on_disk(HookedDisk::new(&mem, hook), manual(&mem));
         match repair(DIR, TARGET, &options, &mut |_| ()) {
             Err(Error::Io { path, .. }) => assert_eq!(path, named),
             outcome => panic!("{outcome:?}"),
@@ -250,12 +244,7 @@ fn without_a_manifest_tables_have_the_names_in_their_files() {
         // A crash came before the file of the dropped table was removed.
         mem.create(&left).unwrap().append(&bytes).unwrap();
         if !has_manifest {
-            for path in paths(&mem) {
-                let name = path.to_string_lossy();
-                if name.contains("MANIFEST") || name.contains("CURRENT") {
-                    mem.remove(&path).unwrap();
-                }
-            }
+            remove_manifest(&mem);
         }
         let report = run(&mem);
         assert_eq!(report.lost.is_empty(), has_manifest);
@@ -279,9 +268,7 @@ fn with_segments() -> (MemDisk, Vec<PathBuf>) {
         wal_segment_bytes: 1 << 10,
         ..manual(&mem)
     };
-    let db = Db::open(DIR, options).unwrap();
-    let keyspace = db.keyspace("app").unwrap();
-    let table = keyspace.table("users", TableOptions::default()).unwrap();
+    let (db, keyspace, table) = open(options, TableOptions::default());
     for i in 0..9_u8 {
         table.put(&[i], &[i; 500]).unwrap();
     }
@@ -296,12 +283,7 @@ fn with_segments() -> (MemDisk, Vec<PathBuf>) {
 fn without_a_manifest_a_segment_that_is_missing_between_others_is_reported() {
     let (mem, segments) = with_segments();
     assert!(segments.len() > 3, "{segments:?}");
-    for path in paths(&mem) {
-        let name = path.to_string_lossy();
-        if name.contains("MANIFEST") || name.contains("CURRENT") {
-            mem.remove(&path).unwrap();
-        }
-    }
+    remove_manifest(&mem);
     // The lost manifest may have given up the first one.
     mem.remove(&segments[0]).unwrap();
     mem.remove(&segments[2]).unwrap();
@@ -348,12 +330,7 @@ fn without_a_manifest_snapshots_cover_the_tables_of_their_time() {
     keyspace.create_snapshot("both").unwrap();
     db.flush().unwrap();
     drop((db, keyspace));
-    for path in paths(&mem) {
-        let name = path.to_string_lossy();
-        if name.contains("MANIFEST") || name.contains("CURRENT") {
-            mem.remove(&path).unwrap();
-        }
-    }
+    remove_manifest(&mem);
     run(&mem);
     let db = Db::open(TARGET, manual(&mem)).unwrap();
     let keyspace = db.existing_keyspace("app").unwrap();
@@ -403,11 +380,7 @@ fn without_a_manifest_entries_in_the_log_name_tables_and_the_report_has_the_unna
     plain.put(b"k", b"1").unwrap();
     keyspace.create_snapshot("before").unwrap();
     let create = |table: &str, value: &[u8]| {
-        let options = TableOptions {
-            merge_operator: Some("self-named".to_owned()),
-            ..TableOptions::default()
-        };
-        let created = keyspace.table(table, options).unwrap();
+        let created = keyspace.table(table, merging("self-named")).unwrap();
         created.merge(b"k", value).unwrap();
         let name = format!("app.{table}");
         created.put(b"name", name.as_bytes()).unwrap();
@@ -420,12 +393,7 @@ fn without_a_manifest_entries_in_the_log_name_tables_and_the_report_has_the_unna
     create("again", b"new");
     drop((plain, keyspace, db));
     assert!(files(&mem, ".sst").is_empty());
-    for path in paths(&mem) {
-        let name = path.to_string_lossy();
-        if name.contains("MANIFEST") || name.contains("CURRENT") {
-            mem.remove(&path).unwrap();
-        }
-    }
+    remove_manifest(&mem);
 
     let report = repair(DIR, TARGET, &options, &mut |_| ()).unwrap();
     let db = Db::open(TARGET, options).unwrap();
@@ -480,9 +448,7 @@ fn without_a_manifest_entries_in_the_log_name_tables_and_the_report_has_the_unna
 #[test]
 fn a_snapshot_whose_deletion_is_lost_gives_way_to_the_next_of_its_name() {
     let mem = MemDisk::new();
-    let db = Db::open(DIR, manual(&mem)).unwrap();
-    let keyspace = db.keyspace("app").unwrap();
-    let table = keyspace.table("users", TableOptions::default()).unwrap();
+    let (db, keyspace, table) = open(manual(&mem), TableOptions::default());
     table.put(b"key", b"old").unwrap();
     keyspace.create_snapshot("s").unwrap();
     table.put(b"key", b"new").unwrap();
@@ -510,9 +476,7 @@ fn a_snapshot_whose_deletion_is_lost_gives_way_to_the_next_of_its_name() {
 fn a_backup_of_a_database_without_a_log_has_lost_none() {
     let mem = MemDisk::new();
     {
-        let db = Db::open(DIR, manual(&mem)).unwrap();
-        let keyspace = db.keyspace("app").unwrap();
-        let table = keyspace.table("users", TableOptions::default()).unwrap();
+        let (_db, _, table) = open(manual(&mem), TableOptions::default());
         table.put(b"a", b"1").unwrap();
     }
     assert_eq!(run(&mem).lost, []);
@@ -527,9 +491,7 @@ fn a_backup_of_a_database_without_a_log_has_lost_none() {
 #[test]
 fn backup_and_repair_tell_how_far_they_have_come() {
     let mem = MemDisk::new();
-    let db = Db::open(DIR, manual(&mem)).unwrap();
-    let keyspace = db.keyspace("app").unwrap();
-    let table = keyspace.table("users", TableOptions::default()).unwrap();
+    let (db, keyspace, table) = open(manual(&mem), TableOptions::default());
     for round in 0..3_u8 {
         for i in 0..100_u8 {
             table.put(&[i], &[round; 100]).unwrap();

@@ -5,12 +5,12 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use crate::common::one_table::{get, open, table_options};
+use crate::common::one_table::{get, open, uncompressed};
 use crate::common::*;
 use ebb_storage::simulation::MemDisk;
 use ebb_storage::{
-    Compression, Db, Error, FileSystem, Keyspace, Maintenance, Options, SsTableOptions, Table,
-    TableFiles, TableOptions, TableStats, WriteBatch, WriteOptions,
+    Db, Error, FileSystem, Keyspace, Maintenance, Options, Table, TableFiles, TableOptions,
+    TableStats, WriteBatch, WriteOptions,
 };
 
 /// An amount of free space, in bytes, that is enough for a part to be held back as the reserve.
@@ -117,13 +117,6 @@ fn drops_and_deletions_work_on_a_full_disk() {
         assert_eq!(get(&table, "k").unwrap(), "4");
         db.verify().unwrap();
     }
-}
-
-fn uncompressed() -> TableOptions {
-    table_options(SsTableOptions {
-        compression: Compression::None,
-        ..SsTableOptions::default()
-    })
 }
 
 fn stats_of(db: &Db, table: &str) -> TableStats {
@@ -319,9 +312,7 @@ fn the_reserve_has_random_bytes_and_one_with_others_is_replaced() {
 fn no_reserve_is_held_on_a_small_disk() {
     let mem = MemDisk::new();
     mem.set_capacity_bytes(Some(2 << 20));
-    let db = Db::open(DIR, manual(&mem)).unwrap();
-    let app = db.keyspace("app").unwrap();
-    let table = app.table("users", Default::default()).unwrap();
+    let (db, _, table) = open(manual(&mem), Default::default());
     table.put(b"k", b"1").unwrap();
     db.flush().unwrap();
     assert!(!is_held_back(&mem));

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crate::common::{DIR, create_table_snapshot, for_seeds, manual, rng, until};
+use crate::common::{create_table_snapshot, for_seeds, manual, one_table, rng, until};
 use ebb_storage::simulation::MemDisk;
 use ebb_storage::{
     CompactionOptions, CompactionPicker, Db, Error, ErrorKind, Event, Keyspace, Maintenance,
@@ -35,9 +35,7 @@ fn open(mem: MemDisk, clock: ManualClock, maintenance: Maintenance) -> Fixture {
         clock: Arc::new(clock.clone()),
         ..manual(&mem)
     };
-    let db = Db::open(DIR, options).unwrap();
-    let keyspace = db.keyspace("app").unwrap();
-    let table = keyspace.table("t", TableOptions::default()).unwrap();
+    let (db, keyspace, table) = one_table::open(options, TableOptions::default());
     Fixture {
         mem,
         clock,
@@ -115,7 +113,7 @@ fn a_snapshot_is_gone_when_its_time_is_over_and_an_open_one_reads_on() {
     f.db.flush().unwrap();
     f.db.compact().unwrap();
     assert_eq!(f.db.stats().snapshots, 0);
-    let then = open.table("t").unwrap().get(b"a").unwrap().unwrap();
+    let then = open.table("users").unwrap().get(b"a").unwrap().unwrap();
     assert_eq!(then, "1");
     drop(open);
     // The name is free.
@@ -152,7 +150,7 @@ fn the_name_of_an_expired_snapshot_is_free_before_it_is_deleted() {
     assert_eq!(f.db.stats().snapshots, 1);
     let f = f.reopen();
     let found = f.keyspace.snapshot("s").unwrap();
-    let value = found.table("t").unwrap().get(b"a").unwrap().unwrap();
+    let value = found.table("users").unwrap().get(b"a").unwrap().unwrap();
     assert_eq!(value, "1");
 }
 
@@ -162,7 +160,7 @@ fn the_name_of_an_expired_snapshot_is_free_before_it_is_deleted() {
 fn an_expired_snapshot_whose_name_is_taken_keeps_no_dropped_table() {
     let f = fixture(Maintenance::Manual);
     f.create("s", Some(SECOND));
-    f.keyspace.drop_table("t").unwrap();
+    f.keyspace.drop_table("users").unwrap();
     assert_eq!(f.db.stats().tables.len(), 1);
     f.clock.advance_ms(2000);
     f.create("s", None);
@@ -250,13 +248,13 @@ fn threads_delete_what_has_expired() {
 #[test]
 fn a_snapshot_lists_the_tables_that_it_covers_and_reads() {
     let f = fixture(Maintenance::Manual);
-    f.keyspace.table("u", TableOptions::default()).unwrap();
+    f.keyspace.table("visits", TableOptions::default()).unwrap();
     for i in 0..40u8 {
         f.table.put(&[i], &[i; 100]).unwrap();
     }
     f.db.flush().unwrap();
     f.create("all", None);
-    create_table_snapshot(&f.keyspace, "one", "t").unwrap();
+    create_table_snapshot(&f.keyspace, "one", "users").unwrap();
     for i in 0..40u8 {
         f.table.put(&[i], &[i; 100]).unwrap();
     }
@@ -265,8 +263,8 @@ fn a_snapshot_lists_the_tables_that_it_covers_and_reads() {
         panic!("two snapshots");
     };
     assert_eq!(all.scope, SnapshotScope::Keyspace);
-    assert_eq!(all.tables, ["t", "u"]);
-    assert_eq!(one.scope, SnapshotScope::Table("t".into()));
+    assert_eq!(all.tables, ["users", "visits"]);
+    assert_eq!(one.scope, SnapshotScope::Table("users".into()));
     assert_eq!((all.expires, all.runs, one.runs), (None, 1, 1));
     let stats = f.db.stats();
     let runs = &stats.tables[0].runs;
@@ -389,9 +387,7 @@ fn the_bytes_that_snapshots_pin_come_back() {
             },
             ..manual(&MemDisk::new())
         };
-        let db = Db::open(DIR, options).unwrap();
-        let app = db.keyspace("app").unwrap();
-        let table = app.table("t", TableOptions::default()).unwrap();
+        let (db, app, table) = one_table::open(options, TableOptions::default());
         let mut rng = rng(3);
         for round in 0..6 {
             for key in (0..4000_u32).filter(|key| round == 0 || key % 5 < 2) {
@@ -475,9 +471,7 @@ fn hundreds_of_snapshots_leave_no_tiny_files_and_few_runs() {
             file_bytes: 64 << 10,
             ..manual(&mem)
         };
-        let db = Db::open(DIR, options).unwrap();
-        let keyspace = db.keyspace("app").unwrap();
-        let table = keyspace.table("t", TableOptions::default()).unwrap();
+        let (db, keyspace, table) = one_table::open(options, TableOptions::default());
         let mut rng = rng(7);
         for n in 0..600u32 {
             for _ in 0..20 {

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::common::one_table::{merging, open};
-use crate::common::{Content, FailedAt, Rng, content, for_seeds, manual, rng};
+use crate::common::{Content, FailedAt, Rng, clocked, content, for_seeds, manual, rng};
 use ebb_storage::simulation::MemDisk;
 use ebb_storage::{
-    Cache, Db, DetachedOptions, DetachedTable, Entry, Error, FoundSoFar, ManualClock, Options,
-    Result, Table, TableOptions, TableReader, Value,
+    Cache, Db, DetachedOptions, DetachedTable, Entry, Error, FoundSoFar, ManualClock, Result,
+    Table, TableOptions, TableReader, Value,
 };
 use rand::RngExt;
 
@@ -98,10 +98,7 @@ fn a_view_a_snapshot_a_detached_table_and_a_transaction_of_one_instant_read_the_
     let test = "a_view_a_snapshot_a_detached_table_and_a_transaction_of_one_instant_read_the_same";
     for_seeds(test, 4, |seed| {
         let (mem, clock) = (MemDisk::new(), ManualClock::at_ms(1_000));
-        let options = Options {
-            clock: Arc::new(clock.clone()),
-            ..manual(&mem)
-        };
+        let options = clocked(&mem, &clock);
         let (db, keyspace, table) = open(options, merging("append"));
         let mut rng = rng(seed);
         // Values with a TTL from the first round have expired at the instant of the readers; those from

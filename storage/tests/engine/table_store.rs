@@ -5,11 +5,11 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use crate::common::{DIR, content, files, manual};
+use crate::common::{DIR, content, files, manual, writer_options};
 use ebb_storage::simulation::MemDisk;
 use ebb_storage::{
     Db, DetachedOptions, DetachedTable, Error, Imported, Options, ReadFile, Result, SortedWriter,
-    SortedWriterOptions, SyncFile, Table, TableStore, WriteFile, repair, verify,
+    SyncFile, Table, TableStore, WriteFile, repair, verify,
 };
 
 /// A store of objects, as in the cloud: it has no directories and no links, and keeps deleted
@@ -190,7 +190,7 @@ fn a_database_whose_tables_are_elsewhere_lives_as_any_other() {
     assert!(before > named, "merged tables wait to be swept");
     assert_eq!(shelf.sweep(), named);
 
-    let mut writer = SortedWriter::create("/outside", "part", outside(&mem)).unwrap();
+    let mut writer = SortedWriter::create("/outside", "part", writer_options(&mem)).unwrap();
     writer.put(b"z", b"ingested").unwrap();
     let written = writer.finish().unwrap();
     let info = users(&db).ingest(&written).unwrap();
@@ -210,13 +210,6 @@ fn a_database_whose_tables_are_elsewhere_lives_as_any_other() {
     users(&Db::open(DIR, shelf.options()).unwrap())
         .truncate()
         .unwrap();
-}
-
-fn outside(mem: &MemDisk) -> SortedWriterOptions {
-    SortedWriterOptions {
-        disk: Arc::new(mem.clone()),
-        ..SortedWriterOptions::default()
-    }
 }
 
 #[test]

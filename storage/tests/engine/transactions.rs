@@ -3,11 +3,11 @@
 
 use std::collections::BTreeMap;
 
-use crate::common::{DIR, SetOnDrop, for_seeds, manual, rng};
+use crate::common::one_table::{merging, text};
+use crate::common::{DIR, SetOnDrop, clocked, for_seeds, manual, rng};
 use ebb_storage::simulation::MemDisk;
 use ebb_storage::{
-    Db, Entry, Error, ErrorKind, ManualClock, Options, Result, Table, TableOptions, Transaction,
-    WriteBatch,
+    Db, Entry, Error, ErrorKind, ManualClock, Options, Result, Table, Transaction, WriteBatch,
 };
 use rand::RngExt;
 
@@ -21,10 +21,6 @@ fn open(options: Options) -> (Db, Table, Table) {
 
 fn in_memory() -> (Db, Table, Table) {
     open(manual(&MemDisk::new()))
-}
-
-fn text(value: Option<ebb_storage::Value>) -> Option<String> {
-    value.map(|value| String::from_utf8(value.to_vec()).unwrap())
 }
 
 fn keys(entries: impl Iterator<Item = Result<Entry>>) -> Vec<String> {
@@ -254,10 +250,7 @@ fn a_transaction_refuses_tables_of_another_database_and_what_is_too_long() {
 #[test]
 fn own_merges_and_expiring_puts_are_read_like_committed_ones() {
     let clock = ManualClock::at_ms(1_000);
-    let (db, _, _) = open(Options {
-        clock: std::sync::Arc::new(clock.clone()),
-        ..manual(&MemDisk::new())
-    });
+    let (db, _, _) = open(clocked(&MemDisk::new(), &clock));
     let log = log_table(&db);
     log.put(b"a", b"0").unwrap();
     log.put(b"d", b"0").unwrap();
@@ -365,11 +358,8 @@ fn a_range_delete_is_in_conflict_with_writes_inside_it_and_they_with_it() {
 
 /// Creates a table whose merge operator appends.
 fn log_table(db: &Db) -> Table {
-    let options = TableOptions {
-        merge_operator: Some("append".into()),
-        ..TableOptions::default()
-    };
-    db.keyspace("app").unwrap().table("log", options).unwrap()
+    let keyspace = db.keyspace("app").unwrap();
+    keyspace.table("log", merging("append")).unwrap()
 }
 
 /// Many threads add to the same counters, which in the end have the sums of the acknowledged

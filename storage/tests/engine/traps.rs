@@ -9,6 +9,7 @@ mod manifest;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
+use crate::common::one_table::{get, text};
 use crate::common::*;
 use ebb_storage::simulation::MemDisk;
 use ebb_storage::{
@@ -34,15 +35,9 @@ fn open_with(options: Options) -> (Db, Keyspace, Table) {
     one_table::open(options, TableOptions::default())
 }
 
-fn get(table: &Table, key: &str) -> Option<String> {
-    let value = table.get(key.as_bytes()).unwrap();
-    value.map(|value| String::from_utf8(value.to_vec()).unwrap())
-}
-
 fn get_in(keyspace: &Keyspace, snapshot: &str, key: &str) -> Option<String> {
     let table = keyspace.snapshot(snapshot).unwrap().table("users").unwrap();
-    let value = table.get(key.as_bytes()).unwrap();
-    value.map(|value| String::from_utf8(value.to_vec()).unwrap())
+    text(table.get(key.as_bytes()).unwrap())
 }
 
 fn names(keyspace: &Keyspace) -> Vec<String> {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::common::one_table::{all, get, merging, open, refused, text};
-use crate::common::{content, lose_power, manual};
+use crate::common::{clocked, content, lose_power, manual};
 use ebb_storage::simulation::MemDisk;
 use ebb_storage::{
     Durability, Error, Keyspace, ManualClock, MergeOperator, MergeOperators, Options, Table,
@@ -168,13 +168,6 @@ fn an_operator_that_fails_is_named_with_the_key_and_loses_nothing() {
     table.put(b"k", b"new").unwrap();
     table.merge(b"k", b"er").unwrap();
     assert_eq!(all(&table), "k=newer other=xxx");
-}
-
-fn clocked(mem: &MemDisk, clock: &ManualClock) -> Options {
-    Options {
-        clock: std::sync::Arc::new(clock.clone()),
-        ..manual(mem)
-    }
 }
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -352,34 +345,4 @@ fn keys_and_prefixes_are_read_at_one_instant_and_ranges_are_measured_and_cut() {
     let first = old.range::<&[u8], _>(&b"key0500"[..]..&cuts[0]).count();
     assert!((150..350).contains(&first), "{first} of 1000");
     assert_eq!(old.split_keys::<&[u8], _>(.., 1).len(), 0);
-}
-
-#[test]
-fn keys_and_values_may_be_empty_and_as_long_as_allowed_and_not_longer() {
-    use ebb_storage::{MAX_KEY_BYTES, MAX_VALUE_BYTES};
-    let mem = MemDisk::new();
-    let (db, _, table) = open(manual(&mem), merging("append"));
-    table.put(b"", b"").unwrap();
-    let key = vec![b'k'; MAX_KEY_BYTES];
-    table.put(&key[1..], b"").unwrap();
-    table.put_with_ttl(&key, b"", Duration::MAX).unwrap();
-    let before = db.view().seq();
-    let long_key = [&key[..], b"k"].concat();
-    refused(table.put(&long_key, b""), &["262145"]);
-    refused(table.merge(&long_key, b""), &["262145"]);
-    refused(table.put_with_ttl(&long_key, b"", SECOND), &["262145"]);
-    refused(table.delete(&long_key), &["262145"]);
-    let long_value = vec![0; MAX_VALUE_BYTES + 1];
-    refused(table.put(b"v", &long_value), &["268435457"]);
-    refused(table.merge(b"v", &long_value), &["268435457"]);
-    refused(
-        table.put_with_ttl(b"v", &long_value, SECOND),
-        &["268435457"],
-    );
-    assert_eq!(db.view().seq(), before);
-    for _ in 0..2 {
-        assert_eq!(table.get(b"").unwrap().unwrap(), "");
-        assert_eq!(table.range::<&[u8], _>(..).count(), 3);
-        db.flush().unwrap();
-    }
 }

@@ -24,11 +24,6 @@ impl Input for OutputOf {
     }
 }
 
-/// Swaps key and value of a row.
-fn swap(key: &[u8], value: &[u8], emit: &mut dyn Emit) -> Result<(), TaskError> {
-    emit.emit(value, key)
-}
-
 /// Returns a job that reads the number of each word and counts, for each number, the words
 /// that have it.
 fn counts_of_counts(counts: &VecOutput, output: &VecOutput) -> JobSpec {

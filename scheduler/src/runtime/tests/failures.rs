@@ -108,13 +108,7 @@ fn an_output_that_refuses_early_refuses_the_job() {
         fn abort(&self) {}
     }
     let runtime = TestRuntime::start(options());
-    let input = Arc::new(VecInput::lines("a", 1));
-    let refused = runtime.submit(JobSpec::new(
-        "taken",
-        input,
-        Arc::new(WordCount),
-        Arc::new(RefusingOutput),
-    ));
+    let refused = runtime.submit(one_map(WordCount, RefusingOutput));
     assert!(matches!(refused, Err(SubmitError::Output(_))));
     assert!(runtime.has_no_spills());
 }
@@ -217,9 +211,7 @@ fn a_write_that_finds_no_space_fails_its_job_at_the_first_attempt() {
         let fails = move |_: &[u8], _: &[u8], _: &mut dyn Emit| {
             Err::<(), _>(TaskError::io("writing x")(kind.into()))
         };
-        let input = Arc::new(VecInput::lines("a", 1));
-        let output = Arc::new(VecOutput::new());
-        let job = runtime.submit(JobSpec::new("full", input, Arc::new(fails), output));
+        let job = runtime.submit(one_map(fails, VecOutput::new()));
         let report = job.unwrap().wait();
         let cause = cause(&report);
         assert!(cause.contains("attempt 1: writing x: "), "{cause}");
@@ -270,9 +262,7 @@ fn a_commit_that_finds_invalid_input_reports_its_job_as_invalid() {
     let runtime = TestRuntime::start(options());
     let nothing = |_: &[u8], _: &[u8], _: &mut dyn Emit| Ok(());
     for is_invalid in [true, false] {
-        let input = Arc::new(VecInput::lines("a", 1));
-        let output = Arc::new(Refusing(is_invalid));
-        let job = runtime.submit(JobSpec::new("bad", input, Arc::new(nothing), output));
+        let job = runtime.submit(one_map(nothing, Refusing(is_invalid)));
         let report = job.unwrap().wait();
         let cause = cause(&report);
         assert!(cause.starts_with("committing the output: no "), "{cause}");

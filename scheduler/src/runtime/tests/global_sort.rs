@@ -8,14 +8,6 @@ fn identity(key: &[u8], value: &[u8], emit: &mut dyn Emit) -> Result<(), TaskErr
     emit.emit(key, value)
 }
 
-/// A reducer that writes each value of a key as a row.
-fn each(key: &[u8], values: &mut Values<'_>, emit: &mut dyn Emit) -> Result<(), TaskError> {
-    while let Some(value) = values.next_value()? {
-        emit.emit(key, value)?;
-    }
-    Ok(())
-}
-
 /// An output that stores the rows of each partition, to check how even they are.
 #[derive(Clone, Default)]
 struct Partitions(Arc<std::sync::Mutex<BTreeMap<u32, Vec<Row>>>>);

@@ -10,32 +10,15 @@ use crate::runtime::schedule::tracker::{Tracker, Work};
 use ebb_test_support::seed::for_seeds;
 use ebb_threads::current_class;
 use rustix::thread::sched_getaffinity;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{JoinHandle, spawn};
 
-/// A capacity source whose limits for CPU and reads the test sets.
-struct TestCapacity {
-    cpu_hundredths: AtomicU32,
-    read_bytes_per_s: AtomicU32,
-}
-
-impl TestCapacity {
-    fn new(cpu_hundredths: u32) -> Arc<Self> {
-        Arc::new(Self {
-            cpu_hundredths: AtomicU32::new(cpu_hundredths),
-            read_bytes_per_s: AtomicU32::new(u32::MAX),
-        })
-    }
-}
-
-impl CapacitySource for TestCapacity {
-    fn capacity(&self, _request: CapacityRequest) -> Capacity {
-        Capacity {
-            cpu_hundredths: self.cpu_hundredths.load(Ordering::SeqCst),
-            read_bytes_per_s: Some(u64::from(self.read_bytes_per_s.load(Ordering::SeqCst))),
-            ..Capacity::cpu(200)
-        }
-    }
+/// Returns a capacity source with `cpu_hundredths` now, and two cores by forecast.
+fn with_cpu(cpu_hundredths: u32) -> Arc<TestCapacity> {
+    TestCapacity::new(Capacity {
+        cpu_hundredths,
+        ..Capacity::cpu(200)
+    })
 }
 
 /// Returns options with the policy of equal shares and short control cycles.
@@ -79,7 +62,7 @@ fn status(lease: &Lease) -> JobStatus {
 #[test]
 fn two_threads_of_a_lease_use_no_more_than_its_share() {
     let clock = Arc::new(ManualClock::default());
-    let options = fair_options(&TestCapacity::new(30));
+    let options = fair_options(&with_cpu(30));
     let runtime = TestRuntime::start_with_clock(options, clock.clone());
     let (lease, longest) = (lease(&runtime, "query"), Arc::new(LongestStep::default()));
     let threads = [(); 2].map(|()| {
@@ -123,7 +106,7 @@ fn two_threads_of_a_lease_use_no_more_than_its_share() {
 
 #[test]
 fn a_lease_shares_with_jobs_and_leaves_them_its_share_when_it_is_dropped() {
-    let runtime = start(&TestCapacity::new(100));
+    let runtime = start(&with_cpu(100));
     let output = VecOutput::new();
     let job = runtime.submit(spinning_job(2, &output)).unwrap();
     wait::until("the job to have the whole core", || {
@@ -150,7 +133,7 @@ fn a_lease_shares_with_jobs_and_leaves_them_its_share_when_it_is_dropped() {
 /// Regression: a query that waited for its client kept a share that jobs could have used.
 #[test]
 fn a_lease_without_a_thread_has_no_share_until_one_enters() {
-    let runtime = start(&TestCapacity::new(100));
+    let runtime = start(&with_cpu(100));
     let output = VecOutput::new();
     let job = runtime.submit(spinning_job(1, &output)).unwrap();
     let lease = lease(&runtime, "query");
@@ -171,8 +154,8 @@ fn a_lease_without_a_thread_has_no_share_until_one_enters() {
 
 #[test]
 fn without_capacity_or_bytes_a_lease_pauses_and_with_them_continues() {
-    let left = TestCapacity::new(0);
-    left.read_bytes_per_s.store(0, Ordering::SeqCst);
+    let left = with_cpu(0);
+    left.change(|left| left.read_bytes_per_s = Some(0));
     let runtime = start(&left);
     let (lease, is_in) = (lease(&runtime, "backup"), Arc::new(AtomicBool::new(false)));
     let thread = {
@@ -186,10 +169,10 @@ fn without_capacity_or_bytes_a_lease_pauses_and_with_them_continues() {
     };
     pass_cycles(&runtime, 6);
     assert_eq!(status(&lease).tasks_running, 1);
-    left.cpu_hundredths.store(200, Ordering::SeqCst);
+    left.change(|left| left.cpu_hundredths = 200);
     pass_cycles(&runtime, 6);
     assert!(!is_in.load(Ordering::SeqCst), "there is nothing to read");
-    left.read_bytes_per_s.store(u32::MAX, Ordering::SeqCst);
+    left.change(|left| left.read_bytes_per_s = Some(1 << 32));
     thread.join().unwrap().unwrap();
     assert!(is_in.load(Ordering::SeqCst));
 }
@@ -198,7 +181,7 @@ fn without_capacity_or_bytes_a_lease_pauses_and_with_them_continues() {
 fn a_holder_that_panics_gives_back_its_task_its_class_and_with_the_lease_the_share() {
     let options = RuntimeOptions {
         throttles: Throttles::default(),
-        ..fair_options(&TestCapacity::new(100))
+        ..fair_options(&with_cpu(100))
     };
     let runtime = TestRuntime::start(options);
     let lease = lease(&runtime, "torn");
@@ -227,7 +210,7 @@ fn a_holder_that_panics_gives_back_its_task_its_class_and_with_the_lease_the_sha
 fn a_thread_under_a_lease_is_tied_to_a_core_only_beside_others() {
     let options = RuntimeOptions {
         throttles: Throttles::default(),
-        ..fair_options(&TestCapacity::new(100))
+        ..fair_options(&with_cpu(100))
     };
     let runtime = TestRuntime::start(options);
     if !runtime.shared.can_raise {
@@ -250,7 +233,7 @@ fn a_thread_under_a_lease_is_tied_to_a_core_only_beside_others() {
 
 #[test]
 fn a_cancelled_lease_refuses_its_threads_and_is_listed_until_it_is_dropped() {
-    let runtime = start(&TestCapacity::new(100));
+    let runtime = start(&with_cpu(100));
     let (lease, stop) = (lease(&runtime, "query"), Arc::default());
     let thread = spinning(&lease, &stop);
     wait::until("the thread to be in", || status(&lease).tasks_running == 1);
@@ -267,12 +250,12 @@ fn a_cancelled_lease_refuses_its_threads_and_is_listed_until_it_is_dropped() {
 /// A shutdown must not wait for a lease that is still held, by the calling thread or another.
 #[test]
 fn a_shutdown_does_not_wait_for_leases_and_refuses_them() {
-    let left = TestCapacity::new(100);
+    let left = with_cpu(100);
     let runtime = start(&left);
     let (lease, stop) = (lease(&runtime, "query"), Arc::default());
     let thread = spinning(&lease, &stop);
     wait::until("the thread to be in", || status(&lease).tasks_running == 1);
-    left.cpu_hundredths.store(0, Ordering::SeqCst);
+    left.change(|left| left.cpu_hundredths = 0);
     runtime.shutdown();
     assert!(matches!(thread.join().unwrap(), Err(TaskError::Cancelled)));
     assert!(matches!(lease.enter(), Err(TaskError::Cancelled)));
@@ -284,7 +267,7 @@ fn a_shutdown_does_not_wait_for_leases_and_refuses_them() {
 
 #[test]
 fn a_lease_without_a_sensible_goal_or_cost_is_refused() {
-    let runtime = start(&TestCapacity::new(100));
+    let runtime = start(&with_cpu(100));
     for bad in [0.0, -1.0, f64::NAN, f64::INFINITY] {
         let with_goal = LeaseOptions {
             goal_s: Some(bad),
@@ -304,7 +287,7 @@ fn a_lease_without_a_sensible_goal_or_cost_is_refused() {
 
 #[test]
 fn a_job_that_follows_a_lease_starts_when_the_lease_is_dropped() {
-    let runtime = start(&TestCapacity::new(100));
+    let runtime = start(&with_cpu(100));
     let (lease, output) = (lease(&runtime, "export"), VecOutput::new());
     let spec = word_count("a b a", 2, 1, &output).after(lease.id());
     let job = runtime.submit(spec).unwrap();
@@ -525,7 +508,7 @@ fn a_lease_is_planned_with_its_remaining_work() {
 fn under_fifo_an_older_job_comes_before_a_lease() {
     let runtime = TestRuntime::start(RuntimeOptions {
         policy: Arc::new(Fifo),
-        capacity: TestCapacity::new(100),
+        capacity: with_cpu(100),
         cycle_s: 0.01,
         ..options()
     });

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::policy::{ClusterView, Decision, Fifo, Policy};
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 #[test]
@@ -170,27 +170,17 @@ fn an_urgent_job_takes_the_share_of_one_that_can_wait() {
     });
 }
 
-/// A capacity source that offers the CPU that the test sets in `left`, at first none, and counts
-/// its calls.
-#[derive(Default)]
-struct Ebb {
-    left: AtomicU32,
-    calls: AtomicU32,
-}
-
-impl CapacitySource for Ebb {
-    fn capacity(&self, _request: CapacityRequest) -> Capacity {
-        self.calls.fetch_add(1, Ordering::SeqCst);
-        Capacity {
-            cpu_hundredths: self.left.load(Ordering::SeqCst),
-            ..Capacity::cpu(100)
-        }
-    }
+/// Returns a capacity source without CPU now, and with a core by forecast.
+fn without_cpu() -> Arc<TestCapacity> {
+    TestCapacity::new(Capacity {
+        cpu_hundredths: 0,
+        ..Capacity::cpu(100)
+    })
 }
 
 #[test]
 fn without_capacity_a_job_pauses_and_with_it_continues() {
-    let ebb = Arc::new(Ebb::default());
+    let ebb = without_cpu();
     let runtime = TestRuntime::start(RuntimeOptions {
         capacity: ebb.clone(),
         cycle_s: 0.01,
@@ -202,7 +192,7 @@ fn without_capacity_a_job_pauses_and_with_it_continues() {
         .unwrap();
     pass_cycles(&runtime, 6);
     assert_eq!(job.status().state, JobState::Waiting);
-    ebb.left.store(200, Ordering::SeqCst);
+    ebb.change(|left| left.cpu_hundredths = 200);
     assert_eq!(job.wait().outcome, Outcome::Succeeded);
 }
 
@@ -279,7 +269,7 @@ fn a_panic_in_policy_or_capacity_fails_the_jobs_and_the_runtime_goes_on() {
 
 #[test]
 fn a_change_of_capacity_applies_at_once_after_replan_however_long_the_cycle() {
-    let ebb = Arc::new(Ebb::default());
+    let ebb = without_cpu();
     let runtime = TestRuntime::start(RuntimeOptions {
         capacity: ebb.clone(),
         cycle_s: 3600.0,
@@ -288,30 +278,20 @@ fn a_change_of_capacity_applies_at_once_after_replan_however_long_the_cycle() {
     let output = VecOutput::new();
     let job = runtime.submit(word_count("a b a", 1, 1, &output)).unwrap();
     wait::until("the capacity source to be called", || {
-        ebb.calls.load(Ordering::SeqCst) > 0
+        ebb.request().is_some()
     });
     assert_eq!(job.status().state, JobState::Waiting);
-    ebb.left.store(200, Ordering::SeqCst);
+    ebb.change(|left| left.cpu_hundredths = 200);
     runtime.replan();
     assert_eq!(job.wait().outcome, Outcome::Succeeded);
 }
 
-/// A capacity source that always offers two cores, but no reads until the test raises their limit,
-/// in bytes per second.
-struct Drought(AtomicU32);
-
-impl CapacitySource for Drought {
-    fn capacity(&self, _request: CapacityRequest) -> Capacity {
-        Capacity {
-            read_bytes_per_s: Some(u64::from(self.0.load(Ordering::SeqCst))),
-            ..Capacity::cpu(200)
-        }
-    }
-}
-
 #[test]
 fn without_bytes_to_read_a_job_pauses_and_with_them_continues() {
-    let drought = Arc::new(Drought(AtomicU32::new(0)));
+    let drought = TestCapacity::new(Capacity {
+        read_bytes_per_s: Some(0),
+        ..Capacity::cpu(200)
+    });
     let runtime = TestRuntime::start(RuntimeOptions {
         capacity: drought.clone(),
         cycle_s: 0.01,
@@ -321,7 +301,7 @@ fn without_bytes_to_read_a_job_pauses_and_with_them_continues() {
     let job = runtime.submit(word_count("a b a", 2, 1, &output)).unwrap();
     pass_cycles(&runtime, 6);
     assert_eq!(job.status().maps_done, 0);
-    drought.0.store(1 << 20, Ordering::SeqCst);
+    drought.change(|left| left.read_bytes_per_s = Some(1 << 20));
     assert_eq!(job.wait().outcome, Outcome::Succeeded);
 }
 

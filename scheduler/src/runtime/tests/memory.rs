@@ -69,29 +69,17 @@ fn all_tasks_of_all_jobs_together_stay_within_the_memory() {
     });
 }
 
-/// A capacity source that always offers two cores, and as much memory as the test sets. It stores
-/// the `held_bytes` of the latest request.
-#[derive(Default)]
-pub(super) struct MemorySource {
-    /// The free memory for tasks that the source reports to the runtime, set by the test.
-    pub left_bytes: AtomicU64,
-    /// The memory held by tasks that the runtime reported when it last requested the capacity.
-    pub held_bytes: AtomicU64,
-}
-
-impl CapacitySource for MemorySource {
-    fn capacity(&self, request: CapacityRequest) -> Capacity {
-        (self.held_bytes).store(request.held_bytes, Ordering::SeqCst);
-        Capacity {
-            memory_bytes: Some(self.left_bytes.load(Ordering::SeqCst)),
-            ..Capacity::cpu(200)
-        }
-    }
+/// Returns a capacity source of two cores and `memory_bytes` of memory for tasks.
+pub(super) fn with_memory(memory_bytes: u64) -> Arc<TestCapacity> {
+    TestCapacity::new(Capacity {
+        memory_bytes: Some(memory_bytes),
+        ..Capacity::cpu(200)
+    })
 }
 
 #[test]
 fn without_memory_a_job_pauses_and_with_it_continues() {
-    let memory = Arc::new(MemorySource::default());
+    let memory = with_memory(0);
     let runtime = TestRuntime::start(RuntimeOptions {
         capacity: memory.clone(),
         cycle_s: 0.01,
@@ -99,21 +87,18 @@ fn without_memory_a_job_pauses_and_with_it_continues() {
     });
     let output = VecOutput::new();
     let job = runtime.submit(word_count("a b a", 2, 1, &output)).unwrap();
-    memory
-        .left_bytes
-        .store(TASK_MEMORY_BYTES as u64 - 1, Ordering::SeqCst);
+    memory.change(|left| left.memory_bytes = Some(TASK_MEMORY_BYTES as u64 - 1));
     pass_cycles(&runtime, 6);
     assert!(job.status().share_hundredths > 0);
     assert_eq!(job.status().tasks_running, 0);
-    memory.left_bytes.store(1 << 40, Ordering::SeqCst);
+    memory.change(|left| left.memory_bytes = Some(1 << 40));
     assert_eq!(job.wait().outcome, Outcome::Succeeded);
     assert_eq!(counts(&output), count_independently("a b a"));
 }
 
 #[test]
 fn the_capacity_source_gets_the_memory_that_tasks_hold() {
-    let memory = Arc::new(MemorySource::default());
-    memory.left_bytes.store(1 << 40, Ordering::SeqCst);
+    let memory = with_memory(1 << 40);
     let runtime = TestRuntime::start(RuntimeOptions {
         capacity: memory.clone(),
         cycle_s: 0.01,
@@ -127,12 +112,11 @@ fn the_capacity_source_gets_the_memory_that_tasks_hold() {
         waiting.map(key, text, emit)
     });
     let job = runtime.submit(spec).unwrap();
-    let held_bytes = || memory.held_bytes.load(Ordering::SeqCst);
-    wait::until("a record to be held", || held_bytes() >= 50_000);
-    assert!(held_bytes() <= TASK_MEMORY_BYTES as u64);
+    wait::until("a record to be held", || memory.held_bytes() >= 50_000);
+    assert!(memory.held_bytes() <= TASK_MEMORY_BYTES as u64);
     gate.open();
     assert_eq!(job.wait().outcome, Outcome::Succeeded);
-    wait::until("nothing to be held", || held_bytes() == 0);
+    wait::until("nothing to be held", || memory.held_bytes() == 0);
 }
 
 /// A gate for tasks, which reach checkpoints while they wait for it to open.
@@ -409,12 +393,9 @@ fn a_job_that_is_preempted_again_and_again_does_not_fail() {
 
 #[test]
 fn memory_that_the_load_needs_is_freed_and_all_attempts_restart_when_it_returns() {
-    let (clock, memory) = (
-        Arc::<ManualClock>::default(),
-        Arc::<MemorySource>::default(),
-    );
     let task_bytes = TASK_MEMORY_BYTES as u64;
-    memory.left_bytes.store(2 * task_bytes, Ordering::SeqCst);
+    let clock = Arc::<ManualClock>::default();
+    let memory = with_memory(2 * task_bytes);
     let options = RuntimeOptions {
         capacity: memory.clone(),
         cycle_s: 0.01,
@@ -433,7 +414,7 @@ fn memory_that_the_load_needs_is_freed_and_all_attempts_restart_when_it_returns(
         .unwrap();
     wait::until("both jobs to run", || running(&soon) + running(&late) == 2);
 
-    memory.left_bytes.store(task_bytes, Ordering::SeqCst);
+    memory.change(|left| left.memory_bytes = Some(task_bytes));
     // The clock stands still, so these cycles take no time.
     pass_cycles(&runtime, 6);
     assert_eq!(
@@ -451,11 +432,11 @@ fn memory_that_the_load_needs_is_freed_and_all_attempts_restart_when_it_returns(
         running(&late) == 0
     });
     assert_eq!((running(&soon), preempted(&soon)), (1, 0));
-    memory.left_bytes.store(0, Ordering::SeqCst);
+    memory.change(|left| left.memory_bytes = Some(0));
     until("nothing to be held", &|| runtime.status().memory_bytes == 0);
     assert_eq!((preempted(&soon), preempted(&late)), (1, 1));
 
-    memory.left_bytes.store(1 << 40, Ordering::SeqCst);
+    memory.change(|left| left.memory_bytes = Some(1 << 40));
     gate.open();
     for (job, output, word) in [(soon, &outputs[0], "a"), (late, &outputs[1], "b b")] {
         until("the job to end", &|| job.status().finished_s.is_some());

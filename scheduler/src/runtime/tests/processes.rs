@@ -1,7 +1,7 @@
 //! Tasks in processes of their own. The processes run this test program, and only its test `door`
 //! reads the parent's messages.
 
-use super::memory::MemorySource;
+use super::memory::with_memory;
 use super::*;
 use crate::policy::ReverseAdaptive;
 use ebb_test_support::seed::for_seeds;
@@ -9,7 +9,6 @@ use ebb_threads::{current_class, process_cpu};
 use rustix::process::{Signal, getpid, kill_process};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// The environment variable that is set in a process that must run tasks.
@@ -90,7 +89,8 @@ fn spec_of(description: &[u8], output: &VecOutput) -> Result<JobSpec, String> {
     let (maps, reduces) = (maps.parse().unwrap(), reduces.parse().unwrap());
     let mapper: Arc<dyn Mapper> = match application {
         "count" | "combine" => Arc::new(WordCount),
-        "sort" | "copy" => Arc::new(identity),
+        // A sort by key then changes the order of the records.
+        "sort" | "copy" => Arc::new(swap),
         "die-once" => Arc::new(
             move |key: &[u8], text: &[u8], emit: &mut dyn Emit| -> MapResult {
                 // The first process that can create the file kills itself.
@@ -146,19 +146,6 @@ fn spec_of(description: &[u8], output: &VecOutput) -> Result<JobSpec, String> {
         "combine" => (spec.reducer(Arc::new(Sum), reduces)).combiner(Arc::new(Sum)),
         _ => spec.reducer(Arc::new(Sum), reduces),
     })
-}
-
-/// A mapper that does nothing but swap key and value of each record, so that a sort of its output
-/// by key changes the order of records.
-fn identity(key: &[u8], value: &[u8], emit: &mut dyn Emit) -> Result<(), TaskError> {
-    emit.emit(value, key)
-}
-
-fn each(key: &[u8], values: &mut Values<'_>, emit: &mut dyn Emit) -> Result<(), TaskError> {
-    while let Some(value) = values.next_value()? {
-        emit.emit(key, value)?;
-    }
-    Ok(())
 }
 
 /// Emits the id and class of this process, and its CPU time.
@@ -347,8 +334,7 @@ fn a_panic_and_a_job_that_cannot_be_made_are_reported() {
 #[test]
 fn the_memory_of_a_process_is_reported() {
     let dir = tempfile::tempdir().unwrap();
-    let memory = Arc::new(MemorySource::default());
-    memory.left_bytes.store(1 << 40, Ordering::SeqCst);
+    let memory = with_memory(1 << 40);
     let runtime = TestRuntime::start(RuntimeOptions {
         capacity: memory.clone(),
         cycle_s: 0.01,
@@ -360,11 +346,10 @@ fn the_memory_of_a_process_is_reported() {
     let job = runtime
         .submit(described.spec_in_processes(&output))
         .unwrap();
-    let held_bytes = || memory.held_bytes.load(Ordering::SeqCst);
-    wait::until("a record to be held", || held_bytes() >= 50_000);
+    wait::until("a record to be held", || memory.held_bytes() >= 50_000);
     assert!(job.cancel());
     let _ = job.wait();
-    wait::until("nothing to be held", || held_bytes() == 0);
+    wait::until("nothing to be held", || memory.held_bytes() == 0);
 }
 
 #[test]

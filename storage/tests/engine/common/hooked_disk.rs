@@ -15,6 +15,8 @@ pub enum Call {
     Open,
     SyncDir,
     ForgetCached,
+    /// Any other call that changes files or names, or that locks.
+    Change,
     /// A read of bytes between two offsets, the second of which is excluded.
     Read {
         from: u64,
@@ -78,10 +80,12 @@ impl FileSystem for HookedDisk {
     }
 
     fn truncate(&self, path: &Path, len: u64) -> io::Result<()> {
+        (self.hook)(Call::Change, path)?;
         self.mem.truncate(path, len)
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
+        (self.hook)(Call::Change, path)?;
         self.mem.remove(path)
     }
 
@@ -90,6 +94,7 @@ impl FileSystem for HookedDisk {
     }
 
     fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
+        (self.hook)(Call::Change, dir)?;
         self.mem.create_dir_all(dir)
     }
 
@@ -100,10 +105,12 @@ impl FileSystem for HookedDisk {
 
 impl LogStore for HookedDisk {
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        (self.hook)(Call::Change, from)?;
         self.mem.rename(from, to)
     }
 
     fn lock(&self, path: &Path) -> io::Result<Box<dyn LockGuard>> {
+        (self.hook)(Call::Change, path)?;
         self.mem.lock(path)
     }
 
@@ -113,6 +120,11 @@ impl LogStore for HookedDisk {
 }
 
 impl TableFiles for HookedDisk {
+    fn link(&self, _: &Path, to: &Path) -> io::Result<()> {
+        (self.hook)(Call::Change, to)?;
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
     fn free_bytes(&self, dir: &Path) -> io::Result<Option<u64>> {
         self.mem.free_bytes(dir)
     }

@@ -8,7 +8,7 @@ pub mod limited_disk;
 pub mod one_table;
 
 use std::collections::BTreeMap;
-use std::ops::Bound;
+use std::fmt::Debug;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
@@ -16,8 +16,8 @@ use std::thread;
 
 use ebb_storage::simulation::MemDisk;
 use ebb_storage::{
-    Bounding, CompactionPicker, Compression, Db, FileSystem, Keyspace, Maintenance, Options, Pick,
-    Range, Result, SnapshotOptions, SsTableOptions, Table, TableOptions, TableShape, TieredPicker,
+    CompactionPicker, Db, Disk, FileSystem, Keyspace, Maintenance, ManualClock, Options, Pick,
+    Range, Result, SnapshotOptions, SortedWriterOptions, TableShape, TieredPicker,
 };
 pub use ebb_test_support::seed::{explores, for_seeds, number};
 pub use ebb_test_support::wait::until;
@@ -91,6 +91,30 @@ pub fn manual(mem: &MemDisk) -> Options {
         }
         .into(),
         ..Options::default()
+    }
+}
+
+/// Returns the options of [`manual`] with a clock that the test sets.
+pub fn clocked(mem: &MemDisk, clock: &ManualClock) -> Options {
+    Options {
+        clock: Arc::new(clock.clone()),
+        ..manual(mem)
+    }
+}
+
+/// Returns `options` with another disk.
+pub fn on_disk(disk: impl Disk + 'static, options: Options) -> Options {
+    Options {
+        disk: Arc::new(disk),
+        ..options
+    }
+}
+
+/// Returns options of a writer of sorted files on `mem`.
+pub fn writer_options(mem: &MemDisk) -> SortedWriterOptions {
+    SortedWriterOptions {
+        disk: Arc::new(mem.clone()),
+        ..SortedWriterOptions::default()
     }
 }
 
@@ -171,6 +195,15 @@ pub fn files(mem: &MemDisk, ending: &str) -> Vec<PathBuf> {
     files.retain(|path| path.to_string_lossy().ends_with(ending));
     files.sort();
     files
+}
+
+/// Returns the only element.
+#[track_caller]
+pub fn only<T: Debug>(all: &[T]) -> &T {
+    let [one] = all else {
+        panic!("one element expected: {all:?}");
+    };
+    one
 }
 
 /// Copies a directory, byte by byte.

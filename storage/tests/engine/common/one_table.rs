@@ -1,7 +1,12 @@
 //! Databases of one table, with values read as text.
 
+use std::fmt::Debug;
+use std::path::Path;
+
 use ebb_storage::simulation::MemDisk;
-use ebb_storage::{Db, Durability, Error, Keyspace, Options, SsTableOptions, Table, TableOptions};
+use ebb_storage::{
+    Compression, Db, Durability, Error, Keyspace, Options, SsTableOptions, Table, TableOptions,
+};
 
 use super::{DIR, content, manual};
 
@@ -12,6 +17,13 @@ pub fn table_options(sstable: SsTableOptions) -> TableOptions {
     }
 }
 
+pub fn uncompressed() -> TableOptions {
+    table_options(SsTableOptions {
+        compression: Compression::None,
+        ..SsTableOptions::default()
+    })
+}
+
 /// Creates a database with one table, and with small files, blocks and log segments.
 pub fn small(mem: &MemDisk, durability: Durability) -> (Db, Table) {
     let options = Options {
@@ -20,13 +32,11 @@ pub fn small(mem: &MemDisk, durability: Durability) -> (Db, Table) {
         wal_segment_bytes: 1 << 10,
         ..manual(mem)
     };
-    let db = Db::open(DIR, options).unwrap();
     let sstable = SsTableOptions {
         block_bytes: 256,
         ..SsTableOptions::default()
     };
-    let keyspace = db.keyspace("app").unwrap();
-    let table = keyspace.table("users", table_options(sstable)).unwrap();
+    let (db, _, table) = open(options, table_options(sstable));
     (db, table)
 }
 
@@ -38,10 +48,25 @@ pub fn merging(operator: &str) -> TableOptions {
 }
 
 pub fn open(options: Options, table: TableOptions) -> (Db, Keyspace, Table) {
-    let db = Db::open(DIR, options).unwrap();
+    open_at(DIR, options, table)
+}
+
+/// Opens a database with one table in the directory `dir`.
+pub fn open_at(
+    dir: impl AsRef<Path>,
+    options: Options,
+    table: TableOptions,
+) -> (Db, Keyspace, Table) {
+    let db = Db::open(dir, options).unwrap();
     let keyspace = db.keyspace("app").unwrap();
     let table = keyspace.table("users", table).unwrap();
     (db, keyspace, table)
+}
+
+/// Returns the table of [`open`], which must exist.
+pub fn users(db: &Db) -> Table {
+    let keyspace = db.existing_keyspace("app").unwrap();
+    keyspace.existing_table("users").unwrap()
 }
 
 pub fn text(value: Option<ebb_storage::Value>) -> Option<String> {
@@ -74,7 +99,7 @@ pub fn all(table: &Table) -> String {
     forward.iter().map(show).collect::<Vec<_>>().join(" ")
 }
 
-pub fn refused(result: Result<(), Error>, parts: &[&str]) {
+pub fn refused<T: Debug>(result: Result<T, Error>, parts: &[&str]) {
     let error = result.unwrap_err();
     let message = error.to_string();
     assert!(matches!(error, Error::InvalidRequest(_)), "{message}");

@@ -11,7 +11,7 @@ use crate::common::hooked_disk::{Call, HookedDisk};
 use crate::common::*;
 use ebb_storage::simulation::{FaultOp, MemDisk};
 use ebb_storage::{
-    Db, Error, Event, FileSystem, LossReport, Options, SortedWriter, SortedWriterOptions, Value,
+    Db, Error, Event, FileSystem, LossReport, SortedWriter, SortedWriterOptions, Value,
 };
 
 use super::{
@@ -94,17 +94,13 @@ fn every_key_that_is_not_listed_as_lost_reads_as_before_whatever_block_is_damage
                 let before = files(&fork, "");
                 let listed = db.list_lost("app", "users").unwrap();
                 assert_eq!(files(&fork, ""), before);
-                let [file] = &listed.files[..] else {
-                    panic!("one file expected: {listed:?}");
-                };
+                let file = only(&listed.files);
                 assert_eq!((&file.path, &*file.table), (&path, TABLE));
                 assert!(!file.is_rewritten && file.kept_as.is_none());
                 assert_eq!(file.lost.is_empty(), file.entries_lost == 0, "{file:?}");
 
                 let done = rewrite(&db).unwrap();
-                let [rewritten] = &done.files[..] else {
-                    panic!("one file expected: {done:?}");
-                };
+                let rewritten = only(&done.files);
                 assert!(rewritten.is_rewritten);
                 assert_eq!(done.token, listed.token);
                 assert_eq!(rewritten.lost, file.lost);
@@ -149,9 +145,7 @@ fn a_missing_file_can_be_given_up_and_its_keys_are_listed() {
         fork.remove(&path).unwrap();
         let db = Db::open(DIR, options(&fork)).unwrap();
         let done = rewrite(&db).unwrap();
-        let [file] = &done.files[..] else {
-            panic!("one file expected: {done:?}");
-        };
+        let file = only(&done.files);
         assert!(file.is_rewritten && file.kept_as.is_none() && file.entries_lost > 0);
         assert_eq!(file.entries_read, 0);
         assert_rest_is_there(&db, &model, &done);
@@ -194,9 +188,7 @@ fn the_versions_that_snapshots_read_stay_in_a_rewritten_file() {
 
     let db = Db::open(DIR, options(&mem)).unwrap();
     let done = rewrite(&db).unwrap();
-    let [file] = &done.files[..] else {
-        panic!("one file expected: {done:?}");
-    };
+    let file = only(&done.files);
     assert!(file.entries_read > 0 && file.entries_lost > 0, "{file:?}");
     assert_rest_is_there(&db, &model, &done);
 }
@@ -218,9 +210,7 @@ fn older_values_of_lost_keys_show_and_their_table_is_merged_again() {
     db.flush().unwrap();
     drop((users, db));
     let newest = files(&mem, ".sst");
-    let [path] = &newest[before.len()..] else {
-        panic!("one file expected: {newest:?}");
-    };
+    let path = only(&newest[before.len()..]);
     damage_file(&mem, path, false);
 
     let db = Db::open(DIR, options(&mem)).unwrap();
@@ -317,16 +307,11 @@ fn what_a_second_reading_finds_is_not_lost() {
         }
         Ok(())
     };
-    let options = Options {
-        disk: Arc::new(HookedDisk::new(&mem, hook)),
-        ..options(&mem)
-    };
+    let options = on_disk(HookedDisk::new(&mem, hook), options(&mem));
     let db = Db::open(DIR, options).unwrap();
     let listed = db.list_lost("app", "users").unwrap();
     assert_eq!(forgotten.load(Ordering::Relaxed), 3);
-    let [file] = &listed.files[..] else {
-        panic!("one file expected: {listed:?}");
-    };
+    let file = only(&listed.files);
     assert!(file.lost.is_empty() && file.entries_lost == 0, "{file:?}");
 }
 
@@ -384,10 +369,7 @@ fn a_file_that_loses_more_after_its_loss_was_accepted_is_not_rewritten() {
             }
             Ok(())
         };
-        let options = Options {
-            disk: Arc::new(HookedDisk::new(&fork, hook)),
-            ..options(&fork)
-        };
+        let options = on_disk(HookedDisk::new(&fork, hook), options(&fork));
         let db = Db::open(DIR, options).unwrap();
         let listed = db.list_lost("app", "users").unwrap();
         let accepted = listed.token.as_deref().unwrap();
@@ -453,9 +435,7 @@ fn the_second_name_of_a_damaged_file_goes_unless_the_file_may_have_left_its_tabl
             let is_in_table = !db.list_lost("app", "users").unwrap().files.is_empty();
             match &outcome {
                 Ok(done) => {
-                    let [file] = &done.as_ref().unwrap().files[..] else {
-                        panic!("one file expected: {done:?}");
-                    };
+                    let file = only(&done.as_ref().unwrap().files);
                     assert!(!is_in_table && file.is_rewritten);
                     assert_eq!(is_linked, file.kept_as.is_some());
                 }
@@ -499,9 +479,8 @@ fn a_damaged_file_that_was_ingested_is_rewritten_at_its_commit() {
     keyspace.create_snapshot("before").unwrap();
     model.snapshots.insert("before".into(), model.now.clone());
     let writer = SortedWriterOptions {
-        disk: Arc::new(mem.clone()),
         sstable: super::table_options().sstable,
-        ..SortedWriterOptions::default()
+        ..writer_options(&mem)
     };
     let mut writer = SortedWriter::create("/out", "ingested", writer).unwrap();
     for number in 10..50 {

@@ -109,9 +109,7 @@ fn an_opening_goes_on_without_a_file_that_cannot_be_read() {
                 assert!(!findings.is_empty() && findings.iter().all(|it| it.path == path));
 
                 let made = db.backup(copy).unwrap();
-                let [found] = &made.damaged[..] else {
-                    panic!("one file expected: {:?}", made.damaged);
-                };
+                let found = only(&made.damaged);
                 assert_eq!((&found.path, found.offset), (&path, 0));
                 assert_eq!(found.detail == "it is missing", errno == ENOENT);
                 let in_copy = Path::new(copy).join(path.file_name().unwrap());
@@ -169,10 +167,7 @@ fn a_file_of_the_backup_that_cannot_be_read_leaves_only_its_own_damage() {
             }
             _ => Ok(()),
         };
-        let options = Options {
-            disk: Arc::new(HookedDisk::new(&fork, hook)),
-            ..options(&fork)
-        };
+        let options = on_disk(HookedDisk::new(&fork, hook), options(&fork));
         let db = Db::open(DIR, options).unwrap();
         let report = db.restore("/copied").unwrap();
         let paths_of = |files: &[RestoredFile]| -> Vec<PathBuf> {
@@ -212,10 +207,7 @@ fn two_restores_at_once_copy_a_missing_file_once() {
         assert_eq!(db.restore("/copied").unwrap().restored.len(), 1);
         Err(io::Error::from_raw_os_error(ENOENT))
     };
-    let options = Options {
-        disk: Arc::new(HookedDisk::new(&mem, hook)),
-        ..options(&mem)
-    };
+    let options = on_disk(HookedDisk::new(&mem, hook), options(&mem));
     let db = Db::open(DIR, options).unwrap();
     let mut handle = Some(db.clone());
     let restored = db.restore_while("/copied", || {
@@ -353,10 +345,7 @@ fn what_an_opening_reads_at_the_second_time_is_whole() {
         }
         Ok(())
     };
-    let hooked = Options {
-        disk: Arc::new(HookedDisk::new(&mem, hook)),
-        ..options(&mem)
-    };
+    let hooked = on_disk(HookedDisk::new(&mem, hook), options(&mem));
     for options in [hooked, options(&mem)] {
         let db = Db::open(DIR, options).unwrap();
         assert_eq!(quarantine(&db), []);
