@@ -205,8 +205,9 @@ impl MemDisk {
     /// Runs `event` before each I/O call, in the thread that makes the call, until
     /// [`MemDisk::end_event`] or the next `before_each_call`; also before calls without power. The
     /// event may itself make I/O calls. No event runs before these calls, nor before those of other
-    /// threads meanwhile. While the event runs, it must not replace or end itself. The caller of the
-    /// disk may hold locks during its calls, and an event that needs one of these locks waits for ever.
+    /// threads meanwhile. While the event runs, neither it nor another thread may replace or end it. The
+    /// caller of the disk may hold locks during its calls, and an event that needs one of these locks
+    /// waits for ever.
     ///
     /// A test lets something else happen at each call of a piece of work, in the same order in each
     /// run:

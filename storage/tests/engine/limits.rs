@@ -48,6 +48,9 @@ fn the_longest_key_is_taken_by_every_way_in_and_one_longer_by_none() {
     let fits = |first| key(first, MAX_KEY_BYTES);
     table.put(&fits(b'a'), b"put").unwrap();
     table.merge(&fits(b'b'), b"merge").unwrap();
+    table
+        .put_with_ttl(&fits(b'f'), b"ttl", Duration::MAX)
+        .unwrap();
     db.write(batch(|b| b.put(&table, &fits(b'c'), b"batch")))
         .unwrap();
     let mut txn = db.begin();
@@ -89,6 +92,7 @@ fn the_longest_key_is_taken_by_every_way_in_and_one_longer_by_none() {
             (b'c', "batch"),
             (b'd', "txn"),
             (b'e', "ingest"),
+            (b'f', "ttl"),
         ] {
             assert_eq!(table.get(&fits(first)).unwrap().unwrap(), value);
             let mut one = table.range(fits(first)..=fits(first));
@@ -105,10 +109,10 @@ fn the_longest_key_is_taken_by_every_way_in_and_one_longer_by_none() {
     let (db, table) = open(manual(&mem));
     check(&db, &table);
     table.delete_range(fits(b'b')..=fits(b'c')).unwrap();
-    assert_eq!(table.range::<&[u8], _>(..).count(), 3);
+    assert_eq!(table.range::<&[u8], _>(..).count(), 4);
     db.flush().unwrap();
     db.compact().unwrap();
-    assert_eq!(table.range::<&[u8], _>(..).count(), 3);
+    assert_eq!(table.range::<&[u8], _>(..).count(), 4);
 }
 
 #[test]

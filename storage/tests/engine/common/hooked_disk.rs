@@ -15,7 +15,7 @@ pub enum Call {
     Open,
     SyncDir,
     ForgetCached,
-    /// Any other call that changes files or names, or that locks.
+    /// Any other call of the disk that changes files or names, or that locks exclusively.
     Change,
     /// A read of bytes between two offsets, the second of which is excluded.
     Read {
