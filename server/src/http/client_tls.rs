@@ -152,7 +152,7 @@ pub(super) fn advice(error: &(dyn StdError + 'static)) -> Option<&'static str> {
 fn alert_of(error: &(dyn StdError + 'static)) -> Option<AlertDescription> {
     let mut cause = Some(error);
     while let Some(error) = cause {
-        // An error of a system call has no source for the error that it contains.
+        // The error that an `io::Error` contains is not its source: `source` skips it.
         let contained = error.downcast_ref::<Error>().and_then(Error::get_ref);
         let of_tls = contained.and_then(|error| error.downcast_ref::<rustls::Error>());
         if let Some(rustls::Error::AlertReceived(alert)) = of_tls {
