@@ -20,7 +20,7 @@ with tempfile.TemporaryDirectory() as work:
     server.write(ROWS)
 
     look, delete, after = rehearsal.commands(HEADING)
-    (listing,) = rehearsal.blocks(HEADING, "sql")
+    listing = rehearsal.quoted(HEADING, "LIST SNAPSHOTS")
 
     def numbers():
         printed = rehearsal.run(after, directory)
@@ -29,7 +29,7 @@ with tempfile.TemporaryDirectory() as work:
     # There are no more writes, so the rows are soon flushed to files.
     rehearsal.until(lambda: numbers()[0] > 4e6)
     rehearsal.run(look, directory)
-    (snapshot,) = server.session.execute(listing.strip().rstrip(";"))
+    (snapshot,) = server.session.execute(listing)
     print(snapshot)
     assert (snapshot.keyspace_name, snapshot.snapshot_name) == ("shop", "monday")
     pinned, before = numbers()

@@ -13,9 +13,11 @@ import tempfile
 import time
 
 from cassandra import DriverException
+from cassandra.auth import PlainTextAuthProvider
 from cassandra.cluster import Cluster, ExecutionProfile, EXEC_PROFILE_DEFAULT, NoHostAvailable
 
-PAGE = pathlib.Path(__file__).parents[2] / "docs/src/guide/runbook.md"
+GUIDE = pathlib.Path(__file__).parents[2] / "docs/src/guide"
+PAGE = GUIDE / "runbook.md"
 EBB = os.environ["EBB"]
 # The exceptions with which the driver reports that the server refuses a request.
 REFUSED = (DriverException, NoHostAvailable)
@@ -29,16 +31,16 @@ class Block:
     shown: list
 
 
-def page_of(heading):
-    """Returns the text of the page of a problem."""
-    pages = re.split(r"^## ", PAGE.read_text(), flags=re.MULTILINE)
+def page_of(heading, file=PAGE):
+    """Returns the text of the page of a problem: a section of a file of the book."""
+    pages = re.split(r"^## ", file.read_text(), flags=re.MULTILINE)
     (page,) = [page for page in pages if page.startswith(heading + "\n")]
     return page
 
 
-def blocks(heading, kind):
+def blocks(heading, kind, file=PAGE):
     """Returns the texts of the blocks of one kind on a page."""
-    page = page_of(heading)
+    page = page_of(heading, file)
     return re.findall(rf"```{kind}\n(.*?)```", page, flags=re.DOTALL)
 
 
@@ -54,9 +56,9 @@ def commands(heading):
     ]
 
 
-def texts(heading):
+def texts(heading, file=PAGE):
     """Returns the blocks of a page that show lines of the log, or of an error: the lines of each."""
-    return [block.splitlines() for block in blocks(heading, "text")]
+    return [block.splitlines() for block in blocks(heading, "text", file)]
 
 
 def quoted(heading, begin):
@@ -145,12 +147,17 @@ class Server:
         host, port = line.split()[-1].rsplit(":", 1)
         self.address = (host, int(port))
         profile = ExecutionProfile(request_timeout=60)
+        login = None
+        if "--auth" in flags:
+            password = (directory / "superuser-password").read_text().strip()
+            login = PlainTextAuthProvider("ebb", password)
         self.cluster = Cluster(
             [host],
             port=int(port),
             protocol_version=4,
             connect_timeout=60,
             control_connection_timeout=60,
+            auth_provider=login,
             execution_profiles={EXEC_PROFILE_DEFAULT: profile},
         )
         self.session = self.cluster.connect()

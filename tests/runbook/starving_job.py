@@ -33,7 +33,7 @@ def waits_for(directory, job):
 
 
 ((stopped, floor),) = rehearsal.texts(PAGE)
-look, change, after = rehearsal.commands(PAGE)
+look, change = rehearsal.commands(PAGE)
 
 with tempfile.TemporaryDirectory() as work:
     directory = pathlib.Path(work) / "data"
@@ -73,7 +73,6 @@ with tempfile.TemporaryDirectory() as work:
     server.stop()
     config = pathlib.Path(work) / "ebb.toml"
     server = rehearsal.Server(directory, "--config", str(config))
-    rehearsal.run(after, directory)
     rehearsal.until(lambda: any(attempt["ended_s"] for attempt in jobs()["attempts"]))
     server.stop()
 
