@@ -6,8 +6,9 @@
 //! a driver rejects `@`. No keyspace may have a name of these forms, so a snapshot never hides a
 //! keyspace. A name `ks__at__s` that fits two snapshots is rejected. A statement that selects the
 //! name of a snapshot from `system_schema` finds the snapshot there, as a keyspace. A setting makes
-//! `system_schema` list the newest snapshots to all clients; then clients get an event when one of
-//! these snapshots is created or gone, as for a keyspace.
+//! `system_schema` list the newest snapshots to all clients; then clients get an event when a
+//! snapshot is listed, or no longer listed, as for a keyspace. Only a snapshot that takes the place
+//! of an expired one is listed without an event.
 //!
 //! Tables, columns and types are those of the snapshot's moment, because their schema is stored in
 //! the tables. Expiry is relative to that moment, too.
@@ -24,7 +25,7 @@ use ebb_cql::syntax::ast::{
 };
 use ebb_model::access::Resource;
 use ebb_model::schema::{KeyspaceSchema, TableSchema};
-use ebb_storage::{Db, ErrorKind, SnapshotOptions, SnapshotScope, SnapshotTable};
+use ebb_storage::{Db, ErrorKind, Keyspace, SnapshotOptions, SnapshotScope, SnapshotTable};
 use ebb_tables::lifetime::{LIFETIME_MAX, LIFETIME_YEARS_MAX};
 use ebb_tables::{CatalogState, SNAPSHOT_SIGN, covered_resource, schema_at};
 
@@ -250,6 +251,25 @@ pub(super) fn changed(
     targets.into_iter().map(change).collect()
 }
 
+/// Returns the events for a snapshot that clients begin or cease to see as a keyspace. `now` is the
+/// keyspace at this moment. If the tables of the snapshot cannot be read, the events of tables and
+/// types are left out.
+fn events(
+    kind: SchemaChangeKind,
+    of: &Keyspace,
+    now: &KeyspaceSchema,
+    snapshot: &str,
+) -> Vec<SchemaChange> {
+    let opened = of.snapshot(snapshot).ok();
+    let all = opened.map_or_else(Vec::new, |opened| objects(now, opened.tables()));
+    changed(kind, (now.name(), snapshot), all)
+}
+
+/// Returns the names in `names` that are not in `others`.
+fn only_in<'n>(names: &'n [String], others: &'n [String]) -> impl Iterator<Item = &'n String> {
+    names.iter().filter(|name| !others.contains(name))
+}
+
 /// Returns the names of the keyspace and, if there is one, of the table in the scope of a snapshot.
 fn names_of<'a>(
     context: &'a SchemaContext<'_>,
@@ -309,10 +329,12 @@ fn create(
         };
         let name = create.name.as_str();
         let of = db.existing_keyspace(keyspace).map_err(of_store)?;
+        let before = context.catalog.listed_snapshots(&of);
         match of.create_snapshot_with(name, options) {
             Ok(_) => {
                 let now = state.schema().keyspace(keyspace);
-                let listed = now.filter(|_| context.catalog.is_snapshot_listed(&of, name));
+                let after = context.catalog.listed_snapshots(&of);
+                let listed = now.filter(|_| after.iter().any(|listed| listed == name));
                 let changes = listed.map_or_else(Vec::new, |now| {
                     // The snapshot's tables are the current ones, which do not have to be read from
                     // disk.
@@ -322,6 +344,13 @@ fn create(
                     changed(created, (keyspace, name), objects(now, tables))
                 });
                 context.changes.add(changes.iter().cloned());
+                if let Some(now) = now {
+                    // The new snapshot may have taken the place of the oldest listed one.
+                    let unlisted = only_in(&before, &after);
+                    let dropped = SchemaChangeKind::Dropped;
+                    (context.changes)
+                        .add(unlisted.flat_map(|name| events(dropped, &of, now, name)));
+                }
                 db.sync().map_err(of_store)?;
                 Ok(Some(changes))
             }
@@ -428,12 +457,10 @@ fn drop(
             }
         }
         // Drivers show a listed snapshot as a keyspace, so they get an event for each table in it. The
-        // tables are read here, because they cannot be read after the deletion. If that fails, only the
-        // events of the tables and types are left out.
-        let changes = if context.catalog.is_snapshot_listed(&of, name) {
-            let opened = of.snapshot(name).ok();
-            let all = opened.map_or_else(Vec::new, |opened| objects(now, opened.tables()));
-            changed(SchemaChangeKind::Dropped, (keyspace, name), all)
+        // tables are read here, because they cannot be read after the deletion.
+        let before = context.catalog.listed_snapshots(&of);
+        let changes = if before.iter().any(|listed| listed == name) {
+            events(SchemaChangeKind::Dropped, &of, now, name)
         } else {
             Vec::new()
         };
@@ -446,6 +473,11 @@ fn drop(
         // The snapshot may be gone although an error followed.
         if of.snapshot_seq(name).is_err() {
             context.changes.add(changes.iter().cloned());
+            // An older snapshot may have taken its place in the list.
+            let after = context.catalog.listed_snapshots(&of);
+            let listed = only_in(&after, &before);
+            let created = SchemaChangeKind::Created;
+            (context.changes).add(listed.flat_map(|name| events(created, &of, now, name)));
         }
         deleted.map_err(of_store)?;
         if let Ok(seq) = seq {

@@ -275,10 +275,9 @@ impl Catalog {
         self.snapshots.max.store(max, Ordering::Relaxed);
     }
 
-    /// Returns whether a snapshot of a keyspace is listed as a keyspace.
-    pub fn is_snapshot_listed(&self, keyspace: &Keyspace, snapshot: &str) -> bool {
-        let listed = self.snapshots.names(keyspace);
-        listed.iter().any(|name| name == snapshot)
+    /// Returns the names of the snapshots of a keyspace that are listed as keyspaces, oldest first.
+    pub fn listed_snapshots(&self, keyspace: &Keyspace) -> Vec<String> {
+        self.snapshots.names(keyspace)
     }
 
     /// Returns the snapshots that are listed as keyspaces, by keyspace, oldest first.

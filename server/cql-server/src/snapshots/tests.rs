@@ -324,16 +324,33 @@ fn the_schema_version_depends_on_the_listed_snapshots() {
 fn the_newest_snapshots_are_listed_and_announced() {
     let mut session = Session::with_table();
     session.catalog.set_listed_snapshots(2);
-    for n in 0..3 {
+    let keyspace_events = |session: &mut Session, text: &str| {
+        let events = session.changes(text).into_iter();
+        let events = events.filter(|event| event.target == SchemaTarget::Keyspace);
+        let events: Vec<_> = events.map(|event| (event.kind, event.keyspace)).collect();
+        events
+    };
+    let (created, dropped) = (SchemaChangeKind::Created, SchemaChangeKind::Dropped);
+    for n in 0..2 {
         session.run(&format!("CREATE SNAPSHOT s{n} ON KEYSPACE app"));
     }
+    // Regression: the snapshot that was no longer listed had no event, so drivers kept it.
+    assert_eq!(
+        keyspace_events(&mut session, "CREATE SNAPSHOT s2 ON KEYSPACE app"),
+        [(created, "app@s2".into()), (dropped, "app@s0".into())]
+    );
     let mut keyspaces = names(&session, "keyspaces");
     keyspaces.retain(|name| name.contains('@'));
     assert_eq!(keyspaces, ["app@s1", "app@s2"]);
     // The snapshot can be read although it is not listed.
     read(&session, "app@s0", None);
+    assert_eq!(
+        keyspace_events(&mut session, "DROP SNAPSHOT s1 ON KEYSPACE app"),
+        [(dropped, "app@s1".into()), (created, "app@s0".into())]
+    );
+    session.run("CREATE SNAPSHOT s3 ON KEYSPACE app");
     assert_eq!(session.changes("DROP SNAPSHOT s0 ON KEYSPACE app"), []);
-    let events = session.changes("DROP SNAPSHOT s1 ON KEYSPACE app");
+    let events = session.changes("DROP SNAPSHOT s2 ON KEYSPACE app");
     assert_eq!(events.len(), 2);
 }
 
@@ -355,7 +372,7 @@ fn unlisted_snapshots_change_nothing_that_drivers_see() {
 #[test]
 fn a_snapshot_of_many_tables_causes_a_single_event() {
     let mut session = Session::with_table();
-    session.catalog.set_listed_snapshots(1);
+    session.catalog.set_listed_snapshots(3);
     for n in 1..OBJECT_EVENTS_MAX {
         session.run(&format!("CREATE TABLE t{n} (k int PRIMARY KEY)"));
     }

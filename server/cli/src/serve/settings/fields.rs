@@ -196,8 +196,8 @@ pub(crate) struct Settings {
     pub(crate) guardrails: Guardrails,
     /// Number of snapshots of each keyspace, the newest, that system_schema lists as keyspaces, as in
     /// shop@monday. Clients that read the whole schema when they connect, such as cqlsh, see only
-    /// these as keyspaces, and get an event when one is created or gone. A statement can name any
-    /// snapshot.
+    /// these as keyspaces, and get an event when one is listed or no longer listed. A statement can
+    /// name any snapshot.
     #[arg(long, value_name = "N", env = "EBB_SCHEMA_SNAPSHOTS")]
     #[arg(default_value = "0")]
     pub(crate) schema_snapshots: u32,
