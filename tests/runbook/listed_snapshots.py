@@ -76,7 +76,8 @@ with tempfile.TemporaryDirectory() as work:
     create_snapshots(server, range(FIRST))
     newest = {f"shop@s{number}" for number in range(FIRST)[-LISTED:]}
     # The driver reads these keyspaces with queries that its user did not send.
-    rehearsal.until(lambda: newest == {name for name in server.cluster.metadata.keyspaces if "@" in name})
+    # At the event of a keyspace that is no longer listed, this driver looks it up by its name, and finds it.
+    rehearsal.until(lambda: newest <= set(server.cluster.metadata.keyspaces))
     rehearsal.until(lambda: newest <= names(events))
     read = queries() - before
     print(f"{read:.0f} queries, {FIRST} of them created snapshots")

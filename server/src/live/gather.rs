@@ -239,7 +239,7 @@ impl Gatherer {
             }
         });
         let loads = loads.unwrap_or_default();
-        self.log_class(&loads);
+        self.log_class(&loads, !jobs.is_empty());
         let mean =
             |of: fn(&LoadSample) -> f64| sum(loads.iter().map(of)) / loads.len().max(1) as f64;
         let governor = node.governor();
@@ -273,8 +273,13 @@ impl Gatherer {
 
     /// Logs when jobs and long scans leave the idle class for the floor, a minimum of CPU beside busy
     /// processes, and when they are in the idle class again. `loads` are the load samples since the
-    /// last call, or the latest one if there are none.
-    fn log_class(&mut self, loads: &[LoadSample]) {
+    /// last call, or the latest one if there are none. Without jobs (`has_jobs` is false), logs
+    /// nothing, so that busy processes do not fill the log.
+    fn log_class(&mut self, loads: &[LoadSample], has_jobs: bool) {
+        if !has_jobs {
+            self.floors = Episodes::default();
+            return;
+        }
         let on_floor = loads.iter().rfind(|load| load.is_on_floor);
         let Some(load) = on_floor.or_else(|| loads.last()) else {
             return;
