@@ -78,6 +78,7 @@ impl SnapshotInput {
     }
 
     /// Returns the range of the input's keys.
+    #[cfg(feature = "publish")]
     pub(super) fn keys(&self) -> &Piece {
         &self.keys
     }
