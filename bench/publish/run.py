@@ -326,7 +326,7 @@ def print_results(found):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--ebb", default="target/release/ebb", help="the program, with the feature publish")
+    parser.add_argument("--ebb", default="target/release/ebb", help="the program")
     parser.add_argument("--gigabytes", type=float, default=1, help="bytes of values in the table [default: 1]")
     parser.add_argument("--rounds", type=int, default=3, help="full publications and copies by DuckDB, in turn; "
                         "0 leaves them out [default: 3]")

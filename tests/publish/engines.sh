@@ -1,6 +1,6 @@
 # Shared by tests/publish/run, rounds, spark_jobs, newcomer, catalog, power_loss and s3, and by bench/publish/s3,
-# which source it in the root of the repository after tests/left_out.sh: the engines from PyPI, the program with a
-# feature, and a server over a new folder.
+# which source it in the root of the repository after tests/left_out.sh: the engines from PyPI, a build of the
+# program, and a server over a new folder.
 
 engines=$PWD/target/publish/venv
 readers=()
@@ -41,12 +41,12 @@ stop_server() {
     [ -z "$work" ] || rm -rf "$work"
 }
 
-# build_ebb FEATURE: builds ebb with a feature into the new folder $work. If EBB names a program, which must have
-# the feature, that one is taken.
+# build_ebb [FEATURE]: builds ebb, with a feature beside the default ones, into the new folder $work. If EBB names
+# a program, which must have the feature, that one is taken.
 build_ebb() {
-    [ -n "${EBB:-}" ] || cargo build --release --locked --bin ebb --features "$1"
+    [ -n "${EBB:-}" ] || cargo build --release --locked --bin ebb ${1:+--features "$1"}
     work=$(mktemp -d)
-    # A copy, because other checks build the program without the feature at the same path.
+    # A copy, because other checks build the program with other features at the same path.
     cp "${EBB:-target/release/ebb}" "$work/ebb"
 }
 
@@ -54,7 +54,7 @@ build_ebb() {
 # Sets server to its process id, and address to its address for CQL.
 start_server() {
     local data=${1:-data}
-    build_ebb publish
+    build_ebb
     trap stop_server EXIT
     mkdir -p "$work/$(dirname "$data")"
     "$work/ebb" serve --data "$work/$data" --cql 127.0.0.1:0 --overload-wait 0s \

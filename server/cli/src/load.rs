@@ -54,7 +54,7 @@ Parquet files and Iceberg tables are loaded into a table that CREATE TABLE made,
 column. A PATH is a Parquet file, a folder of such files, the folder of an Iceberg table, with
 @TAG for one of its tags or branches, or one of its files *.metadata.json. Each row is written as
 by INSERT: it replaces the values of the row with the same primary key, and a null deletes. Values
-are converted exactly, or the load ends. This needs a build with the feature publish.
+are converted exactly, or the load ends.
 
 A PATH may be s3://BUCKET/KEY, in a build with the feature s3. The environment variables
 AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION, AWS_ENDPOINT_URL and so on have the
@@ -225,14 +225,14 @@ pub(super) fn run(args: Args) -> Result<()> {
 #[cfg(not(feature = "publish"))]
 fn load_typed(_args: &Args, inputs: &[columnar::Input]) -> Result<()> {
     let is_bucket = |input: &columnar::Input| matches!(input, columnar::Input::Bucket { .. });
-    let feature = if inputs.iter().any(is_bucket) {
-        "s3"
+    let features = if inputs.iter().any(is_bucket) {
+        " --features s3"
     } else {
-        "publish"
+        ""
     };
     let text = format!(
-        "this build of ebb reads no Parquet files and no Iceberg tables: make one that does by cargo \
-         build --release --package ebb-cli --features {feature}"
+        "this build of ebb reads no Parquet files and no Iceberg tables: make one that does by `cargo \
+         build --release --package ebb-cli{features}`, without `--no-default-features`"
     );
     Err(CliError::Usage(text).into())
 }

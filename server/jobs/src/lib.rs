@@ -23,7 +23,7 @@
 //! | `outside` | the checks of paths that outputs have in the directory of the database |
 //! | `seen` | the columns that occurred in any record |
 //! | `options` | bounds and defaults of options that several applications have |
-//! | `publish` | snapshots as Iceberg tables, with the feature `publish` |
+//! | `publish` | snapshots as Iceberg tables, with the feature `publish` (on by default in the binary) |
 //! | `aggregate`, `combine`, `grep` and so on | one application each: its options, its job |
 
 #![forbid(unsafe_code)]

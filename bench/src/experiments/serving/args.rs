@@ -132,8 +132,7 @@ pub enum Part {
     /// The tail latency of reads at half of the peak rate beside backups, and the rate of backups
     /// compared with `cp`
     Backup,
-    /// The tail latency of reads at half of the peak rate beside publications of the table. The server
-    /// must have the feature `publish`
+    /// The tail latency of reads at half of the peak rate beside publications of the table
     Publications,
     /// The bytes that snapshots pin as the server reports them, compared with the bytes that are
     /// freed

@@ -23,12 +23,15 @@ mod isolation;
 mod jobs;
 mod killed_jobs;
 mod killing;
+#[cfg(feature = "publish")]
+mod lateness;
 mod loading;
 mod log;
 mod open_files;
 mod options;
 mod permissions;
 mod place;
+#[cfg(feature = "publish")]
 mod publishing;
 mod reading;
 mod restarts;
@@ -39,8 +42,11 @@ mod signals;
 mod simulating;
 mod supervised;
 mod top;
+#[cfg(feature = "publish")]
 mod typed_loads;
 mod unreadable;
+#[cfg(not(feature = "publish"))]
+mod without_publish;
 mod writing;
 
 use place::{Place, output};

@@ -36,7 +36,8 @@
 //! | `keep_rule` | how many publications are kept, and how long |
 //! | `catalog_url` | the URL of a catalog that commits the tables |
 //!
-//! The options and the list of pins are part of every build. The job needs the feature `publish`.
+//! The options and the list of pins are part of every build. The job needs the feature `publish`, which the binary
+//! `ebb` has by default.
 
 mod catalog_url;
 #[cfg(feature = "publish")]
@@ -206,7 +207,8 @@ impl Application for PublishRequest {
     #[cfg(not(feature = "publish"))]
     fn make(&self, _: &Materials<'_>) -> Result<Work, JobError> {
         Err(JobError::senseless(
-            "this build of ebb does not publish: build it with `cargo build --release --features publish`",
+            "this build of ebb does not publish: make one that does by `cargo build --release`, without \
+             `--no-default-features`",
         ))
     }
 }
