@@ -26,7 +26,8 @@ pub struct ServingArgs {
     pub rounds: u32,
 
     /// Rounds of windows in the parts `beside`, `hostile`, `watched`, `endless`, `neighbours`,
-    /// `backup`, `publications` and `descriptors`: a round has a window of each condition that the part compares
+    /// `backup`, `publications`, `descriptors` and `schema`: a round has a window of each condition
+    /// (in `schema`, of each server) that the part compares
     #[arg(long, value_name = "N", default_value_t = 15,
           value_parser = clap::value_parser!(u32).range(2..=1000))]
     pub windows: u32,
@@ -82,6 +83,15 @@ pub struct ServingArgs {
     #[arg(long, value_name = "N", default_value_t = 10_000,
           value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub sstables: u64,
+
+    /// For the part `schema`: tables that each server creates, and then drops, in each round
+    #[arg(long, value_name = "N", default_value_t = 200,
+          value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    pub tables: u64,
+
+    /// For the part `schema`: the binary of another version, such as an older one, to compare with
+    #[arg(long, value_name = "FILE")]
+    pub peer: Option<PathBuf>,
 
     /// Writes everything measured to FILE
     #[arg(long = "json-file", value_name = "FILE")]
@@ -143,6 +153,9 @@ pub enum Part {
     /// CREATE SNAPSHOT and DROP SNAPSHOT of 500 tables beside ten idle drivers, from the first snapshot
     /// to the thousandth, and the server's CPU at rest
     Snapshots,
+    /// The latencies of CREATE TABLE and DROP TABLE, and with `--peer` their medians compared with
+    /// those of another version
+    Schema,
 }
 
 impl ServingArgs {
@@ -167,6 +180,7 @@ Examples:
   ebb-bench experiments serving
   ebb-bench experiments serving --part throughput --rounds 9 --json-file serving.json
   ebb-bench experiments serving --part snapshots
+  ebb-bench experiments serving --part schema --peer ../older/ebb
 
 It starts `ebb serve` itself, from the file beside this program, so build both:
 cargo build --release -p ebb-cli -p ebb-bench. Part throughput compares with Redis where

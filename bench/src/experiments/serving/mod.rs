@@ -19,6 +19,7 @@
 //!            │     pinned       bytes reported as pinned, compared with the bytes that are freed
 //!            │     descriptors  p99 with more SSTables than may be open
 //!            │     snapshots    CREATE SNAPSHOT of many tables beside many snapshots
+//!            │     schema       CREATE TABLE and DROP TABLE, compared with those of an older program
 //!            └───► report       the table of bars, and the JSON
 //!
 //!   server   `ebb serve` as a child          host    a server with endless jobs
@@ -29,6 +30,7 @@
 //!   bar      met or missed     command   other programs     instructions   counted by perf
 //!   stages   where operations spend their time     idlers   other threads of the idle class
 //!   busy_programs   that keep all cores busy     aggregates   jobs over one table
+//!   timings   the latencies of statements
 //! ```
 //!
 //! Client and server share the machine. Compared variants take turns, and medians over rounds
@@ -63,6 +65,7 @@ mod redis;
 mod repeats;
 mod report;
 mod run;
+mod schema;
 mod secured;
 mod server;
 mod setting;
@@ -72,6 +75,7 @@ mod stages;
 mod startup;
 mod steady;
 mod throughput;
+mod timings;
 mod watched;
 mod window;
 

@@ -8,7 +8,7 @@ use super::server::binary;
 use super::setting::Setting;
 use super::{
     backup, beside, connections, descriptors, endless, hostile, hot_row, indexed, logs, neighbours,
-    overload, pinned, publications, secured, snapshots, startup, throughput, watched,
+    overload, pinned, publications, schema, secured, snapshots, startup, throughput, watched,
 };
 use crate::console::{stop_on_interrupt, temporary_directory, write_json};
 
@@ -39,6 +39,7 @@ pub fn run(args: &ServingArgs) -> Result<()> {
             Part::Pinned => report.add("pinned", &pinned::measure(&setting)?),
             Part::Descriptors => report.add("descriptors", &descriptors::measure(&setting)?),
             Part::Snapshots => report.add("snapshots", &snapshots::measure(&setting)?),
+            Part::Schema => report.add("schema", &schema::measure(&setting)?),
             Part::Indexed => report.add("indexed", &indexed::measure(&setting)?),
             Part::HotRow => report.add("hot_row", &hot_row::measure(&setting)?),
         }?;

@@ -10,13 +10,13 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use ebb_cql::client::Client;
 use ebb_cql::protocol::{Compression, EventTypes, Request};
-use hdrhistogram::Histogram;
 use serde::Serialize;
 
 use super::bar::verdict;
 use super::report::PartResult;
 use super::server::Server;
 use super::setting::Setting;
+use super::timings::{Timings, timed};
 use crate::console::progress_bar;
 use crate::threads::pause;
 use crate::ycsb::Latencies;
@@ -37,9 +37,6 @@ const CREATE_MS_MAX: f64 = 50.0;
 const REST_CORES_MAX: f64 = 0.01;
 /// The time over which CPU at rest is measured. The kernel counts it in steps of 10 ms.
 const REST: Duration = Duration::from_secs(20);
-/// The upper end of the histogram, in nanoseconds: ten minutes. Longer latencies count as ten
-/// minutes.
-const NANOS_MAX: u64 = 600_000_000_000;
 
 const CREATE_KEYSPACE: &str =
     "CREATE KEYSPACE many WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}";
@@ -177,26 +174,19 @@ fn in_stages(
 ) -> Result<Vec<Latencies>> {
     let bar = progress_bar(format!("serving: snapshots, {name}"), SNAPSHOTS);
     let mut stage = |numbers: Range<u64>| -> Result<Latencies> {
-        let mut nanos = Histogram::<u64>::new_with_bounds(1, NANOS_MAX, 3)?;
+        let mut timings = Timings::new();
         for number in numbers {
             setting.check_interrupt()?;
-            let took = statement(number)?;
-            nanos.saturating_record(took.as_nanos().try_into().unwrap_or(NANOS_MAX));
+            timings.record(statement(number)?);
             bar.inc(1);
         }
-        Ok(Latencies::from(&nanos))
+        Ok(timings.latencies())
     };
     let begins = (0..SNAPSHOTS).step_by(STAGE as usize);
     let stages = begins.map(|begin| stage(begin..(begin + STAGE).min(SNAPSHOTS)));
     let stages = stages.collect::<Result<_>>()?;
     bar.finish_and_clear();
     Ok(stages)
-}
-
-fn timed(work: impl FnOnce() -> Result<()>) -> Result<Duration> {
-    let began = Instant::now();
-    work()?;
-    Ok(began.elapsed())
 }
 
 /// Returns the cores that the server uses once its background work is done.

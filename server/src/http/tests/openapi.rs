@@ -19,6 +19,14 @@ fn references<'v>(value: &'v Value, found: &mut Vec<&'v str>) {
     }
 }
 
+/// Returns a request to a described route, with a name in place of each parameter of its path.
+fn with_names(route: &str) -> String {
+    let parameters = ["{id}", "{keyspace}", "{name}", "{table}"];
+    (parameters.iter()).fold(route.to_owned(), |route, parameter| {
+        route.replace(parameter, "none")
+    })
+}
+
 #[test]
 fn every_described_route_is_served_and_every_reference_resolves() {
     let (dir, _node, server) = serve();
@@ -46,10 +54,7 @@ fn every_described_route_is_served_and_every_reference_resolves() {
             if path == "/v1/events" {
                 continue;
             }
-            let names = ["{id}", "{keyspace}", "{name}", "{table}"];
-            let request =
-                (names.iter()).fold(what.clone(), |path, name| path.replace(name, "none"));
-            let (status, answer) = ask(&request);
+            let (status, answer) = ask(&with_names(&what));
             assert!(status != 405 && status < 500, "{what}: {answer}");
             assert!(!answer.contains("there is no /"), "{what}: {answer}");
         }
@@ -67,4 +72,31 @@ fn every_described_route_is_served_and_every_reference_resolves() {
     for field in sent.as_object().unwrap().keys() {
         assert!(described.get(field).is_some(), "{field} in {described}");
     }
+}
+
+#[test]
+fn every_described_route_requires_a_token_and_every_change_scope_jobs() {
+    let (dir, _node, server) = serve();
+    let read = token(dir.path(), Scope::Read);
+    let ask = |request: &str, token: Option<&Token>| ask(&server, request, "localhost", token, "");
+    let (_, answer) = ask("GET /openapi.json", Some(&read));
+    let description = json(&answer);
+    let mut changes = 0;
+    for (path, methods) in description["paths"].as_object().unwrap() {
+        // Health checks are for every client. A login has its token in the body.
+        if path.starts_with("/health/") || path == "/v1/session" {
+            continue;
+        }
+        for method in methods.as_object().unwrap().keys() {
+            let request = with_names(&format!("{} {path}", method.to_uppercase()));
+            let (status, answer) = ask(&request, None);
+            assert_eq!(status, 401, "{request}: {answer}");
+            if method != "get" {
+                let (status, answer) = ask(&request, Some(&read));
+                assert_eq!(status, 403, "{request}: {answer}");
+                changes += 1;
+            }
+        }
+    }
+    assert!(changes > 10, "{changes}");
 }
