@@ -25,7 +25,7 @@ pub(super) const BEGIN_MS: u64 = 1_700_000_000_000;
 pub(super) fn open(
     disk: &MemDisk,
     clock: &ManualClock,
-    change: impl FnOnce(Options, &GracePeriods) -> Options,
+    change: impl FnOnce(Options) -> Options,
 ) -> Arc<Catalog> {
     let options = Options {
         disk: Arc::new(disk.clone()),
@@ -34,7 +34,7 @@ pub(super) fn open(
         ..Options::default()
     };
     let grace_periods = GracePeriods::default();
-    let options = change(with_cql_tables(options, &grace_periods), &grace_periods);
+    let options = change(with_cql_tables(options, &grace_periods));
     let db = Db::open("/db", options).unwrap();
     let catalog = Catalog::open(&db, &grace_periods, Arc::new(clock.clone()));
     Arc::new(catalog.unwrap())
@@ -72,7 +72,7 @@ impl Session {
 
     pub(super) fn on(disk: &MemDisk) -> Self {
         let clock = ManualClock::at_ms(BEGIN_MS);
-        let catalog = open(disk, &clock, |options, _| options);
+        let catalog = open(disk, &clock, |options| options);
         Self {
             catalog,
             system: Arc::default(),

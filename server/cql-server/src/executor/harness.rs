@@ -53,7 +53,7 @@ impl Server {
     /// Creates a server over the contents of a disk.
     pub(crate) fn on(disk: &MemDisk) -> Self {
         let clock = ManualClock::at_ms(BEGIN_MS);
-        let catalog = open(disk, &clock, |options, _| options);
+        let catalog = open(disk, &clock, |options| options);
         Self::over(catalog, clock, None)
     }
 

@@ -475,7 +475,7 @@ impl CompactionPicker for All {
 #[test]
 fn too_large_partitions_are_reported_when_they_are_written() {
     let clock = ManualClock::at_ms(BEGIN_MS);
-    let catalog = open(&MemDisk::new(), &clock, |options, _| Options {
+    let catalog = open(&MemDisk::new(), &clock, |options| Options {
         compaction: CompactionOptions {
             picker: Arc::new(All),
             ..options.compaction

@@ -2,6 +2,7 @@
 
 mod answers;
 mod pages;
+mod purge;
 
 use std::collections::BTreeMap;
 
@@ -9,6 +10,7 @@ use ebb_cql::protocol::{ErrorResponse, Response};
 
 use self::answers::answer;
 use super::counters::{self, Count, Counters};
+use super::fault::Mistakes;
 use super::flaw::Flaw;
 use super::generate::partition_keys;
 use super::index::IndexOn;
@@ -46,6 +48,8 @@ pub struct Counts {
     pub applied: u64,
     /// The number of statements on counters.
     pub counted: u64,
+    /// The number of keys that were gone after all garbage was purged.
+    pub purged: u64,
 }
 
 impl Counts {
@@ -60,6 +64,7 @@ impl Counts {
         self.conditional += other.conditional;
         self.applied += other.applied;
         self.counted += other.counted;
+        self.purged += other.purged;
     }
 
     pub fn statements(&self) -> u64 {
@@ -104,9 +109,9 @@ type Result<T> = std::result::Result<T, String>;
 
 impl Run {
     /// Starts a server and creates the table of the schema, empty. `seed` determines which runs the
-    /// server merges. `flaw` is a deliberate error of the model, which the run must detect.
-    pub fn new(schema: &Schema, seed: u64, flaw: Option<Flaw>) -> Self {
-        let mut server = Server::new(BEGIN_S, seed);
+    /// server merges. The run must detect the deliberate `mistakes`.
+    pub fn new(schema: &Schema, seed: u64, mistakes: Mistakes) -> Self {
+        let mut server = Server::new(BEGIN_S, seed, mistakes.merges);
         let table = schema.create_table();
         for text in [
             "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', \
@@ -122,7 +127,7 @@ impl Run {
         let tokens = tokens(&mut server, schema);
         Self {
             server,
-            model: Model::new(schema.clone(), flaw),
+            model: Model::new(schema.clone(), mistakes.model),
             counters: Counters::default(),
             tokens,
             now_s: BEGIN_S,
@@ -179,6 +184,8 @@ impl Run {
                     .compact()
                     .map_err(|error| error.to_string())
             }
+            Step::AlterGrace(seconds) => self.alter_grace(*seconds),
+            Step::Purge => self.purge_all(),
             Step::Restart => {
                 self.log.push("-- restart".to_owned());
                 self.server.restart();

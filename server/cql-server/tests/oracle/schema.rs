@@ -79,7 +79,7 @@ pub struct Schema {
     pub indexes: Vec<IndexOn>,
     /// The default TTL in seconds; 0 for none.
     pub default_ttl_s: i64,
-    /// The seconds after which deletions may be purged.
+    /// The seconds after which deletions may be purged. After changes, the least number so far.
     pub gc_grace_s: i64,
 }
 

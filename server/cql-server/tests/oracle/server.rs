@@ -15,14 +15,16 @@ use ebb_cql_server::executor::Executor;
 use ebb_cql_server::prepared::Prepared;
 use ebb_cql_server::read::Limits;
 use ebb_cql_server::system::{CLUSTER_NAME, LocalNode};
+use ebb_model::key::{SCHEMA_KEY, is_index_entry};
 use ebb_storage::simulation::MemDisk;
 use ebb_storage::{
     CompactionOptions, CompactionPicker, Db, Durability, Maintenance, ManualClock, Options, Pick,
     TableShape,
 };
-use ebb_tables::{Catalog, GracePeriods, with_cql_tables};
+use ebb_tables::{Catalog, CqlRow, GracePeriods, with_cql_tables};
 use ebb_test_support::wait;
 
+use super::fault::{Fault, Faulty};
 use super::text::Text;
 
 /// The number of prepared statements that the cache holds. When it is full, the next one empties
@@ -32,7 +34,7 @@ const PREPARED_MAX: usize = 500;
 pub struct Server {
     disk: MemDisk,
     clock: ManualClock,
-    picks: u64,
+    merges: Merges,
     executor: Option<Executor>,
     prepared: HashMap<String, Arc<Prepared>>,
 }
@@ -41,6 +43,15 @@ pub struct Server {
 pub struct Page {
     pub rows: Vec<Vec<Option<Vec<u8>>>>,
     pub state: Option<Bytes>,
+}
+
+/// The way in which a server merges the runs of its tables.
+#[derive(Debug, Clone, Copy)]
+pub struct Merges {
+    /// The seed for choosing the runs of each merge; without a seed, a merge is of all runs.
+    pub seed: Option<u64>,
+    /// The mistake of the merge operator, if there is one.
+    pub fault: Option<Fault>,
 }
 
 /// Merges adjacent runs that a hash of the runs' ids selects, so that over time any deletion is
@@ -69,12 +80,26 @@ impl CompactionPicker for Neighbours {
     }
 }
 
+/// Merges all runs of a table into one.
+#[derive(Debug)]
+struct AllRuns;
+
+impl CompactionPicker for AllRuns {
+    fn pick(&self, table: &TableShape<'_>) -> Option<Pick> {
+        let is_free = !table.runs.iter().any(|run| run.is_busy);
+        (is_free && !table.runs.is_empty()).then(|| Pick::merge(table.runs))
+    }
+}
+
 impl Server {
-    pub fn new(now_s: i64, seed: u64) -> Self {
+    pub fn new(now_s: i64, seed: u64, fault: Option<Fault>) -> Self {
         let mut server = Self {
             disk: MemDisk::new(),
             clock: ManualClock::at_ms(now_s as u64 * 1000),
-            picks: seed,
+            merges: Merges {
+                seed: Some(seed),
+                fault,
+            },
             executor: None,
             prepared: HashMap::new(),
         };
@@ -86,8 +111,13 @@ impl Server {
     pub fn restart(&mut self) {
         self.prepared.clear();
         self.executor = None;
-        let opened = open(&self.disk, &self.clock, self.picks, Durability::default());
+        let opened = open(&self.disk, &self.clock, self.merges, Durability::default());
         self.executor = Some(opened.expect("the database opens"));
+    }
+
+    /// Makes every merge after the next restart one of all runs of a table.
+    pub fn merge_all_runs_after_restart(&mut self) {
+        self.merges.seed = None;
     }
 
     fn executor(&self) -> &Executor {
@@ -107,6 +137,18 @@ impl Server {
 
     pub fn db(&self) -> &Db {
         self.executor().catalog().db()
+    }
+
+    /// Returns the keys that the table stores, each with its operand of the merge operator: an encoded
+    /// row or header.
+    pub fn operands(&self) -> Vec<(Vec<u8>, Vec<u8>)> {
+        let state = self.executor().catalog().state();
+        let table = state.table("ks", "t").expect("the table is there");
+        let all = table.rows().range::<&[u8], _>(..);
+        let all = all.map(|entry| entry.expect("it is read"));
+        let all = all.map(|(key, value)| (key.to_vec(), value.to_vec()));
+        all.filter(|(key, _)| key != SCHEMA_KEY && !is_index_entry(key))
+            .collect()
     }
 
     pub fn advance(&mut self, seconds: i64) {
@@ -210,19 +252,22 @@ impl Server {
     }
 }
 
-/// Opens the database on a disk, and returns an executor over it. `picks` is the seed for choosing
-/// the runs to merge.
+/// Opens the database on a disk, and returns an executor over it.
 ///
 /// # Errors
 /// If the database or its catalog does not open.
 pub fn open(
     disk: &MemDisk,
     clock: &ManualClock,
-    picks: u64,
+    merges: Merges,
     durability: Durability,
 ) -> Result<Executor, String> {
     let grace_periods = GracePeriods::default();
-    let options = Options {
+    let picker: Arc<dyn CompactionPicker> = match merges.seed {
+        Some(seed) => Arc::new(Neighbours(seed)),
+        None => Arc::new(AllRuns),
+    };
+    let mut options = Options {
         disk: Arc::new(disk.clone()),
         durability,
         maintenance: Maintenance::Manual,
@@ -231,12 +276,16 @@ pub fn open(
         file_bytes: 4 << 10,
         wal_segment_bytes: 32 << 10,
         compaction: CompactionOptions {
-            picker: Arc::new(Neighbours(picks)),
+            picker,
             ..CompactionOptions::default()
         },
         ..Options::default()
     };
-    let options = with_cql_tables(options, &grace_periods);
+    options = with_cql_tables(options, &grace_periods);
+    if let Some(fault) = merges.fault {
+        let operator = Faulty(CqlRow::new(&grace_periods), fault);
+        options.merge_operators = options.merge_operators.with(operator);
+    }
     let db = Db::open("/db", options).map_err(|error| format!("the database: {error}"))?;
     let catalog = Catalog::open(&db, &grace_periods, Arc::new(clock.clone()));
     let catalog = catalog.map_err(|error| format!("the catalog: {error}"))?;

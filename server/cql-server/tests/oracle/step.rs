@@ -24,6 +24,11 @@ pub enum Step {
     Advance(i64),
     Flush,
     Compact,
+    /// Changes the grace period of the table to this number of seconds.
+    AlterGrace(i64),
+    /// Drops all snapshots, lets all deletions become old, and merges all runs. Then nothing may be left
+    /// that could be purged.
+    Purge,
     /// Restarts the server. Clients keep their paging states, and use them afterwards.
     Restart,
     Truncate,

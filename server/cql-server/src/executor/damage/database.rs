@@ -31,7 +31,7 @@ const TIMESTAMPS: [i32; 5] = [1000, 2000, 3000, 1500, 9000];
 
 pub(super) fn opened(disk: &MemDisk) -> Server {
     let clock = ManualClock::at_ms(BEGIN_MS);
-    let catalog = open(disk, &clock, |options, _| Options {
+    let catalog = open(disk, &clock, |options| Options {
         file_bytes: 4 << 10,
         // Reads meet the damage on the disk: no cache may hide it.
         cache_bytes: 0,

@@ -33,7 +33,7 @@ fn older_rows_are_found_after_the_build_and_after_a_restart() {
     let disk = MemDisk::new();
     let clock = ManualClock::at_ms(BEGIN_MS);
     let start = || {
-        let catalog = open(&disk, &clock, |options, _| options);
+        let catalog = open(&disk, &clock, |options| options);
         Server::over(catalog, clock.clone(), Some("ks".to_owned()))
     };
     let mut server = start();
@@ -86,7 +86,7 @@ fn an_index_that_is_built_after_the_clock_was_set_back_has_all_rows_after_a_rest
     let disk = MemDisk::new();
     let clock = ManualClock::at_ms(BEGIN_MS);
     let start = |keyspace| {
-        let catalog = open(&disk, &clock, |options, _| options);
+        let catalog = open(&disk, &clock, |options| options);
         Server::over(catalog, clock.clone(), keyspace)
     };
     let (by_key, by_index) = (
@@ -142,7 +142,7 @@ fn an_index_has_the_values_that_expired_less_than_a_minute_before_the_build() {
 /// Creates a server with two rows and an index, in the state after a crash just after CREATE INDEX:
 /// the index is in the schema, and no thread builds it.
 fn with_unfinished_index(disk: &MemDisk, clock: &ManualClock) -> Server {
-    let catalog = open(disk, clock, |options, _| options);
+    let catalog = open(disk, clock, |options| options);
     let mut server = Server::over(catalog, clock.clone(), None);
     server.run("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}");
     server.run("USE ks");
@@ -175,7 +175,7 @@ fn an_unfinished_index_is_rejected_and_built_at_the_next_start() {
     assert_eq!(server.refused(half), FILTERING);
     let version = catalog.state().version();
     drop((server, catalog));
-    let catalog = open(&disk, &clock, |options, _| options);
+    let catalog = open(&disk, &clock, |options| options);
     let mut server = Server::over(catalog, clock, Some("ks".to_owned()));
     server.wait_until_built("ks", "t");
     assert_eq!(server.rows(by), "1 | 2 | 3");
@@ -218,7 +218,7 @@ fn an_unfinished_index_is_built_once_the_record_of_its_table_is_readable() {
     let record = rows.get(SCHEMA_KEY).unwrap().unwrap();
     rows.put(SCHEMA_KEY, b"{}").unwrap();
     drop((rows, server, catalog));
-    let catalog = open(&disk, &clock, |options, _| options);
+    let catalog = open(&disk, &clock, |options| options);
     let mut server = Server::over(catalog, clock, Some("ks".to_owned()));
     let catalog = Arc::clone(server.executor.catalog());
     assert_eq!(catalog.unreadable().len(), 1);
@@ -357,7 +357,7 @@ fn until_failed(server: &mut Server) {
 fn a_failed_build_is_logged_and_displayed() {
     let disk = MemDisk::new();
     let clock = ManualClock::at_ms(BEGIN_MS);
-    let catalog = open(&disk, &clock, |options, _| options);
+    let catalog = open(&disk, &clock, |options| options);
     let mut server = Server::over(catalog, clock, None);
     let (seen, is_seen) = channel();
     let is_seen = Mutex::new(is_seen);
@@ -392,7 +392,7 @@ fn a_failed_build_is_logged_and_displayed() {
 fn a_build_that_meets_damage_fails_and_names_the_file() {
     let disk = MemDisk::new();
     let clock = ManualClock::at_ms(BEGIN_MS);
-    let catalog = open(&disk, &clock, |options, _| Options {
+    let catalog = open(&disk, &clock, |options| Options {
         // The build reads the damaged block from the disk.
         cache_bytes: 0,
         ..options

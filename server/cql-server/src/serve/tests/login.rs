@@ -13,11 +13,9 @@ use crate::testing::{BEGIN_MS, local_node, open};
 
 /// Starts a server with a superuser `root`, whose password is also `root`.
 fn with_root(options: ServeOptions) -> (Arc<Executor>, CqlServer) {
-    let catalog = open(
-        &MemDisk::new(),
-        &ManualClock::at_ms(BEGIN_MS),
-        |options, _| options,
-    );
+    let catalog = open(&MemDisk::new(), &ManualClock::at_ms(BEGIN_MS), |options| {
+        options
+    });
     let executor = Executor::at_normal_priority(catalog, local_node(), Limits::default())
         .showing(options.activity.clone())
         .asking_for_login();
@@ -401,7 +399,7 @@ fn traces_require_a_permission_and_contain_no_password() {
 #[test]
 fn a_login_that_is_rejected_for_lack_of_memory_may_be_repeated() {
     let clock = ManualClock::at_ms(BEGIN_MS);
-    let catalog = open(&MemDisk::new(), &clock, |options, _| options);
+    let catalog = open(&MemDisk::new(), &clock, |options| options);
     let ada = Role {
         id: 1,
         can_login: true,

@@ -10,7 +10,6 @@ mod json;
 mod messages;
 mod nested;
 mod nulls;
-mod oracle;
 mod rows;
 mod served;
 mod volatile;

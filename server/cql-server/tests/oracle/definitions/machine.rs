@@ -10,7 +10,7 @@ use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 
 use crate::run::BEGIN_S;
-use crate::server::{answer, open};
+use crate::server::{Merges, answer, open};
 
 /// A server over a database, which can be restarted or interrupted.
 pub trait Machine {
@@ -66,7 +66,11 @@ impl Memory {
 
     fn open(&mut self) -> Result<(), String> {
         // No thread syncs the log by itself, so that a seed repeats all calls of the disk.
-        let opened = open(&self.disk, &self.clock, 0, Durability::Os);
+        let merges = Merges {
+            seed: Some(0),
+            fault: None,
+        };
+        let opened = open(&self.disk, &self.clock, merges, Durability::Os);
         self.executor = Some(opened?);
         Ok(())
     }

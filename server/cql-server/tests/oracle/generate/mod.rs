@@ -1,6 +1,7 @@
 //! Random tables and random steps.
 
 mod conditional;
+mod garbage;
 mod groups;
 mod rows;
 mod selects;
@@ -16,6 +17,8 @@ use crate::step::{At, Form, Request, Scope, SnapshotId, Source, Step};
 use crate::value::Type;
 use crate::write::Write;
 
+pub use garbage::GRACE_S;
+
 /// The number of values of each clustering column, and of the first column of a partition key with
 /// two columns. A partition key with one column has one value more. The number is small, so that
 /// many writes affect the same row.
@@ -27,12 +30,15 @@ pub struct Generator {
     /// clustering columns. Draws from it do not change the other draws of the seed.
     rng_of_groups: ChaCha8Rng,
     schema: Schema,
+    /// The number of partitions that most statements are about, the first ones of
+    /// [`partition_keys`]; a greater number than theirs means all.
+    partitions: usize,
     now_s: i64,
     /// True if the drawn timestamps are close to the time of the clock, as those that the server
     /// assigns. Otherwise they are small numbers, and the server assigns none.
     near_clock: bool,
-    /// The base of small timestamps: they are drawn from 20 below it to 2 above it. It is 20 at
-    /// first, so that no timestamp is negative, and grows during the run.
+    /// The base of small timestamps: they are drawn from 20 below it to 2 above it. It is at least 20,
+    /// so that no timestamp is negative, and grows during the run.
     top_us: i64,
     next_column: ColumnId,
     dropped: Vec<Column>,
@@ -71,20 +77,7 @@ impl Generator {
             gc_grace_s: rng.random_range(10..40),
         };
         let near_clock = rng.random_bool(0.5);
-        let mut generator = Self {
-            rng,
-            rng_of_groups,
-            schema,
-            now_s,
-            near_clock,
-            top_us: 20,
-            next_column: 0,
-            dropped: Vec::new(),
-            snapshots: Vec::new(),
-            next_id: 0,
-            cursors: Vec::new(),
-            cursors_of_groups: Vec::new(),
-        };
+        let mut generator = Self::over(schema, (rng, rng_of_groups), now_s, near_clock);
         for _ in 0..generator.rng.random_range(2..6) {
             let column = generator.column();
             generator.schema.columns.push(column);
@@ -106,6 +99,31 @@ impl Generator {
             generator.schema.columns.push(column);
         }
         generator
+    }
+
+    /// Creates a generator for a table. The first of the two streams of random numbers is for all draws
+    /// but those of groups.
+    fn over(
+        schema: Schema,
+        (rng, rng_of_groups): (ChaCha8Rng, ChaCha8Rng),
+        now_s: i64,
+        near_clock: bool,
+    ) -> Self {
+        Self {
+            rng,
+            rng_of_groups,
+            next_column: schema.columns.len() as ColumnId,
+            schema,
+            partitions: usize::MAX,
+            now_s,
+            near_clock,
+            top_us: 20,
+            dropped: Vec::new(),
+            snapshots: Vec::new(),
+            next_id: 0,
+            cursors: Vec::new(),
+            cursors_of_groups: Vec::new(),
+        }
     }
 
     pub fn schema(&self) -> &Schema {
@@ -135,7 +153,7 @@ impl Generator {
 
     /// Draws steps with `requests` requests that write. Between them are SELECTs and events: the
     /// clock advances, or a flush, a merge, a restart, a snapshot or a change of the schema
-    /// happens.
+    /// happens. In the end all garbage is purged.
     pub fn steps(&mut self, requests: usize) -> Vec<Step> {
         let mut steps = Vec::new();
         for _ in 0..self.rng.random_range(0..3) {
@@ -186,6 +204,8 @@ impl Generator {
                 for (id, _) in self.snapshots.clone() {
                     steps.push(Step::Select(self.all(), Source::Snapshot(id), None));
                 }
+                steps.push(Step::Purge);
+                steps.push(Step::Select(self.all(), Source::Live, None));
             }
         }
         steps
@@ -326,7 +346,8 @@ impl Generator {
     }
 
     fn key(&mut self) -> Vec<i32> {
-        let keys = partition_keys(&self.schema);
+        let mut keys = partition_keys(&self.schema);
+        keys.truncate(self.partitions);
         self.pick(&keys)
     }
 
