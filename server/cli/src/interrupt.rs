@@ -48,9 +48,14 @@ pub(super) fn cancelled_with(before_exit: impl Fn() + Send + 'static) -> Result<
 /// block. The clean-up runs on the thread that waits for signals, so this thread cannot react to
 /// the next one; a signal handler ends the process instead.
 pub(super) fn end_at_next() {
-    for signal in signals() {
+    end_process_at(signals());
+}
+
+/// Makes each of these signals end the process in its handler.
+fn end_process_at(signals: impl Iterator<Item = i32>) {
+    for signal in signals {
         let always = Arc::new(AtomicBool::new(true));
-        // If it cannot be registered, the process ends after the clean-up.
+        // If it cannot be registered, the thread that reads signals ends the process, once it can.
         let _ = flag::register_conditional_shutdown(signal, EXIT_SIGNAL + signal, always);
     }
 }
@@ -64,6 +69,42 @@ pub(super) struct StopSignal {
     events: Receiver<Event>,
     /// True until the command calls [`wait`](Self::wait).
     is_starting: Arc<AtomicBool>,
+    signals: StoppingSignals,
+}
+
+/// The signals that stop a command, for a command that replaces its own process. A signal counts from the
+/// moment that its handler runs. The thread of [`StopSignal`] reads it later, or never if the process is
+/// replaced before.
+#[derive(Clone)]
+pub(super) struct StoppingSignals {
+    signals: Vec<i32>,
+    have_come: Arc<AtomicBool>,
+}
+
+impl StoppingSignals {
+    /// Notes from now on that one of the signals has come. If `hangup_stops` is false, SIGHUP is none
+    /// of them.
+    fn note(hangup_stops: bool) -> Result<Self> {
+        let stops = |signal: &i32| hangup_stops || *signal != SIGHUP;
+        let signals: Vec<i32> = signals().filter(stops).collect();
+        let have_come = Arc::<AtomicBool>::default();
+        for &signal in &signals {
+            flag::register(signal, Arc::clone(&have_come))
+                .context("cannot listen for an interrupt")?;
+        }
+        Ok(Self { signals, have_come })
+    }
+
+    /// Returns whether one of the signals has come.
+    pub(super) fn have_come(&self) -> bool {
+        self.have_come.load(Ordering::SeqCst)
+    }
+
+    /// Makes the next of the signals end the process at once, in its handler. When this method returns, no
+    /// handler that began before is still running.
+    pub(super) fn end_process_at_next(&self) {
+        end_process_at(self.signals.iter().copied());
+    }
 }
 
 /// A handle that begins the stop as the first signal does. The next signal then ends the process.
@@ -99,6 +140,7 @@ impl StopSignal {
         on_early_stop: impl Fn() + Send + 'static,
     ) -> Result<Self> {
         let mut signals = listen()?;
+        let stopping = StoppingSignals::note(hangup_stops)?;
         let (sender, events) = mpsc::channel();
         let handle = StopHandle {
             is_stopping: Arc::default(),
@@ -106,12 +148,18 @@ impl StopSignal {
         };
         let is_starting = Arc::new(AtomicBool::new(true));
         let (stop, starts) = (handle.clone(), Arc::clone(&is_starting));
+        let have_come = Arc::clone(&stopping.have_come);
         let read = move || {
             for signal in signals.forever() {
                 if signal == SIGHUP && !hangup_stops {
                     // A reload during a shutdown has no effect: the receiver is gone then.
                     let _ = stop.events.send(Event::Hangup);
-                } else if !stop.stop() {
+                    continue;
+                }
+                // Mostly its handler has noted this. The handlers that read signals are registered
+                // before those that note them, and the signal may have come in between.
+                have_come.store(true, Ordering::SeqCst);
+                if !stop.stop() {
                     std::process::exit(EXIT_SIGNAL + signal);
                 } else if starts.load(Ordering::Relaxed) {
                     on_early_stop();
@@ -126,7 +174,13 @@ impl StopSignal {
             handle,
             events,
             is_starting,
+            signals: stopping,
         })
+    }
+
+    /// Returns the signals that stop the command.
+    pub(super) fn signals(&self) -> StoppingSignals {
+        self.signals.clone()
     }
 
     /// Returns a handle that ends [`wait`](Self::wait), as a signal does.

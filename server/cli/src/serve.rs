@@ -4,7 +4,7 @@
 //!   settings ─> node (database, governor, guard, jobs) ─┬─> catalog, executor ─> CQL
 //!                                                       └─> jobs.sock, HTTP
 //!   SIGTERM: jobs park, CQL drains ─> HTTP drains ─> memtables flush ─> exit
-//!   a failed write: the same without the flush, and an error
+//!   a failed write: the same without the flush, and then the same program again, or an error
 //! ```
 
 mod audit;
@@ -21,6 +21,8 @@ mod memory;
 mod metrics;
 mod partitions;
 mod queries;
+mod reopen;
+mod reopenings;
 pub(crate) mod settings;
 mod shutdown;
 mod slow;
@@ -57,10 +59,11 @@ use self::job_list::RecordedJobs;
 use self::log_levels::{CQL, HTTP, JOBS, SERVER, STORAGE};
 use self::metrics::{CqlCollector, MemoryCollector, ProcessCollector};
 use self::queries::CqlQueries;
+use self::reopenings::Decision;
 use self::settings::{Authentication, Durability, OnFailedWrite, Settings, SettingsArgs};
 use self::shutdown::shut_down;
 use self::slow::SlowLog;
-use self::supervisor::Supervised;
+use self::supervisor::{FedWatchdog, Supervised};
 use super::database;
 use super::exposure::Exposure;
 use super::interrupt::StopSignal;
@@ -98,9 +101,10 @@ error, answers the other requests that run, stops jobs (the next server starts t
 writes what is in memory to files. During its start, the server stops once the database is open.
 A second signal of this kind ends the process at once; nothing that was acknowledged is lost.
 
-After a failed write or fsync the server stops in the same way, with exit code 1: the next start
-finds out what is on the disk. With --on-failed-write read-only it goes on answering reads, until
-it is stopped.
+After a failed write or fsync the server stops in the same way, and its process starts it again:
+only a start finds out what is on the disk. With --cql 127.0.0.1:0 it then has another port. After
+three times in an hour, or with --on-failed-write exit, it ends with exit code 1. With
+--on-failed-write read-only it goes on answering reads, until it is stopped.
 
 With --tls-cert and --tls-key clients speak TLS. The files are read again when they change,
 and on SIGHUP. Without TLS, SIGHUP stops a server, but not one that systemd supervises.";
@@ -113,12 +117,19 @@ pub(super) struct Args {
     settings: SettingsArgs,
 }
 
-/// Serves until a signal or, with `--on-failed-write exit`, a failed write. Settings and certificates are
-/// checked before the database opens, because replaying its log may take long.
+/// Serves until a signal, or a failed write that ends the server. Settings and certificates are checked before
+/// the database opens, because replaying its log may take long. After a failed write that does not end the
+/// server, replaces this process by a new start of the server.
 pub(super) fn run(args: Args) -> Result<()> {
     let (settings, sources) = args.settings.with_sources()?;
     let log = log::begin(&settings.log, settings.log_format);
     warn_of_misspelt_variables();
+    let reopenings = reopen::earlier();
+    let watchdog = if reopenings.count() > 0 {
+        FedWatchdog::of_new_start()?
+    } else {
+        None
+    };
     let slow = SlowLog::new(Duration::from_millis(settings.slow_request_ms.into()));
     let tls = settings.tls_options()?;
     // From here on, a first signal ends the start before clients are served. The opening of a database
@@ -148,8 +159,8 @@ pub(super) fn run(args: Args) -> Result<()> {
     if let Some(exposure) = Exposure::of(&settings.data, settings.group_readable) {
         warn!(target: STORAGE, "{exposure}");
     }
-    let exits = settings.on_failed_write == OnFailedWrite::Exit;
-    let stop_handle = exits.then(|| stop.handle());
+    let stops = settings.on_failed_write != OnFailedWrite::ReadOnly;
+    let stop_handle = stops.then(|| stop.handle());
     let failed_write = node.db().map(|db| store_events::log(db, stop_handle));
     let failed_write = failed_write.unwrap_or_default();
     let catalog = node.catalog()?;
@@ -198,21 +209,32 @@ pub(super) fn run(args: Args) -> Result<()> {
         warn!(target: SERVER, "the addresses are not printed: {error:#}");
     }
     if let Some(db) = node.db() {
-        started::log(db, &settings, limits, addresses, opened_in);
+        started::log(db, &settings, limits, addresses, opened_in, &reopenings);
     }
     check_files(&node, *settings.verify_every)?;
     log_unreadable_snapshots(catalog)?;
     // Last, when everything listens: systemd then starts the services that are ordered after this one.
     let supervised = Supervised::ready(server.address())?;
+    drop(watchdog);
+    let signals = stop.signals();
     wait_for_stop(stop, tls.as_deref());
-    supervised.stopping();
+    let reaction = settings.on_failed_write;
+    let decision = reopen::decide(reaction, &failed_write, &signals, &reopenings);
+    if matches!(decision, Some(Decision::Reopen(_))) {
+        supervised.reopening();
+    } else {
+        supervised.stopping();
+    }
     let grace = settings.grace;
     // A failed write ends the wait without a signal, so the first signal already ends the process then.
-    if failed_write.get().is_some() {
+    if let Some(cause) = failed_write.get() {
         info!(
             target: SERVER,
             "stopping within {grace} because writes are rejected; a signal ends it at once"
         );
+        if let Some(Decision::Reopen(reopenings)) = &decision {
+            reopen::log(reopenings, cause);
+        }
     } else {
         info!(
             target: SERVER,
@@ -222,9 +244,20 @@ pub(super) fn run(args: Args) -> Result<()> {
     let stopped = shut_down(node, server, http, *grace, &failed_write);
     // Also if the shutdown failed: the last requests have entries.
     audit.flush();
-    stopped?;
-    info!(target: SERVER, "stopped");
-    Ok(())
+    match decision {
+        Some(Decision::Reopen(reopenings)) => {
+            info!(target: SERVER, "stopped, and starting again");
+            // Writes the lines that wait.
+            drop(log);
+            reopen::start_again(&reopenings, &signals, stopped)
+        }
+        Some(Decision::GiveUp) => stopped.map_err(|stopped| reopen::given_up(&stopped)),
+        None => {
+            stopped?;
+            info!(target: SERVER, "stopped");
+            Ok(())
+        }
+    }
 }
 
 /// Waits for the signal or the failed write that stops the server. Until then, reads the files of

@@ -7,7 +7,9 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, fchmod};
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, bind, listen, socket};
+use rustix::net::{
+    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with,
+};
 
 /// The name of the socket's file.
 pub const SOCKET: &str = "jobs.sock";
@@ -48,7 +50,9 @@ impl Address {
 pub(super) fn listen_in(data: &Path) -> io::Result<UnixListener> {
     remove(data)?;
     let address = Address::of(data)?;
-    let socket = socket(AddressFamily::UNIX, SocketType::STREAM, None)?;
+    // Neither the processes of tasks nor a program that replaces this one may inherit the socket.
+    let flags = SocketFlags::CLOEXEC;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
     // Set before `bind` creates the file, so that the file never has another mode.
     fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
     bind(&socket, &SocketAddrUnix::new(&address.path)?)?;

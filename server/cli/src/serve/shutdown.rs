@@ -6,7 +6,8 @@
 //!             3/5 of the grace                    4/5                             5/5
 //! ```
 //!
-//! After a failed write the store only closes: it can neither sync its log nor install files.
+//! After a failed write the store only closes: it can neither sync its log nor install files. The process may
+//! then start the server again (`reopen`).
 //!
 //! Work that does not end within its part of the grace ends with the process, as in a crash: the log
 //! restores the memtables, and the next server starts jobs again that were not parked. Only the sync of

@@ -9,16 +9,20 @@ use tracing::info;
 
 use super::descriptors::DescriptorBudget;
 use super::log_levels::SERVER;
+use super::reopenings::Reopenings;
 use super::settings::Settings;
 
-/// Logs the start of a server at these addresses. Opening its database took the time `opened_in`.
+/// Logs the start of a server at these addresses. Opening its database took the time `opened_in`. The line has
+/// the number of `reopenings` if a failed write has led to this start.
 pub(super) fn log(
     db: &Db,
     settings: &Settings,
     (descriptors, memory): (&DescriptorBudget, &MemoryLimits),
     (cql, http): (SocketAddr, Option<SocketAddr>),
     opened_in: Duration,
+    reopenings: &Reopenings,
 ) {
+    let reopenings = reopenings.count();
     let stats = db.stats();
     let tables = stats.tables.iter().filter(|table| !table.dropped).count();
     info!(
@@ -41,6 +45,7 @@ pub(super) fn log(
         tables,
         wal_bytes_replayed = stats.wal_bytes_replayed,
         opened_ms = opened_in.as_millis() as u64,
+        reopenings = (reopenings > 0).then_some(reopenings),
         "started"
     );
 }

@@ -17,7 +17,7 @@ const REMEDIES: &str = "replace it from a backup with ebb restore, or give up wh
 /// Logs the events from now on, and the files that are damaged or unreadable already. Events that
 /// need an operator have the levels warn and error, flushes and merges the level debug.
 ///
-/// If `stop` is given, the server ends once writes have stopped for good: the cause goes into the
+/// If `stop` is given, the server stops once writes have stopped for good: the cause goes into the
 /// cell that this function returns, and then `stop` begins the shutdown. If `stop` is `None`, the
 /// server stays up, and the cell stays empty.
 pub(super) fn log(db: &Db, stop: Option<StopHandle>) -> Arc<OnceLock<String>> {
@@ -107,7 +107,7 @@ pub(super) fn log(db: &Db, stop: Option<StopHandle>) -> Arc<OnceLock<String>> {
         Event::WritesStopped { cause } => {
             error!(
                 target: STORAGE,
-                "the server rejects all writes until it is restarted: {cause}"
+                "the server rejects all writes until its database is opened again: {cause}"
             );
             if let Some(stop) = &stop {
                 // In this order: the thread that `stop` wakes reads the cause.

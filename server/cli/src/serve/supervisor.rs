@@ -1,5 +1,5 @@
-//! Notifications to systemd: that the server is ready, that it stops and, if the unit has a watchdog,
-//! periodically that it answers. Without systemd nothing is sent.
+//! Notifications to systemd: that the server is ready, that it stops or starts again and, if the unit has a
+//! watchdog, periodically that it answers. Without systemd nothing is sent.
 
 use std::env;
 use std::io::{self, Read, Write};
@@ -7,6 +7,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
 use std::process;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -53,6 +54,52 @@ impl Supervised {
     pub(super) fn stopping(&self) {
         self.stops.store(true, Ordering::Relaxed);
         tell(&[NotifyState::Stopping, NotifyState::Status("stopping")]);
+    }
+
+    /// Notifies systemd that the server stops and starts again in the same process. For systemd this is a
+    /// reload, which lasts until the new start calls [`ready`](Self::ready): after a message that the
+    /// service stops, systemd would end the process when the stop timeout is over. The watchdog is fed as
+    /// during a stop.
+    pub(super) fn reopening(&self) {
+        self.stops.store(true, Ordering::Relaxed);
+        let mut states = vec![NotifyState::Reloading];
+        // systemd requires the time of a reload from version 253 on. No system lacks this clock.
+        states.extend(NotifyState::monotonic_usec_now());
+        states.push(NotifyState::Status("starting again after a failed write"));
+        tell(&states);
+    }
+}
+
+/// Feeds the watchdog until it is dropped.
+pub(super) struct FedWatchdog {
+    /// The thread that feeds ends when this end of its channel is gone.
+    _end: Sender<()>,
+}
+
+impl FedWatchdog {
+    /// Feeds the watchdog of a server that starts again in the same process, until it is ready. systemd's
+    /// watchdog begins with the first message that the service is ready, so it runs through this start,
+    /// though opening the database may take longer than its timeout. Returns `None` if the unit has no
+    /// watchdog.
+    ///
+    /// # Errors
+    /// When the system refuses a thread.
+    pub(super) fn of_new_start() -> Result<Option<Self>> {
+        let Some(timeout) = sd_notify::watchdog_enabled() else {
+            return Ok(None);
+        };
+        tell(&[NotifyState::Watchdog]);
+        let (end, ended) = channel();
+        let feed = move || {
+            while ended.recv_timeout(timeout / 2) == Err(RecvTimeoutError::Timeout) {
+                tell(&[NotifyState::Watchdog]);
+            }
+        };
+        thread::Builder::new()
+            .name("ebb-watchdog".to_owned())
+            .spawn(feed)
+            .context("cannot start the thread that feeds the watchdog")?;
+        Ok(Some(Self { _end: end }))
     }
 }
 

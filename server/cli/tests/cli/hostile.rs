@@ -46,7 +46,7 @@ fn encoded(request: &Request<'_>) -> BytesMut {
 }
 
 /// Creates the table `shop.wide`, with one partition of 10,000 rows of 1 KiB.
-fn wide_table(client: &mut Client) {
+pub fn wide_table(client: &mut Client) {
     query(client, KEYSPACE).unwrap();
     let table = "CREATE TABLE shop.wide (k int, n int, v text, PRIMARY KEY (k, n))";
     query(client, table).unwrap();
@@ -249,7 +249,7 @@ fn unread_responses_take_bounded_memory() {
 
 /// Connects, and requests more bytes of the table of [`wide_table`] than sockets hold. Returns the
 /// client once the first response has begun to arrive. The client reads no response.
-fn deaf(server: &Server) -> Client {
+pub fn deaf(server: &Server) -> Client {
     let mut deaf = server.client_with(Compression::None);
     let text = "SELECT * FROM shop.wide";
     let parameters = QueryParameters::default();

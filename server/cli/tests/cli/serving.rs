@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
@@ -10,6 +11,7 @@ use std::thread;
 use ebb_cql::client::Client;
 use ebb_cql::protocol::{Compression, ErrorKind, QueryParameters, Request, Response};
 use ebb_test_support::wait::{HANG, until_some};
+use procfs::process::FDTarget;
 use rustix::fs::OFlags;
 use rustix::process::Signal;
 
@@ -19,6 +21,7 @@ use crate::place::{Place, Running, UNPACED, output};
 /// three minutes, and the shutdown ten, so that no pause of the machine makes a request fail.
 pub struct Server {
     process: Running,
+    out: Lines,
     errors: Lines,
     address: String,
     http: Option<String>,
@@ -93,12 +96,41 @@ impl Server {
                 .and_then(|url| url.split_once("://"))
                 .map(|(_scheme, address)| address.to_owned());
         }
+        let address = address.to_owned();
         Self {
             process,
+            out,
             errors,
-            address: address.to_owned(),
+            address,
             http,
         }
+    }
+
+    /// Waits until the process, which starts the server again after a failed write, prints the new address
+    /// for CQL.
+    #[track_caller]
+    pub fn until_started_again(&mut self) {
+        let prefix = "listening for CQL on ";
+        let mut lines = std::iter::from_fn(|| self.out.next_line());
+        let address = lines.find_map(|line| line.strip_prefix(prefix).map(str::to_owned));
+        self.address = address.expect("the server closed its stdout");
+    }
+
+    /// Returns the number of sockets for jobs that the process has open.
+    pub fn sockets_for_jobs(&self) -> usize {
+        let process = procfs::process::Process::new(self.process.id() as i32).unwrap();
+        let open: Vec<u64> = (process.fd().unwrap().flatten())
+            .filter_map(|file| match file.target {
+                FDTarget::Socket(inode) => Some(inode),
+                _ => None,
+            })
+            .collect();
+        let is_for_jobs = |path: &PathBuf| path.ends_with("jobs.sock");
+        let sockets = procfs::net::unix().unwrap();
+        (sockets.iter())
+            .filter(|socket| socket.path.as_ref().is_some_and(is_for_jobs))
+            .filter(|socket| open.contains(&socket.inode))
+            .count()
     }
 
     /// Returns the address for HTTP that the server printed.

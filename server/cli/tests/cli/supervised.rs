@@ -9,6 +9,7 @@ use ebb_cql::protocol::{Compression, Response};
 use ebb_test_support::wait::{HANG, uninterrupted, until_some};
 use rustix::process::Signal;
 
+use crate::failed_write::{LIMIT, create_table, write_until_one_fails};
 use crate::place::{Place, Running};
 use crate::serving::{Server, query};
 
@@ -21,14 +22,18 @@ pub const AS_SYSTEMD: &str = "unset NOTIFY_SOCKET && export SYSTEMD_EXEC_PID=$$"
 struct Supervisor(UnixDatagram);
 
 impl Supervisor {
+    /// Binds the socket, as the file `notify` of the place.
+    fn bind(place: &Place) -> Self {
+        let socket = UnixDatagram::bind(place.path("notify")).unwrap();
+        socket.set_read_timeout(Some(HANG)).unwrap();
+        Self(socket)
+    }
+
     /// Binds the socket, and returns it with a command that starts a server which sends to it.
     fn with_server(place: &Place) -> (Self, Command) {
-        let path = place.path("notify");
-        let socket = UnixDatagram::bind(&path).unwrap();
-        socket.set_read_timeout(Some(HANG)).unwrap();
         let mut command = place.command("serve --cql 127.0.0.1:0 --overload-wait 0s");
-        command.env("NOTIFY_SOCKET", &path);
-        (Self(socket), command)
+        command.env("NOTIFY_SOCKET", place.path("notify"));
+        (Self::bind(place), command)
     }
 
     /// Waits for the next message.
@@ -65,6 +70,33 @@ fn systemd_gets_ready_watchdog_and_stopping_messages() {
     assert_eq!(after.unwrap(), "STOPPING=1\nSTATUS=stopping\n");
     let status = until_some("the end of the server", || server.status());
     assert!(status.success());
+}
+
+/// With a message that the service stops, systemd would end the process when the stop timeout is over; and
+/// without the messages of the watchdog, during a long start.
+#[test]
+fn for_systemd_a_new_start_after_a_failed_write_is_a_reload() {
+    let place = Place::new();
+    let supervisor = Supervisor::bind(&place);
+    // The time of the watchdog is so long that threads feed it once, when they begin.
+    let path = place.path("notify");
+    let variables = format!("NOTIFY_SOCKET={} WATCHDOG_USEC=86400000000", path.display());
+    let setup = format!("{LIMIT} && export {variables}");
+    let mut server = Server::start_after(&place, &setup, "");
+    assert_eq!(supervisor.ready(), server.address());
+    assert_eq!(supervisor.next(), "WATCHDOG=1\n");
+    let mut client = server.client();
+    create_table(&mut client);
+    write_until_one_fails(&mut client);
+    let reload = supervisor.next();
+    assert!(
+        reload.starts_with("RELOADING=1\nMONOTONIC_USEC="),
+        "{reload}"
+    );
+    assert_eq!(supervisor.next(), "WATCHDOG=1\n");
+    server.until_started_again();
+    assert_eq!(supervisor.ready(), server.address());
+    assert_eq!(server.stop(), Some(0));
 }
 
 /// Regression: `systemctl reload` of a server without TLS stopped it with exit code 0, after which the unit

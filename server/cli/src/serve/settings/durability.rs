@@ -47,7 +47,10 @@ impl fmt::Display for Durability {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum OnFailedWrite {
-    /// The server stops: only the next start can find out what is on the disk.
+    /// The server stops, and its process starts it again: only a start can find out what is on the disk. It
+    /// exits if this was too often.
+    Reopen,
+    /// The server stops, and a supervisor may start it again.
     Exit,
     /// The server answers reads until it is stopped.
     ReadOnly,

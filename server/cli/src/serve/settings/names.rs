@@ -92,6 +92,7 @@ mod tests {
             "EBB_CATALOG_TOKEN",
             "EBB_CATALOG_ALLOW_HTTP",
             "EBB_TEST_UNPACED",
+            "EBB_REOPENINGS",
             "EBB_SERVICE_HOST",
             "EBB_PORT_9042_TCP",
         ];

@@ -1,0 +1,138 @@
+//! The new start of a server after a failed write, in the same process.
+//!
+//! ```text
+//!   failed write ─> shutdown without a flush ─> exec of the same program ─> start, as after a crash
+//! ```
+//!
+//! The program replaces itself (`exec`) and does not only open the database again: threads that the shutdown
+//! left behind, their locks and their open files end with the old program, so none of them can hold the
+//! database. The process keeps its id, so a supervisor, a container and a shell still have their child.
+//!
+//! Invariant: a signal that stops the server wins over the new start, whenever it comes.
+
+use std::env;
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{self, Command};
+use std::sync::OnceLock;
+
+use anyhow::{Error, Result, anyhow};
+use rustix::time::{ClockId, clock_gettime};
+use tracing::error;
+
+use super::log_levels::SERVER;
+use super::reopenings::{Decision, REOPENINGS_MAX, Reopenings};
+use super::settings::OnFailedWrite;
+use crate::interrupt::StoppingSignals;
+
+/// The environment variable that passes the times of the reopenings to the program that replaces this one. It
+/// is no setting. Its text begins with the id of the process, so child processes that inherit the
+/// variable ignore it. Malformed text is ignored, too.
+const VARIABLE: &str = "EBB_REOPENINGS";
+
+/// The kernel's link to the program of this process.
+const PROGRAM: &str = "/proc/self/exe";
+
+/// Returns the reopenings of this process so far; none if no failed write has led to its start.
+pub(super) fn earlier() -> Reopenings {
+    let text = env::var(VARIABLE).ok();
+    let reopenings = text.and_then(|text| Reopenings::parse(&text, process::id()));
+    reopenings.unwrap_or_default()
+}
+
+/// Decides what a server does after its shutdown, which begins now. Returns `None` if the server ends with the
+/// result of the shutdown: no write failed, the setting is another one, or a signal stops the server.
+pub(super) fn decide(
+    reaction: OnFailedWrite,
+    failed_write: &OnceLock<String>,
+    signals: &StoppingSignals,
+    earlier: &Reopenings,
+) -> Option<Decision> {
+    let has_failed = failed_write.get().is_some() && !signals.have_come();
+    (has_failed && reaction == OnFailedWrite::Reopen).then(|| earlier.decide(since_boot_s()))
+}
+
+/// Logs that the server starts again after its shutdown, because of a failed write with this cause.
+pub(super) fn log(reopenings: &Reopenings, cause: &str) {
+    error!(
+        target: SERVER,
+        "the server stops and starts again, to open its database: {cause}; reopenings within an hour: {} of \
+         at most {REOPENINGS_MAX}",
+        reopenings.count()
+    );
+}
+
+/// Replaces this process by a new start of the server. The caller has shut the server down, with the result
+/// `stopped`, and has written the lines of the log.
+///
+/// Returns only if the process is not replaced: `stopped` if a signal has come since the failed write, and
+/// otherwise the error of the system, beside that of `stopped`.
+pub(super) fn start_again(
+    reopenings: &Reopenings,
+    signals: &StoppingSignals,
+    stopped: Result<()>,
+) -> Result<()> {
+    // In this order: a signal that comes before the first line is found by the second, and one that comes
+    // later ends the process in its handler. The thread that reads signals ends with the old program, so
+    // the signals that it has not read yet would be lost.
+    signals.end_process_at_next();
+    if signals.have_come() {
+        return stopped;
+    }
+    let failed = replace_process(reopenings);
+    // Without the error of the system as a cause, because the exit code is that of the failed write.
+    stopped.map_err(|stopped| {
+        anyhow!("{stopped:#}; the process cannot start the server again: {failed}")
+    })
+}
+
+/// Returns the error of a server that gives up: `stopped`, the error of its shutdown, and the number of
+/// reopenings.
+pub(super) fn given_up(stopped: &Error) -> Error {
+    anyhow!("{stopped:#}; it was opened again {REOPENINGS_MAX} times within the last hour")
+}
+
+/// Executes the program of this process again, with the same name, arguments and environment, except for
+/// [`VARIABLE`]. Returns only if that fails. Files and sockets are closed by the kernel: the standard
+/// library and all others open them with the flag `CLOEXEC`.
+fn replace_process(reopenings: &Reopenings) -> io::Error {
+    let mut words = env::args_os();
+    let mut command = Command::new(program());
+    if let Some(name) = words.next() {
+        command.arg0(name);
+    }
+    command.args(words);
+    command.env(VARIABLE, reopenings.text(process::id()));
+    command.exec()
+}
+
+/// Returns a path to the program of this process: its own path, or the kernel's link if another file has that
+/// path now, as after an upgrade. A failed write is no reason to run another version, and the link always leads
+/// to the running one. The link gives the process the name `exe`, under which an operator does not look for
+/// it, so it is not used where the path suffices.
+fn program() -> PathBuf {
+    let file = |path: &Path| fs::metadata(path).map(|file| (file.dev(), file.ino())).ok();
+    let link = Path::new(PROGRAM);
+    let own = env::current_exe().ok();
+    let own = own.filter(|own| file(own).is_some_and(|own| Some(own) == file(link)));
+    own.unwrap_or_else(|| link.to_path_buf())
+}
+
+/// Returns the time since the boot of the machine, in seconds, also of those in which it was suspended. A new
+/// program in the same process reads the same clock.
+fn since_boot_s() -> u64 {
+    u64::try_from(clock_gettime(ClockId::Boottime).tv_sec).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_program_is_found_by_its_own_path() {
+        assert_eq!(program(), env::current_exe().unwrap());
+    }
+}
