@@ -107,25 +107,17 @@ pub fn spec(
         Grouping::Key => &[],
         Grouping::Columns(columns) => columns.names(),
     });
-    let mapper = GroupMapper {
-        grouping,
-        seen: Arc::clone(&seen),
-    };
+    let mapper = group_mapper(grouping, Arc::clone(&seen));
     let spec = JobSpec::new(name, input, Arc::new(mapper), output)
         .reducer(Arc::new(add), reduces.max(1))
         .combiner(Arc::new(add));
     seen.required(spec)
 }
 
-struct GroupMapper {
-    grouping: Grouping,
-    seen: Arc<SeenColumns>,
-}
-
-impl Mapper for GroupMapper {
-    fn map(&self, key: &[u8], value: &[u8], emit: &mut dyn Emit) -> Result<(), TaskError> {
+fn group_mapper(grouping: Grouping, seen: Arc<SeenColumns>) -> impl Mapper {
+    move |key: &[u8], value: &[u8], emit: &mut dyn Emit| {
         let one = format!("1,{}", value.len());
-        match &self.grouping {
+        match &grouping {
             Grouping::Key => {
                 let group = memchr::memrchr(b':', key).map_or(key, |at| &key[..at]);
                 emit.emit(group, one.as_bytes())
@@ -133,7 +125,7 @@ impl Mapper for GroupMapper {
             Grouping::Columns(columns) => {
                 let mut group = Vec::new();
                 columns.read(key, value, |fields| {
-                    self.seen.record(fields);
+                    seen.record(fields);
                     push_fields(&mut group, fields.iter());
                     Ok(())
                 })?;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ebb_scheduler::runtime::{Emit, Input, JobSpec, Mapper, Output, TaskError};
+use ebb_scheduler::runtime::{Emit, Input, JobSpec, Output, TaskError};
 use regex::bytes::Regex;
 use serde::{Deserialize, Serialize};
 
@@ -91,23 +91,14 @@ pub fn spec(
     pattern: Pattern,
     schema: Arc<RecordFormat>,
 ) -> JobSpec {
-    let mapper = MatchMapper { pattern, schema };
-    JobSpec::new(name, input, Arc::new(mapper), output)
-}
-
-struct MatchMapper {
-    pattern: Pattern,
-    schema: Arc<RecordFormat>,
-}
-
-impl Mapper for MatchMapper {
-    fn map(&self, key: &[u8], value: &[u8], emit: &mut dyn Emit) -> Result<(), TaskError> {
-        if self.pattern.matches(value) {
-            check(&self.schema, key, value)?;
+    let mapper = move |key: &[u8], value: &[u8], emit: &mut dyn Emit| -> Result<(), TaskError> {
+        if pattern.matches(value) {
+            check(&schema, key, value)?;
             emit.emit(key, value)?;
         }
         Ok(())
-    }
+    };
+    JobSpec::new(name, input, Arc::new(mapper), output)
 }
 
 #[cfg(test)]

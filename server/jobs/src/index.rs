@@ -77,11 +77,8 @@ pub fn spec(
     output: Arc<dyn Output>,
     reduces: u32,
 ) -> JobSpec {
-    let reducer = ListReducer {
-        list_bytes_max: LIST_BYTES_MAX,
-    };
     JobSpec::new(name, input, Arc::new(map_words), output)
-        .reducer(Arc::new(reducer), reduces.max(1))
+        .reducer(Arc::new(list_reducer(LIST_BYTES_MAX)), reduces.max(1))
 }
 
 /// Emits `(word, key)` once for every different word of a row, with ASCII letters in lower case.
@@ -105,17 +102,8 @@ fn map_words(key: &[u8], value: &[u8], emit: &mut dyn Emit) -> Result<(), TaskEr
     })
 }
 
-struct ListReducer {
-    list_bytes_max: usize,
-}
-
-impl Reducer for ListReducer {
-    fn reduce(
-        &self,
-        key: &[u8],
-        values: &mut Values<'_>,
-        emit: &mut dyn Emit,
-    ) -> Result<(), TaskError> {
+fn list_reducer(list_bytes_max: usize) -> impl Reducer {
+    move |key: &[u8], values: &mut Values<'_>, emit: &mut dyn Emit| {
         let mut list = Vec::new();
         let mut rows = 0_u32;
         // A row is mapped in one go, so equal keys follow each other.
@@ -136,7 +124,7 @@ impl Reducer for ListReducer {
             let last = last.get_or_insert_default();
             last.clear();
             last.extend_from_slice(row);
-            if !list.is_empty() && list.len() + row.len() > self.list_bytes_max {
+            if !list.is_empty() && list.len() + row.len() > list_bytes_max {
                 emit_list(&mut list)?;
             }
             push_field(&mut list, row);
@@ -223,7 +211,7 @@ mod tests {
         let lines = ["a", "a", "a b", "a"];
         let output = ebb_scheduler::runtime::VecOutput::new();
         let report = crate::testing::report(input(&lines, 2), output.clone(), |input, out| {
-            let reducer = ListReducer { list_bytes_max: 10 };
+            let reducer = list_reducer(10);
             JobSpec::new("index", input, Arc::new(map_words), out).reducer(Arc::new(reducer), 1)
         });
         assert_eq!(report.counters.reduce_groups, 2);

@@ -264,13 +264,8 @@ impl PageRank {
             Step::Links => {
                 let name = self.links_name();
                 let seen = self.edges.seen();
-                let mapper = EdgeMapper {
-                    edges: self.edges.clone(),
-                    seen: Arc::clone(&seen),
-                };
-                let reducer = LinksReducer {
-                    links_bytes_max: LINKS_BYTES_MAX,
-                };
+                let mapper = edge_mapper(self.edges.clone(), Arc::clone(&seen));
+                let reducer = links_reducer(LINKS_BYTES_MAX);
                 let input = Arc::clone(&self.input);
                 let spec = JobSpec::new(name, input, Arc::new(mapper), output)
                     .reducer(Arc::new(reducer), self.reduces);
@@ -278,12 +273,12 @@ impl PageRank {
             }
             Step::Shares(ranking) => {
                 let name = self.step_name(self.jobs_done);
-                JobSpec::new(name, left, Arc::new(StepMapper { ranking }), output)
+                JobSpec::new(name, left, Arc::new(step_mapper(ranking)), output)
                     .reducer(Arc::new(reduce_shares), self.reduces)
                     .combiner(Arc::new(combine_shares))
             }
             Step::Ranks(ranking) => {
-                let mapper = Arc::new(RankMapper { ranking });
+                let mapper = Arc::new(rank_mapper(ranking));
                 JobSpec::new(&self.name, left, mapper, output)
             }
         }
@@ -506,16 +501,11 @@ impl<'a> Part<'a> {
     }
 }
 
-/// The mapper of the first job. Emits each link under the node that it goes from, and an empty list
-/// under the node that it goes to, which may have no links itself.
-struct EdgeMapper {
-    edges: Edges,
-    seen: Arc<SeenColumns>,
-}
-
-impl Mapper for EdgeMapper {
-    fn map(&self, key: &[u8], value: &[u8], emit: &mut dyn Emit) -> Result<(), TaskError> {
-        let Some([from, to]) = self.edges.read(key, value, &self.seen)? else {
+/// Returns the mapper of the first job. It emits each link under the node that it goes from, and an empty
+/// list under the node that it goes to, which may have no links itself.
+fn edge_mapper(edges: Edges, seen: Arc<SeenColumns>) -> impl Mapper {
+    move |key: &[u8], value: &[u8], emit: &mut dyn Emit| {
+        let Some([from, to]) = edges.read(key, value, &seen)? else {
             return Ok(());
         };
         let mut link = Vec::new();
@@ -525,25 +515,15 @@ impl Mapper for EdgeMapper {
     }
 }
 
-struct LinksReducer {
-    links_bytes_max: usize,
-}
-
-impl Reducer for LinksReducer {
-    fn reduce(
-        &self,
-        key: &[u8],
-        values: &mut Values<'_>,
-        emit: &mut dyn Emit,
-    ) -> Result<(), TaskError> {
+fn links_reducer(links_bytes_max: usize) -> impl Reducer {
+    move |key: &[u8], values: &mut Values<'_>, emit: &mut dyn Emit| {
         let mut links = Vec::new();
         while let Some(link) = values.next_value()? {
             links.extend_from_slice(link);
-            if links.len() > self.links_bytes_max {
+            if links.len() > links_bytes_max {
                 return Err(TaskError::failed(format!(
-                    "node {:?} has more than {} bytes of links",
-                    key.escape_ascii().to_string(),
-                    self.links_bytes_max
+                    "node {:?} has more than {links_bytes_max} bytes of links",
+                    key.escape_ascii().to_string()
                 )));
             }
         }
@@ -551,12 +531,8 @@ impl Reducer for LinksReducer {
     }
 }
 
-struct StepMapper {
-    ranking: Ranking,
-}
-
-impl Mapper for StepMapper {
-    fn map(&self, key: &[u8], value: &[u8], emit: &mut dyn Emit) -> Result<(), TaskError> {
+fn step_mapper(ranking: Ranking) -> impl Mapper {
+    move |key: &[u8], value: &[u8], emit: &mut dyn Emit| -> Result<(), TaskError> {
         if key == DANGLING {
             return Ok(());
         }
@@ -566,7 +542,7 @@ impl Mapper for StepMapper {
         for links in row.links.chunks(LINKS_PART_BYTES) {
             emit.emit(key, &tagged(LINKS, links))?;
         }
-        let rank = self.ranking.rank(&row);
+        let rank = ranking.rank(&row);
         let count = row.links().count();
         if count == 0 {
             return emit.emit(DANGLING, &tagged(SHARE, &rank.to_le_bytes()));
@@ -607,16 +583,12 @@ fn reduce_shares(
     emit.emit(key, &Row::encode(sum, &links))
 }
 
-struct RankMapper {
-    ranking: Ranking,
-}
-
-impl Mapper for RankMapper {
-    fn map(&self, key: &[u8], value: &[u8], emit: &mut dyn Emit) -> Result<(), TaskError> {
+fn rank_mapper(ranking: Ranking) -> impl Mapper {
+    move |key: &[u8], value: &[u8], emit: &mut dyn Emit| {
         if key == DANGLING {
             return Ok(());
         }
-        let rank = self.ranking.rank(&Row::decode(value)?);
+        let rank = ranking.rank(&Row::decode(value)?);
         emit.emit(key, rank.to_string().as_bytes())
     }
 }

@@ -142,7 +142,7 @@ pub fn spec(
         runs: Run::all(&scenario),
         tasks: tasks.max(1),
     };
-    let mapper = SimulateMapper { scenario };
+    let mapper = simulate_mapper(scenario);
     Ok(
         JobSpec::new(name, Arc::new(input), Arc::new(mapper), output)
             .reducer(Arc::new(emit_means), 1),
@@ -226,17 +226,13 @@ impl Input for Runs {
     }
 }
 
-struct SimulateMapper {
-    scenario: Arc<Scenario>,
-}
-
-impl Mapper for SimulateMapper {
-    fn map(&self, key: &[u8], _value: &[u8], emit: &mut dyn Emit) -> Result<(), TaskError> {
+fn simulate_mapper(scenario: Arc<Scenario>) -> impl Mapper {
+    move |key: &[u8], _value: &[u8], emit: &mut dyn Emit| {
         let run = Run::decode(key).ok_or_else(|| TaskError::failed("a record of another input"))?;
-        let point = &self.scenario.points[run.point as usize];
-        let name = &self.scenario.policies[run.policy as usize];
+        let point = &scenario.points[run.point as usize];
+        let name = &scenario.policies[run.policy as usize];
         let policy = policy_by_name(name).expect("checked at submission");
-        let seed = self.scenario.seed.wrapping_add(run.replica.into());
+        let seed = scenario.seed.wrapping_add(run.replica.into());
         let (config, jobs) = point.draw(seed).map_err(TaskError::failed)?;
         let report = simulate(&config, jobs, policy.as_ref()).map_err(TaskError::failed)?;
         let metrics = Metrics::of(&report);

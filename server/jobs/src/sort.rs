@@ -213,14 +213,12 @@ pub fn spec(
     order: Order,
     reduces: u32,
 ) -> JobSpec {
-    let reducer = OrderedReducer {
-        is_plain: order.is_plain(),
-        keeps_key: order.keeps_key(),
-    };
+    let (is_plain, keeps_key) = (order.is_plain(), order.keeps_key());
+    let reducer = ordered_reducer(is_plain, keeps_key);
     let seen = order.seen();
     let mapper = KeyMapper {
-        is_plain: reducer.is_plain,
-        keeps_key: reducer.keeps_key,
+        is_plain,
+        keeps_key,
         order,
         seen: Arc::clone(&seen),
     };
@@ -262,20 +260,10 @@ impl Mapper for KeyMapper {
     }
 }
 
-struct OrderedReducer {
-    is_plain: bool,
-    keeps_key: bool,
-}
-
-impl Reducer for OrderedReducer {
-    fn reduce(
-        &self,
-        key: &[u8],
-        values: &mut Values<'_>,
-        emit: &mut dyn Emit,
-    ) -> Result<(), TaskError> {
+fn ordered_reducer(is_plain: bool, keeps_key: bool) -> impl Reducer {
+    move |key: &[u8], values: &mut Values<'_>, emit: &mut dyn Emit| -> Result<(), TaskError> {
         while let Some(row) = values.next_value()? {
-            match (self.is_plain, self.keeps_key) {
+            match (is_plain, keeps_key) {
                 (true, true) => emit.emit(row, key)?,
                 (true, false) => emit.emit(b"", key)?,
                 (false, false) => emit.emit(b"", row)?,

@@ -67,10 +67,7 @@ pub fn spec(
     order: Order,
 ) -> JobSpec {
     let seen = order.seen();
-    let mapper = ValueMapper {
-        order,
-        seen: Arc::clone(&seen),
-    };
+    let mapper = value_mapper(order, Arc::clone(&seen));
     let spec = JobSpec::new(name, input, Arc::new(mapper), output)
         .reducer(Arc::new(emit_result), 1)
         .combiner(Arc::new(combine));
@@ -191,15 +188,10 @@ impl Summary {
     }
 }
 
-struct ValueMapper {
-    order: Order,
-    seen: Arc<SeenColumns>,
-}
-
-impl Mapper for ValueMapper {
-    fn map(&self, key: &[u8], value: &[u8], emit: &mut dyn Emit) -> Result<(), TaskError> {
+fn value_mapper(order: Order, seen: Arc<SeenColumns>) -> impl Mapper {
+    move |key: &[u8], value: &[u8], emit: &mut dyn Emit| {
         let mut ordered = Vec::new();
-        self.order.key(key, value, &self.seen, &mut ordered)?;
+        order.key(key, value, &seen, &mut ordered)?;
         emit.emit(b"", &Summary::of(ordered, value).encode()?)
     }
 }

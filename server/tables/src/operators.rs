@@ -384,16 +384,9 @@ mod tests {
 
     #[test]
     fn the_record_of_a_schema_names_its_table() {
-        let schema = TableSchema::create(TableDefinition {
-            keyspace: "app".to_owned(),
-            name: "users".to_owned(),
-            id: uuid::Uuid::nil(),
-            columns: vec![("k".to_owned(), CqlType::Int, false)],
-            partition_key: vec!["k".to_owned()],
-            clustering: Vec::new(),
-            order: Vec::new(),
-            options: Default::default(),
-        });
+        let columns = [("k", CqlType::Int, false)];
+        let definition = TableDefinition::new(("app", "users"), &columns, &["k"], &[]);
+        let schema = TableSchema::create(definition);
         let record = schema.unwrap().encode();
         let operator = CqlRow::default();
         let names = ("app".to_owned(), "users".to_owned());

@@ -75,6 +75,16 @@ fn apply(catalog: &Catalog, change: Change) -> Result<bool> {
     catalog.change(|schema| Ok(Some(change(schema)?))).flatten()
 }
 
+/// Returns a catalog on a new disk, after the first `changes` of [`CHANGES`].
+fn changed(changes: usize) -> (MemDisk, Catalog) {
+    let disk = MemDisk::new();
+    let catalog = open(&disk).unwrap();
+    for change in &CHANGES[..changes] {
+        apply(&catalog, *change).unwrap();
+    }
+    (disk, catalog)
+}
+
 #[test]
 fn a_power_loss_leaves_the_schema_before_or_after_the_change() {
     // The schema after each change.
@@ -148,10 +158,7 @@ fn the_version_is_another_when_a_change_returns_and_the_same_after_a_restart() {
 
 #[test]
 fn a_statement_keeps_the_schema_that_it_began_with() {
-    let catalog = open(&MemDisk::new()).unwrap();
-    for change in &CHANGES[..3] {
-        apply(&catalog, *change).unwrap();
-    }
+    let (_, catalog) = changed(3);
     let state = catalog.state();
     let before = state.table("app", "t").unwrap();
     apply(&catalog, CHANGES[4]).unwrap();
@@ -181,10 +188,7 @@ fn a_statement_keeps_the_schema_that_it_began_with() {
 /// a new one. A truncation that began before the drop cleared the new table.
 #[test]
 fn changes_of_a_dropped_table_leave_a_table_that_has_its_name_and_its_id() {
-    let catalog = open(&MemDisk::new()).unwrap();
-    for change in &CHANGES[..3] {
-        apply(&catalog, *change).unwrap();
-    }
+    let (_, catalog) = changed(3);
     let dropped = catalog.state().table("app", "t").unwrap().clone();
     apply(&catalog, |schema| schema.drop_table("app", "t")).unwrap();
     apply(&catalog, CHANGES[2]).unwrap();
@@ -207,11 +211,7 @@ fn changes_of_a_dropped_table_leave_a_table_that_has_its_name_and_its_id() {
 /// until another table was flushed.
 #[test]
 fn truncate_and_drop_keyspace_work_on_a_full_disk() {
-    let disk = MemDisk::new();
-    let catalog = open(&disk).unwrap();
-    for change in &CHANGES[..3] {
-        apply(&catalog, *change).unwrap();
-    }
+    let (disk, catalog) = changed(3);
     let state = catalog.state();
     let table = state.table("app", "t").unwrap();
     let value: Vec<u8> = (0..60_000_u64).map(|at| (at * at % 65_521) as u8).collect();
@@ -242,10 +242,7 @@ fn truncate_and_drop_keyspace_work_on_a_full_disk() {
 
 #[test]
 fn the_schema_sets_the_compression_of_files() {
-    let catalog = open(&MemDisk::new()).unwrap();
-    for change in &CHANGES[..3] {
-        apply(&catalog, *change).unwrap();
-    }
+    let (_, catalog) = changed(3);
     let compressed_by = |class: &str| {
         let entries = match class {
             "" => [("enabled".to_string(), "false".to_string())],
@@ -275,10 +272,7 @@ fn the_schema_sets_the_compression_of_files() {
 
 #[test]
 fn a_snapshot_has_the_schema_of_its_moment() {
-    let catalog = open(&MemDisk::new()).unwrap();
-    for change in &CHANGES[..3] {
-        apply(&catalog, *change).unwrap();
-    }
+    let (_, catalog) = changed(3);
     let keyspace = catalog.db().existing_keyspace("app").unwrap();
     keyspace.create_snapshot("before").unwrap();
     keyspace.table("lines", Default::default()).unwrap();
@@ -362,11 +356,7 @@ fn resources(catalog: &Catalog) -> Vec<Resource> {
 /// Permissions on a dropped table must not apply to a later table of its name.
 #[test]
 fn permissions_are_dropped_with_their_resource_even_after_a_crash() {
-    let disk = MemDisk::new();
-    let catalog = open(&disk).unwrap();
-    for change in &CHANGES[..4] {
-        apply(&catalog, *change).unwrap();
-    }
+    let (disk, catalog) = changed(4);
     let on = ["t", "u"].map(|name| Resource::table("app", name));
     grant(&catalog, &on);
     apply(&catalog, CHANGES[7]).unwrap();
@@ -400,11 +390,7 @@ fn reopen_on_full_disk(disk: &MemDisk, catalog: Catalog) -> Catalog {
 /// start.
 #[test]
 fn objects_with_permissions_are_dropped_on_a_full_disk() {
-    let disk = MemDisk::new();
-    let catalog = open(&disk).unwrap();
-    for change in &CHANGES[..4] {
-        apply(&catalog, *change).unwrap();
-    }
+    let (disk, catalog) = changed(4);
     let on = [
         Resource::keyspace("app"),
         Resource::table("app", "t"),
@@ -426,11 +412,7 @@ fn objects_with_permissions_are_dropped_on_a_full_disk() {
 /// objects.
 #[test]
 fn permissions_on_dropped_objects_wait_for_space_and_never_apply_to_new_ones() {
-    let disk = MemDisk::new();
-    let catalog = open(&disk).unwrap();
-    for change in &CHANGES[..3] {
-        apply(&catalog, *change).unwrap();
-    }
+    let (disk, catalog) = changed(3);
     // A grant on a missing object stands for a crash between the two commits of a drop.
     let on = [Resource::table("app", "u"), Resource::role("eve")];
     grant(&catalog, &on);

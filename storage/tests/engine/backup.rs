@@ -32,15 +32,16 @@ fn options(mem: &MemDisk) -> Options {
     }
 }
 
-/// Creates a database with the same keys in four runs and in several segments of the log.
-fn database(mem: &MemDisk) -> Db {
-    let (db, _, table) = open(options(mem), uncompressed());
+/// Creates a database, on a new disk, with the same keys in four runs and in several segments of the log.
+fn database() -> (MemDisk, Db) {
+    let mem = MemDisk::new();
+    let (db, _, table) = open(options(&mem), uncompressed());
     for round in 0..4 {
         put_all(&table, round);
         db.flush().unwrap();
     }
     put_all(&table, 4);
-    db
+    (mem, db)
 }
 
 /// Makes the next backup copy its files instead of linking them: hard links into its target fail,
@@ -66,8 +67,7 @@ fn assert_no_links(mem: &MemDisk) {
 #[test]
 fn a_backup_under_way_holds_neither_the_log_nor_merged_files() {
     for is_linked in [true, false] {
-        let mem = MemDisk::new();
-        let db = database(&mem);
+        let (mem, db) = database();
         if !is_linked {
             move_target_away(&mem, &db);
         }
@@ -102,8 +102,7 @@ fn a_backup_under_way_holds_neither_the_log_nor_merged_files() {
 #[test]
 fn a_backup_with_a_damaged_block_is_complete_and_lists_the_file() {
     for is_linked in [true, false] {
-        let mem = MemDisk::new();
-        let db = database(&mem);
+        let (mem, db) = database();
         if !is_linked {
             move_target_away(&mem, &db);
         }
@@ -126,8 +125,7 @@ fn a_backup_with_a_damaged_block_is_complete_and_lists_the_file() {
 
 #[test]
 fn a_backup_links_all_files_but_one_that_was_missing_when_the_database_was_opened() {
-    let mem = MemDisk::new();
-    drop(database(&mem));
+    let (mem, _) = database();
     let missing = files(&mem, ".sst").swap_remove(3);
     let bytes = mem.read_all(&missing).unwrap();
     mem.remove(&missing).unwrap();
@@ -156,8 +154,7 @@ fn a_backup_links_all_files_but_one_that_was_missing_when_the_database_was_opene
 /// Regression: the backup failed, because the file could not be linked.
 #[test]
 fn a_backup_lacks_a_file_whose_name_was_removed_while_it_was_open() {
-    let mem = MemDisk::new();
-    let db = database(&mem);
+    let (mem, db) = database();
     let removed = files(&mem, ".sst").swap_remove(3);
     mem.remove(&removed).unwrap();
     let info = db.backup(TARGET).unwrap();
@@ -176,8 +173,7 @@ fn a_backup_lacks_a_file_whose_name_was_removed_while_it_was_open() {
 fn a_copy_has_zeros_where_the_file_cannot_be_read() {
     // The header of a file is read by itself. The bad byte is in the rest of the first page.
     for (end, header_bytes) in [(".sst", 20), (".log", 32)] {
-        let mem = MemDisk::new();
-        drop(database(&mem));
+        let (mem, _) = database();
         let bad = files(&mem, end).swap_remove(1);
         let is_bad = Arc::new(AtomicBool::new(false));
         let (hooked, is_bad_now) = (bad.clone(), Arc::clone(&is_bad));
@@ -221,8 +217,7 @@ fn a_copy_has_zeros_where_the_file_cannot_be_read() {
 fn a_backup_lists_a_short_or_missing_segment_of_the_log() {
     for has_links in [true, false] {
         for is_missing in [true, false] {
-            let mem = MemDisk::new();
-            let db = database(&mem);
+            let (mem, db) = database();
             let db = if has_links {
                 db
             } else {
@@ -266,8 +261,7 @@ fn the_log_of_an_open_database_has_no_torn_tail() {
         },
     ];
     for (case, damage) in damages.into_iter().enumerate() {
-        let mem = MemDisk::new();
-        let db = database(&mem);
+        let (mem, db) = database();
         let log = files(&mem, ".log").pop().unwrap();
         let len = mem.file_len(&log).unwrap();
         damage(&mem, &log, len);
@@ -306,8 +300,7 @@ fn back_up_for(db: &Db, steps_max: u64) -> bool {
 
 #[test]
 fn a_backup_that_is_cancelled_at_any_step_leaves_nothing_behind() {
-    let mem = MemDisk::new();
-    let db = database(&mem);
+    let (mem, db) = database();
     for steps_max in (0..).step_by(3) {
         let is_complete = back_up_for(&db, steps_max);
         assert_no_links(&mem);
@@ -330,8 +323,7 @@ fn contents(mem: &MemDisk, dir: &str) -> BTreeMap<PathBuf, Vec<u8>> {
 
 #[test]
 fn a_second_backup_copies_missing_files_and_removes_unneeded_ones() {
-    let mem = MemDisk::new();
-    let db = database(&mem);
+    let (mem, db) = database();
     move_target_away(&mem, &db);
     let first = db.backup(TARGET).unwrap();
     mem.clear_faults();
@@ -385,8 +377,7 @@ fn log_bytes(mem: &MemDisk) -> u64 {
 
 #[test]
 fn a_second_backup_that_is_cancelled_or_dropped_leaves_the_first() {
-    let mem = MemDisk::new();
-    let db = database(&mem);
+    let (mem, db) = database();
     db.backup(TARGET).unwrap();
     let first = contents(&mem, TARGET);
     put_all(&users(&db), 5);
@@ -404,8 +395,7 @@ fn a_second_backup_that_is_cancelled_or_dropped_leaves_the_first() {
 
 #[test]
 fn a_second_backup_with_damage_leaves_the_first() {
-    let mem = MemDisk::new();
-    let db = database(&mem);
+    let (mem, db) = database();
     assert!(!db.backup(TARGET).unwrap().older_stays);
     let first = contents(&mem, TARGET);
     db.flush().unwrap();
@@ -422,8 +412,7 @@ fn a_second_backup_with_damage_leaves_the_first() {
 
 #[test]
 fn only_a_backup_of_the_same_database_that_was_not_opened_for_writing_is_replaced() {
-    let mem = MemDisk::new();
-    let db = database(&mem);
+    let (mem, db) = database();
     let refused = |db: &Db, dir: &str, why: &str| {
         let before = contents(&mem, dir);
         let error = db.backup(dir).unwrap_err();
@@ -448,8 +437,7 @@ fn only_a_backup_of_the_same_database_that_was_not_opened_for_writing_is_replace
 /// with its number.
 #[test]
 fn a_backup_with_other_files_under_the_same_numbers_is_refused_and_stays() {
-    let mem = MemDisk::new();
-    let db = database(&mem);
+    let (mem, db) = database();
     db.flush().unwrap();
     drop(db);
     let twin = Path::new("/twin");
@@ -479,8 +467,7 @@ fn a_backup_with_other_files_under_the_same_numbers_is_refused_and_stays() {
 /// Regression: the error advised `ebb repair`, which refuses such a directory.
 #[test]
 fn the_error_about_an_interrupted_backup_names_what_helps() {
-    let mem = MemDisk::new();
-    let db = database(&mem);
+    let (mem, db) = database();
     let _under_way = db.start_backup(TARGET).unwrap();
     // The disk as the end of the process would leave it.
     let mem = mem.fork();
@@ -512,8 +499,7 @@ fn the_error_about_an_interrupted_backup_names_what_helps() {
 /// were read as its continuation when the older backup was opened.
 #[test]
 fn the_log_of_an_older_backup_ends_where_it_ended_whatever_a_later_one_left() {
-    let mem = MemDisk::new();
-    let db = database(&mem);
+    let (mem, db) = database();
     db.backup(TARGET).unwrap();
     let segments = |mem: &MemDisk| {
         let mut paths = mem.list(Path::new(TARGET)).unwrap();
@@ -554,8 +540,7 @@ fn the_log_of_an_older_backup_ends_where_it_ended_whatever_a_later_one_left() {
 /// the failure of a sync is found only then.
 #[test]
 fn a_backup_copies_the_next_file_before_it_waits_for_the_disk() {
-    let mem = MemDisk::new();
-    let db = database(&mem);
+    let (mem, db) = database();
     move_target_away(&mem, &db);
     let tables = files(&mem, ".sst").into_iter();
     let largest = tables.map(|path| mem.file_len(path).unwrap()).max();
@@ -597,8 +582,7 @@ fn counting_reads(mem: &MemDisk, is_counted: fn(&Path) -> bool) -> (Db, Arc<Atom
 /// backup, and a server under load has little CPU time for a backup.
 #[test]
 fn an_sstable_is_copied_and_checked_by_reading_it_once() {
-    let mem = MemDisk::new();
-    drop(database(&mem));
+    let (mem, _) = database();
     let (db, read_bytes) = counting_reads(&mem, is_sstable);
     let mut backup = db.start_backup(TARGET).unwrap();
     let before = read_bytes.load(Ordering::Relaxed);
@@ -632,8 +616,7 @@ fn the_copy_of_a_damaged_sstable_has_all_of_its_bytes() {
         |mem, path, _| mem.cut(path, 0),
     ];
     for (case, damage) in damages.into_iter().enumerate() {
-        let mem = MemDisk::new();
-        let db = database(&mem);
+        let (mem, db) = database();
         move_target_away(&mem, &db);
         let damaged = files(&mem, ".sst").swap_remove(1);
         damage(&mem, &damaged, mem.file_len(&damaged).unwrap()).unwrap();
@@ -652,8 +635,7 @@ fn the_copy_of_a_damaged_sstable_has_all_of_its_bytes() {
 #[test]
 fn a_backup_that_cannot_write_a_copy_fails_and_leaves_nothing() {
     for nth in 1..8 {
-        let mem = MemDisk::new();
-        let db = database(&mem);
+        let (mem, db) = database();
         move_target_away(&mem, &db);
         let mut backup = db.start_backup(TARGET).unwrap();
         mem.fail_next(FaultOp::Append, nth, ErrorKind::StorageFull);
@@ -670,8 +652,7 @@ fn a_backup_that_cannot_write_a_copy_fails_and_leaves_nothing() {
 /// does not lower the priority of the thread. Requests waited for the processor meanwhile.
 #[test]
 fn the_log_is_checked_while_it_is_copied_and_only_its_last_segment_at_the_end() {
-    let mem = MemDisk::new();
-    drop(database(&mem));
+    let (mem, _) = database();
     let is_segment: fn(&Path) -> bool = |path| path.extension() == Some("log".as_ref());
     let (db, read_bytes) = counting_reads(&mem, is_segment);
     let read = || read_bytes.load(Ordering::Relaxed);
@@ -700,8 +681,7 @@ fn the_log_is_checked_while_it_is_copied_and_only_its_last_segment_at_the_end() 
 /// the same file.
 #[test]
 fn only_the_last_segment_of_the_log_is_copied_at_the_end() {
-    let mem = MemDisk::new();
-    let db = database(&mem);
+    let (mem, db) = database();
     let segments = || {
         let listed = mem.list(Path::new(TARGET)).unwrap().into_iter();
         let is_log = |path: &PathBuf| path.extension().is_some_and(|it| it == "log");
@@ -717,8 +697,7 @@ fn only_the_last_segment_of_the_log_is_copied_at_the_end() {
 
 #[test]
 fn a_damaged_file_of_an_older_backup_stays_until_its_replacement_is_durable() {
-    let mem = MemDisk::new();
-    let db = database(&mem);
+    let (mem, db) = database();
     // After this flush the manifest names all files.
     db.flush().unwrap();
     move_target_away(&mem, &db);
@@ -740,8 +719,7 @@ fn a_damaged_file_of_an_older_backup_stays_until_its_replacement_is_durable() {
 
 #[test]
 fn a_backup_ends_before_the_disk_of_the_database_is_full() {
-    let mem = MemDisk::new();
-    let db = database(&mem);
+    let (mem, db) = database();
     move_target_away(&mem, &db);
     let tables = files(&mem, ".sst").into_iter();
     let bytes: u64 = tables.map(|path| mem.file_len(path).unwrap()).sum();
@@ -757,8 +735,7 @@ fn a_backup_ends_before_the_disk_of_the_database_is_full() {
 
 #[test]
 fn a_backup_inside_the_directory_of_the_database_is_not_taken_for_links() {
-    let mem = MemDisk::new();
-    let db = database(&mem);
+    let (mem, db) = database();
     let inside = Path::new(DIR).join(".backup-1");
     db.backup(&inside).unwrap();
     db.backup(TARGET).unwrap();

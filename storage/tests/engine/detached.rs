@@ -28,6 +28,14 @@ fn fixture() -> Fixture {
     }
 }
 
+/// Returns a fixture with the snapshot `s`, which has the value `then` at all keys.
+fn with_snapshot() -> Fixture {
+    let f = fixture();
+    f.put_all("then");
+    f.keyspace.create_snapshot("s").unwrap();
+    f
+}
+
 impl Fixture {
     fn put_all(&self, value: &str) {
         for key in 0..100_u8 {
@@ -64,9 +72,7 @@ fn values(mem: &MemDisk, description: &str) -> Vec<String> {
 
 #[test]
 fn what_is_in_memory_only_is_flushed_and_what_came_later_is_not_seen() {
-    let f = fixture();
-    f.put_all("then");
-    f.keyspace.create_snapshot("s").unwrap();
+    let f = with_snapshot();
     f.put_all("now");
     let pinned = f.pin("s");
     assert_eq!(values(&f.mem, pinned.description()), ["then"]);
@@ -81,9 +87,7 @@ fn what_is_in_memory_only_is_flushed_and_what_came_later_is_not_seen() {
 
 #[test]
 fn the_files_stay_until_the_pin_is_gone_whatever_becomes_of_table_and_snapshot() {
-    let f = fixture();
-    f.put_all("then");
-    f.keyspace.create_snapshot("s").unwrap();
+    let f = with_snapshot();
     let pinned = f.pin("s");
     let description = pinned.description().to_string();
     f.keyspace.delete_snapshot("s").unwrap();
@@ -105,9 +109,7 @@ fn the_files_stay_until_the_pin_is_gone_whatever_becomes_of_table_and_snapshot()
 
 #[test]
 fn a_dropped_table_is_pinned_as_its_snapshot_sees_it() {
-    let f = fixture();
-    f.put_all("then");
-    f.keyspace.create_snapshot("s").unwrap();
+    let f = with_snapshot();
     f.put_all("now");
     f.keyspace.drop_table("users").unwrap();
     let pinned = f.pin("s");
@@ -144,9 +146,7 @@ fn a_table_that_no_snapshot_keeps_is_not_pinned_without_its_rows_in_memory() {
 
 #[test]
 fn a_table_that_no_snapshot_keeps_is_pinned_if_all_its_rows_are_in_files() {
-    let f = fixture();
-    f.put_all("then");
-    f.keyspace.create_snapshot("s").unwrap();
+    let f = with_snapshot();
     let then = f.keyspace.snapshot("s").unwrap().table("users").unwrap();
     f.db.flush().unwrap();
     f.put_all("now");
@@ -158,9 +158,7 @@ fn a_table_that_no_snapshot_keeps_is_pinned_if_all_its_rows_are_in_files() {
 
 #[test]
 fn an_invalid_description_is_an_error_that_names_it() {
-    let f = fixture();
-    f.put_all("then");
-    f.keyspace.create_snapshot("s").unwrap();
+    let f = with_snapshot();
     let pinned = f.pin("s");
     let good = pinned.description();
     let bad = [
@@ -186,9 +184,7 @@ fn an_invalid_description_is_an_error_that_names_it() {
 /// outlived its files led to files of another table, and read nothing in them.
 #[test]
 fn a_pin_that_is_gone_never_leads_to_files_of_another_table() {
-    let f = fixture();
-    f.put_all("then");
-    f.keyspace.create_snapshot("s").unwrap();
+    let f = with_snapshot();
     let description = f.pin("s").description().to_string();
     f.keyspace.delete_snapshot("s").unwrap();
     f.keyspace.drop_table("users").unwrap();
@@ -212,9 +208,7 @@ fn a_pin_that_is_gone_never_leads_to_files_of_another_table() {
 /// numbers with other content.
 #[test]
 fn a_pin_is_of_one_database_and_of_no_copy_in_its_place() {
-    let f = fixture();
-    f.put_all("then");
-    f.keyspace.create_snapshot("s").unwrap();
+    let f = with_snapshot();
     let pinned = f.pin("s");
     let copy = std::path::Path::new("/copy");
     f.db.backup(copy).unwrap();

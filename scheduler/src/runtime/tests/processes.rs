@@ -62,6 +62,11 @@ impl TestJob {
     fn spec_in_processes(&self, output: &VecOutput) -> JobSpec {
         self.spec(output).in_processes(Arc::new(self.processes()))
     }
+
+    /// Submits the job, with its tasks in processes.
+    fn submit(&self, runtime: &Runtime, output: &VecOutput) -> JobHandle {
+        runtime.submit(self.spec_in_processes(output)).unwrap()
+    }
 }
 
 #[test]
@@ -254,9 +259,7 @@ fn a_process_that_is_killed_fails_its_attempt_only() {
         let text = generated_text(seed, 50_000);
         let described = TestJob::new("die-once", dir.path(), &text);
         let output = VecOutput::new();
-        let job = runtime
-            .submit(described.spec_in_processes(&output))
-            .unwrap();
+        let job = described.submit(&runtime, &output);
         assert_eq!(job.wait().outcome, Outcome::Succeeded);
         assert_eq!(counts(&output), count_independently(&text));
         let outcomes = job.attempts().into_iter().map(|attempt| attempt.outcome);
@@ -306,10 +309,7 @@ fn a_panic_and_a_job_that_cannot_be_made_are_reported() {
     let runtime = runtime(1 << 20);
     let output = VecOutput::new();
     let described = TestJob::new("panic", dir.path(), "a");
-    let report = runtime
-        .submit(described.spec_in_processes(&output))
-        .unwrap()
-        .wait();
+    let report = described.submit(&runtime, &output).wait();
     assert!(cause(&report).contains("the task panicked: on purpose"));
 
     let unknown = TestJob {
@@ -343,9 +343,7 @@ fn the_memory_of_a_process_is_reported() {
     });
     let output = VecOutput::new();
     let described = TestJob::new("fill", dir.path(), "a");
-    let job = runtime
-        .submit(described.spec_in_processes(&output))
-        .unwrap();
+    let job = described.submit(&runtime, &output);
     wait::until("a record to be held", || memory.held_bytes() >= 50_000);
     assert!(job.cancel());
     let _ = job.wait();
@@ -410,17 +408,13 @@ fn a_process_that_hangs_is_killed_and_so_is_that_of_a_cancelled_job() {
     let output = VecOutput::new();
     let described = TestJob::new("hang", dir.path(), "a");
 
-    let job = runtime
-        .submit(described.spec_in_processes(&output))
-        .unwrap();
+    let job = described.submit(&runtime, &output);
     wait::until("the process to hang", || !alive(dir.path()).is_empty());
     assert!(job.cancel());
     assert_eq!(job.wait().outcome, Outcome::Cancelled);
     assert_eq!(alive(dir.path()), [""; 0]);
 
-    let job = runtime
-        .submit(described.spec_in_processes(&output))
-        .unwrap();
+    let job = described.submit(&runtime, &output);
     wait::until("the job to fail", || {
         if !alive(dir.path()).is_empty() {
             clock.advance_s(0.5);
@@ -454,9 +448,7 @@ fn processes_of_a_paced_job_pay_for_their_use_and_pause_until_it_is_earned() {
         ..TestJob::new("spin", dir.path(), "a\nb")
     };
     let output = VecOutput::new();
-    let job = runtime
-        .submit(described.spec_in_processes(&output))
-        .unwrap();
+    let job = described.submit(&runtime, &output);
     let all_cpu_s = || -> f64 { alive(dir.path()).iter().map(|id| cpu_s(id)).sum() };
     // The second process starts once the job has earned the CPU time of the first one's start.
     wait::until("both processes to spin", || {
@@ -495,9 +487,7 @@ fn processes_of_a_paced_job_use_no_more_than_its_share() {
         ..TestJob::new("spin", dir.path(), "a\nb")
     };
     let output = VecOutput::new();
-    let job = runtime
-        .submit(described.spec_in_processes(&output))
-        .unwrap();
+    let job = described.submit(&runtime, &output);
     let all_cpu_s = || -> f64 { alive(dir.path()).iter().map(|id| cpu_s(id)).sum() };
     wait::until("both processes to spin", || alive(dir.path()).len() == 2);
     let (begun_s, cpu_before_s) = (runtime.now_s(), all_cpu_s());

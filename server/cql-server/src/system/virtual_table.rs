@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use ebb_cql::protocol::ErrorResponse;
-use ebb_model::key::{KeyError, Order, ROW};
+use ebb_model::key::{KeyError, ROW};
 use ebb_model::schema::{ColumnKind, TableDefinition, TableOptions, TableSchema};
 use ebb_model::types::CqlType;
 use uuid::Uuid;
@@ -47,28 +47,25 @@ pub struct VirtualRow {
 
 impl VirtualTable {
     pub(super) fn new(definition: &Definition) -> Self {
-        let column = |written: &&str| {
+        let column = |written: &&'static str| {
             let (name, ty) = written.split_once(' ').expect("a name and a type");
             let ty = CqlType::parse(ty, &|_| None).expect("a type");
-            (name.to_string(), ty, false)
+            (name, ty, false)
         };
-        let names = |names: &[&str]| names.iter().map(ToString::to_string).collect();
+        let columns: Vec<_> = definition.columns.iter().map(column).collect();
         let mut options = TableOptions::default();
         let comment = ebb_model::schema::OptionValue::Text(definition.comment.to_string());
         options
             .set("comment", comment)
             .expect("a comment is a text");
         let full = format!("{}.{}", definition.keyspace, definition.name);
+        let (partition_key, clustering) = definition.primary_key.split_at(1);
+        let of = (definition.keyspace, definition.name);
         let schema = TableSchema::create(TableDefinition {
-            keyspace: definition.keyspace.to_string(),
-            name: definition.name.to_string(),
             // The id is the same in every database.
             id: Uuid::new_v3(&Uuid::NAMESPACE_OID, full.as_bytes()),
-            columns: definition.columns.iter().map(column).collect(),
-            partition_key: names(&definition.primary_key[..1]),
-            clustering: names(&definition.primary_key[1..]),
-            order: Vec::<(String, Order)>::new(),
             options,
+            ..TableDefinition::new(of, &columns, partition_key, clustering)
         });
         Self {
             schema: Arc::new(schema.expect("our own tables are right; a test makes them all")),

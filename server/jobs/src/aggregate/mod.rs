@@ -185,12 +185,8 @@ pub fn spec(
     let seen = SeenColumns::new(aggregation.columns.names());
     let has_sketch = aggregation.has_sketch();
     let aggregation = Arc::new(aggregation);
-    let combiner = GroupCombiner {
-        aggregation: Arc::clone(&aggregation),
-    };
-    let reducer = FieldsReducer {
-        aggregation: Arc::clone(&aggregation),
-    };
+    let combiner = group_combiner(Arc::clone(&aggregation));
+    let reducer = fields_reducer(Arc::clone(&aggregation));
     let mapper = GroupMapper {
         aggregation,
         seen: Arc::clone(&seen),
@@ -272,37 +268,19 @@ fn combine(values: &mut Values<'_>, aggregation: &Aggregation) -> Result<Group, 
     Ok(group)
 }
 
-struct GroupCombiner {
-    aggregation: Arc<Aggregation>,
-}
-
-impl Reducer for GroupCombiner {
-    fn reduce(
-        &self,
-        key: &[u8],
-        values: &mut Values<'_>,
-        emit: &mut dyn Emit,
-    ) -> Result<(), TaskError> {
-        let group = combine(values, &self.aggregation)?;
-        emit.emit(key, &group.encode(self.aggregation.has_sketch()))
+fn group_combiner(aggregation: Arc<Aggregation>) -> impl Reducer {
+    move |key: &[u8], values: &mut Values<'_>, emit: &mut dyn Emit| {
+        let group = combine(values, &aggregation)?;
+        emit.emit(key, &group.encode(aggregation.has_sketch()))
     }
 }
 
-struct FieldsReducer {
-    aggregation: Arc<Aggregation>,
-}
-
-impl Reducer for FieldsReducer {
-    fn reduce(
-        &self,
-        key: &[u8],
-        values: &mut Values<'_>,
-        emit: &mut dyn Emit,
-    ) -> Result<(), TaskError> {
-        let group = combine(values, &self.aggregation)?;
+fn fields_reducer(aggregation: Arc<Aggregation>) -> impl Reducer {
+    move |key: &[u8], values: &mut Values<'_>, emit: &mut dyn Emit| {
+        let group = combine(values, &aggregation)?;
         let mut fields = vec![group.rows.to_string()];
         for measures in &group.measures {
-            measures.push_fields(&self.aggregation.quantiles, &mut fields);
+            measures.push_fields(&aggregation.quantiles, &mut fields);
         }
         emit.emit(key, &record(&fields))
     }

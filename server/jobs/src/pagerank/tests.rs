@@ -139,12 +139,9 @@ fn a_node_with_too_many_links_fails_the_job_and_is_named() {
     // A name has at most five bytes, plus four for its length.
     for (links_bytes_max, is_enough) in [(2000 * 9, true), (2000 * 5, false)] {
         let links = |input, output| {
-            let mapper = EdgeMapper {
-                edges: Edges::Text,
-                seen: Edges::Text.seen(),
-            };
+            let mapper = edge_mapper(Edges::Text, Edges::Text.seen());
             JobSpec::new("links", input, Arc::new(mapper), output)
-                .reducer(Arc::new(LinksReducer { links_bytes_max }), 2)
+                .reducer(Arc::new(links_reducer(links_bytes_max)), 2)
         };
         match report(input(&lines, 4), VecOutput::new(), links).outcome {
             Outcome::Failed { cause } if !is_enough => {

@@ -90,7 +90,7 @@ pub fn spec(
         blocks: points.div_ceil(POINTS_PER_BLOCK),
         tasks: tasks.max(1),
     });
-    JobSpec::new(name, input, Arc::new(PointMapper { seed, variant }), output)
+    JobSpec::new(name, input, Arc::new(point_mapper(seed, variant)), output)
         .reducer(Arc::new(emit_result), 1)
         .combiner(Arc::new(add))
 }
@@ -127,18 +127,13 @@ impl Input for Blocks {
     }
 }
 
-struct PointMapper {
-    seed: u64,
-    variant: Variant,
-}
-
-impl Mapper for PointMapper {
-    fn map(&self, key: &[u8], _value: &[u8], emit: &mut dyn Emit) -> Result<(), TaskError> {
+fn point_mapper(seed: u64, variant: Variant) -> impl Mapper {
+    move |key: &[u8], _value: &[u8], emit: &mut dyn Emit| {
         let block = <[u8; 8]>::try_from(key).map_err(TaskError::failed)?;
         let block = u64::from_le_bytes(block);
-        let inside = match self.variant {
-            Variant::Plain => inside_plain(self.seed, block),
-            Variant::Simd => inside_simd(self.seed, block),
+        let inside = match variant {
+            Variant::Plain => inside_plain(seed, block),
+            Variant::Simd => inside_simd(seed, block),
         };
         emit.emit(b"", &encode([inside, POINTS_PER_BLOCK]))
     }

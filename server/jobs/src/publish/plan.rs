@@ -397,24 +397,15 @@ mod tests {
     use super::*;
 
     fn schema() -> TableSchema {
-        let column = |name: &str, ty, is_static| (name.to_owned(), ty, is_static);
-        TableSchema::create(TableDefinition {
-            keyspace: "app".into(),
-            name: "t".into(),
-            id: uuid::Uuid::nil(),
-            columns: vec![
-                column("k", CqlType::Int, false),
-                column("c", CqlType::Int, false),
-                column("s", CqlType::Text, true),
-                column("z", CqlType::Text, false),
-                column("a", CqlType::Int, false),
-            ],
-            partition_key: vec!["k".into()],
-            clustering: vec!["c".into()],
-            order: Vec::new(),
-            options: Default::default(),
-        })
-        .unwrap()
+        let columns = [
+            ("k", CqlType::Int, false),
+            ("c", CqlType::Int, false),
+            ("s", CqlType::Text, true),
+            ("z", CqlType::Text, false),
+            ("a", CqlType::Int, false),
+        ];
+        let definition = TableDefinition::new(("app", "t"), &columns, &["k"], &["c"]);
+        TableSchema::create(definition).unwrap()
     }
 
     fn origin() -> Origin {
@@ -491,19 +482,9 @@ mod tests {
     #[test]
     fn values_of_several_forms_in_a_partition_key_do_not_come_back() {
         let has_exact_keys = |of_partition: CqlType, of_clustering: CqlType| {
-            let schema = TableSchema::create(TableDefinition {
-                keyspace: "app".into(),
-                name: "t".into(),
-                id: uuid::Uuid::nil(),
-                columns: vec![
-                    ("k".to_owned(), of_partition, false),
-                    ("c".to_owned(), of_clustering, false),
-                ],
-                partition_key: vec!["k".into()],
-                clustering: vec!["c".into()],
-                order: Vec::new(),
-                options: Default::default(),
-            });
+            let columns = [("k", of_partition, false), ("c", of_clustering, false)];
+            let definition = TableDefinition::new(("app", "t"), &columns, &["k"], &["c"]);
+            let schema = TableSchema::create(definition);
             planned(&schema.unwrap(), false, &PreviousColumns::default()).has_exact_keys()
         };
         assert!(has_exact_keys(CqlType::Text, CqlType::Uuid));

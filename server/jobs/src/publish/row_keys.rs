@@ -69,21 +69,13 @@ mod tests {
 
     #[test]
     fn keys_of_rows_and_of_static_columns_are_those_of_the_store() {
-        let column = |name: &str, ty| (name.to_owned(), ty, false);
-        let schema = TableSchema::create(TableDefinition {
-            keyspace: "app".into(),
-            name: "t".into(),
-            id: uuid::Uuid::nil(),
-            columns: vec![
-                column("k", CqlType::Int),
-                column("j", CqlType::Text),
-                column("c", CqlType::Int),
-            ],
-            partition_key: vec!["k".into(), "j".into()],
-            clustering: vec!["c".into()],
-            order: Vec::new(),
-            options: Default::default(),
-        });
+        let columns = [
+            ("k", CqlType::Int, false),
+            ("j", CqlType::Text, false),
+            ("c", CqlType::Int, false),
+        ];
+        let definition = TableDefinition::new(("app", "t"), &columns, &["k", "j"], &["c"]);
+        let schema = TableSchema::create(definition);
         let schema = Arc::new(schema.unwrap());
         let layout = schema.layout();
         let (k, c) = (1_i32.to_be_bytes(), 2_i32.to_be_bytes());

@@ -100,6 +100,33 @@ pub struct TableDefinition {
     pub options: TableOptions,
 }
 
+impl TableDefinition {
+    /// Returns a definition with the nil id and without options. `columns` has the name and the type of each
+    /// column, and whether it is static; `partition_key` and `clustering` are the names of the columns of
+    /// the primary key.
+    pub fn new(
+        (keyspace, name): (&str, &str),
+        columns: &[(&str, CqlType, bool)],
+        partition_key: &[&str],
+        clustering: &[&str],
+    ) -> Self {
+        let columns = columns.iter();
+        let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+        Self {
+            keyspace: keyspace.to_owned(),
+            name: name.to_owned(),
+            id: Uuid::nil(),
+            columns: columns
+                .map(|(name, ty, is_static)| ((*name).to_owned(), ty.clone(), *is_static))
+                .collect(),
+            partition_key: names(partition_key),
+            clustering: names(clustering),
+            order: Vec::new(),
+            options: TableOptions::default(),
+        }
+    }
+}
+
 /// A table. Its columns are in the order of `SELECT *`: the partition key and clustering
 /// columns by position, then static ones by name, then the others by name.
 #[derive(Debug, Clone, PartialEq, Eq)]

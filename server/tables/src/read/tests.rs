@@ -12,23 +12,14 @@ const NOW_S: i64 = 1_700_000_000;
 
 /// Returns the table `t (k int, c int, s text STATIC, a int, b text, PRIMARY KEY (k, c))`.
 pub(super) fn schema() -> TableSchema {
-    let column = |name: &str, ty, is_static| (name.to_string(), ty, is_static);
-    let definition = TableDefinition {
-        keyspace: "app".into(),
-        name: "t".into(),
-        id: uuid::Uuid::nil(),
-        columns: vec![
-            column("k", CqlType::Int, false),
-            column("c", CqlType::Int, false),
-            column("s", CqlType::Text, true),
-            column("a", CqlType::Int, false),
-            column("b", CqlType::Text, false),
-        ],
-        partition_key: vec!["k".into()],
-        clustering: vec!["c".into()],
-        order: Vec::new(),
-        options: Default::default(),
-    };
+    let columns = [
+        ("k", CqlType::Int, false),
+        ("c", CqlType::Int, false),
+        ("s", CqlType::Text, true),
+        ("a", CqlType::Int, false),
+        ("b", CqlType::Text, false),
+    ];
+    let definition = TableDefinition::new(("app", "t"), &columns, &["k"], &["c"]);
     TableSchema::create(definition).unwrap()
 }
 

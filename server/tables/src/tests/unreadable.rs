@@ -11,16 +11,14 @@ use ebb_storage::{ErrorKind, FileSystem, Table};
 
 use super::*;
 
-/// Returns a catalog with the table `app.t`, which has a row, the table `app.u`, and the keyspace `other`.
-fn with_rows(disk: &MemDisk) -> Catalog {
-    let catalog = open(disk).unwrap();
-    for change in &CHANGES[..4] {
-        apply(&catalog, *change).unwrap();
-    }
+/// Returns a catalog on a new disk with the table `app.t`, which has a row, the table `app.u`, and the
+/// keyspace `other`.
+fn with_rows() -> (MemDisk, Catalog) {
+    let (disk, catalog) = changed(4);
     let create: Change = |schema| schema.create_keyspace(keyspace("other"));
     apply(&catalog, create).unwrap();
     table(&catalog, "app", "t").put(ROW, b"1").unwrap();
-    catalog
+    (disk, catalog)
 }
 
 const ROW: &[u8] = b"\xffrow";
@@ -39,6 +37,19 @@ fn unreadable(catalog: &Catalog) -> Vec<String> {
     all.iter().map(Unreadable::to_string).collect()
 }
 
+/// Returns the text of the only object that is unreadable.
+fn only_unreadable(catalog: &Catalog) -> String {
+    let [found] = <[String; 1]>::try_from(unreadable(catalog)).unwrap();
+    found
+}
+
+/// Opens a catalog in which no object is unreadable.
+fn open_whole(disk: &MemDisk) -> Catalog {
+    let catalog = open(disk).unwrap();
+    assert_eq!(unreadable(&catalog), [""; 0]);
+    catalog
+}
+
 fn is_refused(result: Result<bool>) -> bool {
     matches!(
         result,
@@ -49,8 +60,7 @@ fn is_refused(result: Result<bool>) -> bool {
 /// Regression: the next start dropped a table whose record was lost, with its rows.
 #[test]
 fn a_table_whose_record_is_lost_keeps_its_rows_and_is_served_again_with_the_record() {
-    let disk = MemDisk::new();
-    let catalog = with_rows(&disk);
+    let (disk, catalog) = with_rows();
     let rows = table(&catalog, "app", "t");
     let record = rows.get(SCHEMA_KEY).unwrap().unwrap();
     rows.delete(SCHEMA_KEY).unwrap();
@@ -81,8 +91,7 @@ fn a_table_whose_record_is_lost_keeps_its_rows_and_is_served_again_with_the_reco
     assert_eq!(rows.get(ROW).unwrap().unwrap(), "1");
     rows.put(SCHEMA_KEY, &record).unwrap();
     drop((rows, catalog));
-    let catalog = open(&disk).unwrap();
-    assert_eq!(unreadable(&catalog), [""; 0]);
+    let catalog = open_whole(&disk);
     let state = catalog.state();
     let rows = state.table("app", "t").unwrap().rows();
     assert_eq!(rows.get(ROW).unwrap().unwrap(), "1");
@@ -98,8 +107,7 @@ fn a_table_whose_record_is_lost_keeps_its_rows_and_is_served_again_with_the_reco
 
 #[test]
 fn tables_and_keyspaces_are_served_again_without_a_start_once_their_records_are_readable() {
-    let disk = MemDisk::new();
-    let catalog = with_rows(&disk);
+    let (disk, catalog) = with_rows();
     let rows = table(&catalog, "app", "t");
     let records = table(&catalog, "ebb_system", "keyspaces");
     let of_table = rows.get(SCHEMA_KEY).unwrap().unwrap();
@@ -144,8 +152,7 @@ fn tables_and_keyspaces_are_served_again_without_a_start_once_their_records_are_
         |schema| schema.alter_table("app", "t", |t| t.add_column("a", CqlType::Text, false));
     assert!(apply(&catalog, alter).unwrap());
     drop((records, before, state, catalog));
-    let catalog = open(&disk).unwrap();
-    assert_eq!(unreadable(&catalog), [""; 0]);
+    let catalog = open_whole(&disk);
     let state = catalog.state();
     assert!(
         state
@@ -168,8 +175,7 @@ fn add_role(catalog: &Catalog, name: &str) {
 /// table, read another one with an older schema, and found neither the keyspace nor the role.
 #[test]
 fn lost_records_of_objects_in_service_are_written_again() {
-    let disk = MemDisk::new();
-    let catalog = with_rows(&disk);
+    let (disk, catalog) = with_rows();
     add_role(&catalog, "ada");
     let (t, u) = (table(&catalog, "app", "t"), table(&catalog, "app", "u"));
     let keyspaces = table(&catalog, "ebb_system", "keyspaces");
@@ -188,8 +194,7 @@ fn lost_records_of_objects_in_service_are_written_again() {
     assert_eq!(catalog.state().version(), version);
     drop((t, u, keyspaces, catalog));
 
-    let catalog = open(&disk).unwrap();
-    assert_eq!(unreadable(&catalog), [""; 0]);
+    let catalog = open_whole(&disk);
     assert_eq!(catalog.state().version(), version);
     assert!(catalog.roles().state().roles().get("ada").is_some());
     assert_eq!(table(&catalog, "app", "t").get(ROW).unwrap().unwrap(), "1");
@@ -199,8 +204,7 @@ fn lost_records_of_objects_in_service_are_written_again() {
 /// whose records were restored stayed unreadable.
 #[test]
 fn restored_objects_are_in_service_although_lost_records_cannot_be_written_again() {
-    let disk = MemDisk::new();
-    let catalog = with_rows(&disk);
+    let (disk, catalog) = with_rows();
     add_role(&catalog, "bad");
     let damaged = |catalog: &Catalog| {
         [
@@ -236,8 +240,7 @@ fn restored_objects_are_in_service_although_lost_records_cannot_be_written_again
 
 #[test]
 fn records_of_unreadable_objects_are_never_written_again() {
-    let disk = MemDisk::new();
-    let catalog = with_rows(&disk);
+    let (disk, catalog) = with_rows();
     add_role(&catalog, "bad");
     let damaged = |catalog: &Catalog| {
         [
@@ -273,8 +276,7 @@ fn records_of_unreadable_objects_are_never_written_again() {
 /// was restored, it kept the name, and the table with the newer index went out of service.
 #[test]
 fn no_table_goes_out_of_service_for_an_index_of_a_table_that_becomes_readable() {
-    let disk = MemDisk::new();
-    let catalog = with_rows(&disk);
+    let (disk, catalog) = with_rows();
     let create = |catalog: &Catalog, table: &str| {
         let by = ("p", IndexTarget::Simple);
         let created = catalog.change(|schema| {
@@ -313,8 +315,7 @@ fn no_table_goes_out_of_service_for_an_index_of_a_table_that_becomes_readable() 
     assert_eq!(remedy, Some("DROP INDEX app.i and a restart bring it back"));
     assert!(apply(&catalog, drop_index).unwrap());
     drop((state, catalog));
-    let catalog = open(&disk).unwrap();
-    assert_eq!(unreadable(&catalog), [""; 0]);
+    open_whole(&disk);
 }
 
 /// Regression: a role could get an identity that an unreadable role had. Once that role was restored, both
@@ -342,8 +343,7 @@ fn a_role_gets_no_identity_while_another_role_is_unreadable() {
 
 #[test]
 fn a_table_that_cannot_be_read_is_dropped_and_created_again() {
-    let disk = MemDisk::new();
-    let catalog = with_rows(&disk);
+    let (disk, catalog) = with_rows();
     table(&catalog, "app", "t").put(SCHEMA_KEY, b"{}").unwrap();
     drop(catalog);
     let catalog = open(&disk).unwrap();
@@ -353,8 +353,7 @@ fn a_table_that_cannot_be_read_is_dropped_and_created_again() {
     assert!(apply(&catalog, CHANGES[2]).unwrap());
     assert!(apply(&catalog, CHANGES[5]).unwrap());
     drop(catalog);
-    let catalog = open(&disk).unwrap();
-    assert_eq!(unreadable(&catalog), [""; 0]);
+    let catalog = open_whole(&disk);
     assert_eq!(table(&catalog, "app", "t").get(ROW).unwrap(), None);
 }
 
@@ -368,8 +367,7 @@ fn a_keyspace_whose_record_is_lost_or_damaged_is_out_of_service_until_it_is_drop
             "its state is Some(7), known are 1 and 2",
         ),
     ] {
-        let disk = MemDisk::new();
-        let catalog = with_rows(&disk);
+        let (disk, catalog) = with_rows();
         let records = table(&catalog, "ebb_system", "keyspaces");
         match record {
             Some(record) => records.put(b"app", record).unwrap(),
@@ -378,10 +376,7 @@ fn a_keyspace_whose_record_is_lost_or_damaged_is_out_of_service_until_it_is_drop
         drop((records, catalog));
 
         let catalog = open(&disk).unwrap();
-        let found = unreadable(&catalog);
-        let [found] = &found[..] else {
-            panic!("{found:?}");
-        };
+        let found = only_unreadable(&catalog);
         assert!(
             found.starts_with("the schema of keyspace app cannot be read: "),
             "{found}"
@@ -395,16 +390,14 @@ fn a_keyspace_whose_record_is_lost_or_damaged_is_out_of_service_until_it_is_drop
         assert!(apply(&catalog, drop_keyspace).unwrap());
         assert!(apply(&catalog, CHANGES[0]).unwrap());
         drop(catalog);
-        let catalog = open(&disk).unwrap();
-        assert_eq!(unreadable(&catalog), [""; 0]);
+        let catalog = open_whole(&disk);
         assert!(catalog.state().schema().keyspace("app").is_some());
     }
 }
 
 #[test]
 fn a_type_that_cannot_be_read_leaves_the_tables_that_use_it_in_service() {
-    let disk = MemDisk::new();
-    let catalog = with_rows(&disk);
+    let (disk, catalog) = with_rows();
     let records = table(&catalog, "ebb_system", "keyspaces");
     let record = records.get(b"app").unwrap().unwrap();
     let text = std::str::from_utf8(&record).unwrap();
@@ -431,8 +424,7 @@ fn a_type_that_cannot_be_read_leaves_the_tables_that_use_it_in_service() {
 
 #[test]
 fn permissions_on_a_table_that_cannot_be_read_stay() {
-    let disk = MemDisk::new();
-    let catalog = with_rows(&disk);
+    let (disk, catalog) = with_rows();
     let on = Resource::table("app", "t");
     let granted = catalog.roles().change(|roles| {
         let roles = roles.with_new("ada", Role::default())?;
@@ -569,14 +561,11 @@ fn a_role_that_cannot_be_read_is_out_of_service_alone_until_it_is_dropped() {
     };
     for life in 0..2 {
         let catalog = open(&disk).unwrap();
-        let found = unreadable(&catalog);
-        let [found] = &found[..] else {
-            panic!("{found:?}");
-        };
+        let found = only_unreadable(&catalog);
         assert!(found.starts_with("role bad cannot be read: "), "{found}");
         let state = catalog.roles().state();
         assert!(state.granted("bad").is_none());
-        assert_eq!(state.unreadable("bad").unwrap().to_string(), *found);
+        assert_eq!(state.unreadable("bad").unwrap().to_string(), found);
         let ada = state.roles().get("ada").unwrap();
         assert!(ada.member_of.contains("bad") && ada.permissions.contains_key(&on_it));
         // Its name stays reserved, and other changes preserve its record.
@@ -589,8 +578,7 @@ fn a_role_that_cannot_be_read_is_out_of_service_alone_until_it_is_dropped() {
     assert!(catalog.roles().drop_unreadable("bad").unwrap());
     assert_eq!(unreadable(&catalog), [""; 0]);
     drop(catalog);
-    let catalog = open(&disk).unwrap();
-    assert_eq!(unreadable(&catalog), [""; 0]);
+    let catalog = open_whole(&disk);
     let state = catalog.roles().state();
     let ada = state.roles().get("ada").unwrap();
     assert!(ada.member_of.is_empty() && ada.permissions.is_empty());
@@ -604,8 +592,7 @@ fn unreadable_records_of_the_node_are_replaced_and_reported() {
         (&b"token"[..], "identity"),
         (&b"timestamp_bound_us"[..], "timestamp bound"),
     ] {
-        let disk = MemDisk::new();
-        let catalog = with_rows(&disk);
+        let (disk, catalog) = with_rows();
         catalog.timestamps().next_us().unwrap();
         table(&catalog, "ebb_system", "node")
             .put(key, b"x")
@@ -639,11 +626,7 @@ fn sstables(disk: &MemDisk) -> BTreeSet<PathBuf> {
 
 #[test]
 fn a_damaged_block_takes_only_the_table_out_of_service_whose_record_it_has() {
-    let disk = MemDisk::new();
-    let catalog = open(&disk).unwrap();
-    for change in &CHANGES[..2] {
-        apply(&catalog, *change).unwrap();
-    }
+    let (disk, catalog) = changed(2);
     apply(&catalog, CHANGES[3]).unwrap();
     catalog.db().flush().unwrap();
     let before = sstables(&disk);
@@ -662,10 +645,7 @@ fn a_damaged_block_takes_only_the_table_out_of_service_whose_record_it_has() {
     disk.flip_bit(of_table, 100, 3).unwrap();
 
     let catalog = open(&disk).unwrap();
-    let found = unreadable(&catalog);
-    let [found] = &found[..] else {
-        panic!("{found:?}");
-    };
+    let found = only_unreadable(&catalog);
     assert!(
         found.contains("table app.t cannot be read: corrupt file"),
         "{found}"
@@ -675,8 +655,7 @@ fn a_damaged_block_takes_only_the_table_out_of_service_whose_record_it_has() {
     assert!(apply(&catalog, drop_table).unwrap());
     assert!(apply(&catalog, CHANGES[2]).unwrap());
     drop(catalog);
-    let catalog = open(&disk).unwrap();
-    assert_eq!(unreadable(&catalog), [""; 0]);
+    let catalog = open_whole(&disk);
     assert!(catalog.state().table("app", "t").is_some());
 }
 
@@ -684,11 +663,7 @@ fn a_damaged_block_takes_only_the_table_out_of_service_whose_record_it_has() {
 /// crashed before it wrote the record again. The next start took the table out of service.
 #[test]
 fn records_are_written_again_before_a_loss_is_accepted() {
-    let disk = MemDisk::new();
-    let catalog = open(&disk).unwrap();
-    for change in &CHANGES[..2] {
-        apply(&catalog, *change).unwrap();
-    }
+    let (disk, catalog) = changed(2);
     catalog.db().flush().unwrap();
     let before = sstables(&disk);
     apply(&catalog, CHANGES[2]).unwrap();
@@ -703,8 +678,7 @@ fn records_are_written_again_before_a_loss_is_accepted() {
     catalog.write_before_loss("app", "t").unwrap();
     drop((rows, catalog));
 
-    let catalog = open(&disk).unwrap();
-    assert_eq!(unreadable(&catalog), [""; 0]);
+    let catalog = open_whole(&disk);
     assert!(catalog.state().table("app", "t").is_some());
 }
 
@@ -713,8 +687,7 @@ fn records_are_written_again_before_a_loss_is_accepted() {
 #[test]
 fn records_that_the_system_refuses_to_read_are_written_again() {
     const READS_MAX: usize = 1_000;
-    let disk = MemDisk::new();
-    let catalog = with_rows(&disk);
+    let (disk, catalog) = with_rows();
     add_role(&catalog, "ada");
     // No cache has the new files.
     catalog.db().flush().unwrap();
@@ -741,8 +714,7 @@ fn records_that_the_system_refuses_to_read_are_written_again() {
 
 #[test]
 fn a_read_that_the_system_refuses_is_no_damage() {
-    let disk = MemDisk::new();
-    let catalog = with_rows(&disk);
+    let (disk, catalog) = with_rows();
     catalog.db().flush().unwrap();
     drop(catalog);
     let mut refused = 0;
@@ -780,18 +752,14 @@ fn a_read_that_the_system_refuses_is_no_damage() {
 /// The record of the table is unreadable in the snapshot, and the current record is readable.
 #[test]
 fn a_snapshot_is_read_without_the_table_that_cannot_be_read() {
-    let disk = MemDisk::new();
-    let catalog = with_rows(&disk);
+    let (_, catalog) = with_rows();
     let rows = table(&catalog, "app", "t");
     let record = rows.get(SCHEMA_KEY).unwrap().unwrap();
     rows.put(SCHEMA_KEY, b"{}").unwrap();
     let keyspace = catalog.db().existing_keyspace("app").unwrap();
     keyspace.create_snapshot("s").unwrap();
     rows.put(SCHEMA_KEY, &record).unwrap();
-    let found = unreadable(&catalog);
-    let [found] = &found[..] else {
-        panic!("{found:?}");
-    };
+    let found = only_unreadable(&catalog);
     // A start does not read the files of snapshots.
     assert_eq!(catalog.unreadable(), []);
     let begin = "the schema of table app.t at snapshot s cannot be read: ";
@@ -802,7 +770,7 @@ fn a_snapshot_is_read_without_the_table_that_cannot_be_read() {
     let then = keyspace_at(catalog.db(), now, "s").unwrap();
     assert!(then.table("u").is_some());
     // The error does not recommend to drop the table, whose current state is readable.
-    assert_eq!(then.unreadable_table("t").unwrap().to_string(), *found);
+    assert_eq!(then.unreadable_table("t").unwrap().to_string(), found);
     assert!(now.unreadable_table("t").is_none());
     let snapshot = keyspace.snapshot("s").unwrap();
     let at = schema_at(&snapshot.table("t").unwrap(), "app.t").unwrap_err();
@@ -812,7 +780,7 @@ fn a_snapshot_is_read_without_the_table_that_cannot_be_read() {
 /// A snapshot may be created during the creation of a table.
 #[test]
 fn a_snapshot_of_a_table_that_was_being_created_does_not_have_it() {
-    let catalog = with_rows(&MemDisk::new());
+    let (_, catalog) = with_rows();
     let keyspace = catalog.db().existing_keyspace("app").unwrap();
     let options = table(&catalog, "app", "t").options();
     keyspace.table("half", (*options).clone()).unwrap();

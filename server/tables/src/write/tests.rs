@@ -16,21 +16,12 @@ const TIMES: WriteTimes = WriteTimes {
 
 /// Returns the table `t (k int PRIMARY KEY, a text, b set<int>)`.
 fn schema() -> TableSchema {
-    let column = |name: &str, ty| (name.to_string(), ty, false);
-    let definition = TableDefinition {
-        keyspace: "app".into(),
-        name: "t".into(),
-        id: uuid::Uuid::nil(),
-        columns: vec![
-            column("k", CqlType::Int),
-            column("a", CqlType::Text),
-            column("b", CqlType::set(CqlType::Int)),
-        ],
-        partition_key: vec!["k".into()],
-        clustering: Vec::new(),
-        order: Vec::new(),
-        options: Default::default(),
-    };
+    let columns = [
+        ("k", CqlType::Int, false),
+        ("a", CqlType::Text, false),
+        ("b", CqlType::set(CqlType::Int), false),
+    ];
+    let definition = TableDefinition::new(("app", "t"), &columns, &["k"], &[]);
     TableSchema::create(definition).unwrap()
 }
 

@@ -64,23 +64,14 @@ fn fixture(options: Options) -> Fixture {
 }
 
 fn definition() -> TableDefinition {
-    let column = |name: &str, ty, is_static| (name.to_string(), ty, is_static);
-    TableDefinition {
-        keyspace: "app".into(),
-        name: "t".into(),
-        id: uuid::Uuid::nil(),
-        columns: vec![
-            column("k", CqlType::Int, false),
-            column("c", CqlType::Int, false),
-            column("s", CqlType::Text, true),
-            column("a", CqlType::Int, false),
-            column("b", CqlType::Text, false),
-        ],
-        partition_key: vec!["k".into()],
-        clustering: vec!["c".into()],
-        order: Vec::new(),
-        options: Default::default(),
-    }
+    let columns = [
+        ("k", CqlType::Int, false),
+        ("c", CqlType::Int, false),
+        ("s", CqlType::Text, true),
+        ("a", CqlType::Int, false),
+        ("b", CqlType::Text, false),
+    ];
+    TableDefinition::new(("app", "t"), &columns, &["k"], &["c"])
 }
 
 /// Creates the table of [`fixture`] in a database with a catalog, and without a grace period, so that merges

@@ -2,7 +2,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use ebb_model::key::{DecodedKey, EntryKey, Place};
 use ebb_model::row::RowView;
-use ebb_model::schema::KeyspaceSchema;
+use ebb_model::schema::{KeyspaceSchema, Schema};
 use ebb_model::types::CqlType;
 use ebb_scheduler::runtime::{Input, SpillSpace};
 use ebb_storage::{Db, ManualClock, Options};
@@ -31,14 +31,12 @@ pub(super) fn fixture() -> Fixture {
     let db = Db::open(dir.path().join("db"), options).unwrap();
     let clock = Arc::new(ManualClock::at_ms(1_700_000_000_000));
     let catalog = Arc::new(Catalog::open(&db, &GracePeriods::default(), clock).unwrap());
-    let create = |schema: &ebb_model::schema::Schema| {
-        let replication = [("class", "SimpleStrategy"), ("replication_factor", "1")];
-        let replication = replication.map(|(name, value)| (name.to_string(), value.to_string()));
-        let keyspace = KeyspaceSchema::new("ks", replication.into(), true);
-        Ok::<_, CatalogError>(Some(schema.create_keyspace(keyspace.unwrap()).unwrap()))
-    };
-    assert!(catalog.change(create).flatten().unwrap());
-    Fixture { dir, db, catalog }
+    let fixture = Fixture { dir, db, catalog };
+    let replication = [("class", "SimpleStrategy"), ("replication_factor", "1")];
+    let replication = replication.map(|(name, value)| (name.to_string(), value.to_string()));
+    let keyspace = KeyspaceSchema::new("ks", replication.into(), true);
+    fixture.change(|schema| schema.create_keyspace(keyspace.unwrap()).unwrap());
+    fixture
 }
 
 /// Returns the format of rows with the key columns `city`, `kind` and the value columns `n`, `x`.
@@ -49,6 +47,11 @@ fn rows() -> RecordFormat {
 }
 
 impl Fixture {
+    pub(super) fn change(&self, change: impl FnOnce(&Schema) -> Schema) {
+        let change = |schema: &Schema| Ok::<_, CatalogError>(Some(change(schema)));
+        assert!(self.catalog.change(change).flatten().unwrap());
+    }
+
     fn output(&self, name: &str, rows: RecordFormat) -> Result<CqlOutput, JobError> {
         let staging = self.dir.path().join("staging");
         self.output_in(name, rows, &staging)
@@ -353,14 +356,8 @@ fn a_table_that_is_dropped_and_created_again_with_its_id_gets_no_rows() {
         id,
         ..plan::definition("ks", "t", &rows()).unwrap()
     };
-    let drop = |schema: &ebb_model::schema::Schema| {
-        Ok::<_, CatalogError>(Some(schema.drop_table("ks", "t").unwrap()))
-    };
-    assert!(fixture.catalog.change(drop).flatten().unwrap());
-    let create = |schema: &ebb_model::schema::Schema| {
-        Ok::<_, CatalogError>(Some(schema.create_table(definition).unwrap()))
-    };
-    assert!(fixture.catalog.change(create).flatten().unwrap());
+    fixture.change(|schema| schema.drop_table("ks", "t").unwrap());
+    fixture.change(|schema| schema.create_table(definition).unwrap());
     let error = output.commit().unwrap_err().to_string();
     assert!(error.contains("dropped or created while"), "{error}");
     assert_eq!(fixture.found("t"), [""; 0]);
@@ -372,10 +369,7 @@ fn a_table_that_is_dropped_meanwhile_gets_no_rows() {
     fixture.output("t", rows()).unwrap().commit().unwrap();
     let output = fixture.output("t", rows()).unwrap();
     write(&output, 0, &[("a,b", "1,1")]).unwrap();
-    let drop = |schema: &ebb_model::schema::Schema| {
-        Ok::<_, CatalogError>(Some(schema.drop_table("ks", "t").unwrap()))
-    };
-    assert!(fixture.catalog.change(drop).flatten().unwrap());
+    fixture.change(|schema| schema.drop_table("ks", "t").unwrap());
     let error = output.commit().unwrap_err().to_string();
     assert!(error.contains("dropped or created while"), "{error}");
 }
@@ -386,11 +380,10 @@ fn a_job_fails_if_a_column_that_it_writes_is_dropped_meanwhile() {
     fixture.output("t", rows()).unwrap().commit().unwrap();
     let output = fixture.output("t", rows()).unwrap();
     write(&output, 0, &[("a,b", "1,1")]).unwrap();
-    let drop = |schema: &ebb_model::schema::Schema| {
+    fixture.change(|schema| {
         let dropped = schema.alter_table("ks", "t", |table| table.drop_column("x", 1));
-        Ok::<_, CatalogError>(Some(dropped.unwrap()))
-    };
-    assert!(fixture.catalog.change(drop).flatten().unwrap());
+        dropped.unwrap()
+    });
     let error = output.commit().unwrap_err().to_string();
     assert!(error.contains("a column of table ks.t"), "{error}");
     let table = fixture.catalog.state().table("ks", "t").unwrap().clone();
@@ -403,10 +396,6 @@ fn a_job_fails_if_a_column_that_it_writes_is_dropped_meanwhile() {
 /// Creates a table with the key columns `k`, `c`, a static set `s`, a list `l`, a map `m` and a
 /// frozen tuple `u`, and returns the format of its rows.
 pub(super) fn with_collections(fixture: &Fixture) -> RecordFormat {
-    let column = |(name, ty, is_static): (&str, &str, bool)| {
-        let ty = CqlType::parse(ty, &|_| None).unwrap();
-        (name.to_string(), ty, is_static)
-    };
     let columns = [
         ("k", "text", false),
         ("c", "int", false),
@@ -415,20 +404,13 @@ pub(super) fn with_collections(fixture: &Fixture) -> RecordFormat {
         ("m", "map<decimal, int>", false),
         ("u", "tuple<int, text>", false),
     ];
+    let parse = |ty| CqlType::parse(ty, &|_| None).unwrap();
+    let columns = columns.map(|(name, ty, is_static)| (name, parse(ty), is_static));
     let definition = TableDefinition {
-        keyspace: "ks".into(),
-        name: "t".into(),
         id: uuid::Uuid::from_u128(1),
-        columns: columns.map(column).to_vec(),
-        partition_key: vec!["k".into()],
-        clustering: vec!["c".into()],
-        order: Vec::new(),
-        options: Default::default(),
+        ..TableDefinition::new(("ks", "t"), &columns, &["k"], &["c"])
     };
-    let create = |schema: &ebb_model::schema::Schema| {
-        Ok::<_, CatalogError>(Some(schema.create_table(definition).unwrap()))
-    };
-    assert!(fixture.catalog.change(create).flatten().unwrap());
+    fixture.change(|schema| schema.create_table(definition).unwrap());
     let text = |names: &[&str]| names.iter().map(|name| Column::text(*name)).collect();
     RecordFormat::rows(text(&["k", "c"]), text(&["s", "l", "m", "u"]))
 }

@@ -3,12 +3,13 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::iter;
 use std::path::PathBuf;
 use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 
 use ebb_publish::commit::sweep;
-use ebb_publish::target::faulty::{self, Event};
+use ebb_publish::target::faulty::{self, Calls, Event};
 use ebb_tables::names::TableName;
 use ebb_test_support::seed::explores;
 use ebb_test_support::wait::Observed;
@@ -277,6 +278,17 @@ fn places() -> impl Iterator<Item = usize> {
     (0..).step_by(if explores() { 1 } else { 5 })
 }
 
+/// The number of [`places`] that each publication has at the least: it makes more than ten calls.
+const PLACES_MIN: usize = 3;
+
+/// Calls `run_at` with one of the [`places`] after the other. It returns false, which ends the calls, if the
+/// publication has made fewer calls.
+fn at_each_place(run_at: impl FnMut(usize) -> bool) {
+    let reached = places().map(run_at).take_while(|is_reached| *is_reached);
+    let reached = reached.count();
+    assert!(reached >= PLACES_MIN, "only {reached} places are reached");
+}
+
 /// Runs a publication many times. Each time the event happens at another call to its target; then
 /// the publication is run again, and the target is checked. `prepare` makes the earlier
 /// publications of a new shop, and returns the options of the publication under test. `snapshots`
@@ -284,7 +296,7 @@ fn places() -> impl Iterator<Item = usize> {
 /// test, whose commits remove the others.
 fn stop_at_calls(event: &Event, snapshots: &[&str], prepare: impl Fn(&mut Shop) -> PublishRequest) {
     let snapshot = *snapshots.last().unwrap();
-    for call in places() {
+    at_each_place(|call| {
         let mut shop = Shop::new();
         let options = prepare(&mut shop);
         let before = shop.tags();
@@ -310,12 +322,12 @@ fn stop_at_calls(event: &Event, snapshots: &[&str], prepare: impl Fn(&mut Shop) 
         shop.publish(snapshot, &options);
         assert!(shop.tags().iter().all(is_new));
         shop.check_whole(snapshots);
-        if !calls.met_event() {
+        let has_met = calls.met_event();
+        if !has_met {
             published.unwrap();
-            assert!(call > 0, "the event has happened at no call");
-            break;
         }
-    }
+        has_met
+    });
 }
 
 #[test]
@@ -368,43 +380,64 @@ fn a_publication_that_removes_an_old_one_and_is_killed_is_finished_by_the_next_r
     });
 }
 
-/// A thread in which a rival publishes, with the result of its publication.
-type Rival = JoinHandle<Result<(), String>>;
-
-/// Returns an event before which a rival publishes by `publish`, in a thread of its own. The call
-/// goes on once the rival has ended. But if the first publisher reads or writes one of the completion
-/// records `records` by this call, the rival, which may need the same record, may not end before the
-/// call. The call then goes on once the rival is blocked. Also returns the receiver of the thread.
-fn rival_event(
-    records: Vec<String>,
-    publish: impl Fn() -> Result<(), String> + Clone + Send + Sync + 'static,
-) -> (Event, mpsc::Receiver<Rival>) {
-    let (started, rivals) = mpsc::channel();
-    let meanwhile = move || {
-        let publish = publish.clone();
-        let (start, at_start) = mpsc::channel();
-        let (end, at_end) = mpsc::channel::<()>();
-        let rival = thread::spawn(move || {
-            start.send(Observed::current()).unwrap();
-            let published = publish();
-            drop(end);
-            published
-        });
-        let thread = at_start.recv().unwrap();
-        if records.iter().any(|record| section::is_occupied(record)) {
-            thread.until_blocked();
-        } else {
-            // Nothing is sent: the end of the rival, or its panic, drops the sender.
-            let _ = at_end.recv();
-        }
-        started.send(rival).unwrap();
-    };
-    (Event::Meanwhile(Arc::new(meanwhile)), rivals)
+/// A target at one of whose calls a rival publishes.
+struct Meeting {
+    target: Target,
+    calls: Arc<Calls>,
+    /// The thread of the rival, once it has started.
+    rivals: mpsc::Receiver<JoinHandle<Result<(), String>>>,
 }
 
-/// Returns the location of the completion record of a snapshot.
-fn record_of(shop: &Shop, snapshot: &str) -> String {
-    Records::new("app", snapshot).whole_location(&shop.lake)
+impl Meeting {
+    /// Returns the result of the rival's publication; `None` if the target has had fewer calls.
+    fn rival_result(&self) -> Option<Result<(), String>> {
+        let has_met = self.calls.met_event();
+        has_met.then(|| self.rivals.recv().unwrap().join().unwrap())
+    }
+}
+
+impl Shop {
+    /// Returns a target before whose call number `call` a rival publishes by `publish`, in a thread of its
+    /// own. The call goes on once the rival has ended. But if the first publisher reads or writes the
+    /// completion record of one of `snapshots` by this call, the rival, which may need the same record, may
+    /// not end before the call. The call then goes on once the rival is blocked.
+    fn meeting(
+        &self,
+        call: usize,
+        snapshots: &[&str],
+        publish: impl Fn(&Publisher, &Target) -> Result<(), String> + Clone + Send + Sync + 'static,
+    ) -> Meeting {
+        let record = |snapshot: &&str| Records::new("app", snapshot).whole_location(&self.lake);
+        let records: Vec<String> = snapshots.iter().map(record).collect();
+        let rival = (self.publisher.clone(), self.lake.clone(), publish);
+        let (started, rivals) = mpsc::channel();
+        let meanwhile = move || {
+            let (publisher, lake, publish) = rival.clone();
+            let (start, at_start) = mpsc::channel();
+            let (end, at_end) = mpsc::channel::<()>();
+            let rival = thread::spawn(move || {
+                start.send(Observed::current()).unwrap();
+                let published = publish(&publisher, &lake);
+                drop(end);
+                published
+            });
+            let thread = at_start.recv().unwrap();
+            if records.iter().any(|record| section::is_occupied(record)) {
+                thread.until_blocked();
+            } else {
+                // Nothing is sent: the end of the rival, or its panic, drops the sender.
+                let _ = at_end.recv();
+            }
+            started.send(rival).unwrap();
+        };
+        let event = Event::Meanwhile(Arc::new(meanwhile));
+        let (target, calls) = faulty::with_event(&self.lake, call, event).unwrap();
+        Meeting {
+            target,
+            calls,
+            rivals,
+        }
+    }
 }
 
 /// Publishes the snapshot `tuesday` many times, always to a new target. During each of these
@@ -412,26 +445,23 @@ fn record_of(shop: &Shop, snapshot: &str) -> String {
 /// publisher to the target. This call is a later one each time.
 fn meet_at_calls(rival: &'static str) {
     let options = PublishRequest::default();
-    for call in places() {
+    at_each_place(|call| {
         let mut shop = Shop::new();
         shop.end_day(0, "monday");
         shop.publish("monday", &options);
         shop.end_day(1, "tuesday");
         shop.end_day(2, "wednesday");
 
-        let (publisher, lake) = (shop.publisher.clone(), shop.lake.clone());
-        let publish = move || publisher.publish(&lake, rival, &PublishRequest::default());
-        let (event, rivals) = rival_event(vec![record_of(&shop, rival)], publish);
-        let (target, calls) = faulty::with_event(&shop.lake, call, event).unwrap();
-        let published = shop.publisher.publish(&target, "tuesday", &options);
-        let mut ended = vec![("tuesday", published)];
-        let has_met = calls.met_event();
-        if has_met {
-            ended.push((rival, rivals.recv().unwrap().join().unwrap()));
-        }
+        let meeting = shop.meeting(call, &[rival], move |publisher, lake| {
+            publisher.publish(lake, rival, &PublishRequest::default())
+        });
+        let published = (shop.publisher).publish(&meeting.target, "tuesday", &options);
+        let rival_result = meeting.rival_result();
+        let has_met = rival_result.is_some();
+        let of_rival = rival_result.map(|published| (rival, published));
 
         shop.check();
-        for (snapshot, published) in ended {
+        for (snapshot, published) in iter::once(("tuesday", published)).chain(of_rival) {
             let Err(error) = published else {
                 assert!(shop.recorded(snapshot).is_some(), "at call {call}");
                 continue;
@@ -452,11 +482,8 @@ fn meet_at_calls(rival: &'static str) {
         } else {
             shop.check_whole(&["monday", "tuesday"]);
         }
-        if !has_met {
-            assert!(call > 0, "the publishers have met at no call");
-            break;
-        }
-    }
+        has_met
+    });
 }
 
 #[test]
@@ -474,26 +501,20 @@ fn two_publishers_of_two_snapshots_leave_both_whole_wherever_they_meet() {
 #[test]
 fn publishers_of_two_tables_of_one_snapshot_record_both_wherever_they_meet() {
     let options = PublishRequest::default();
-    for call in places() {
+    at_each_place(|call| {
         let mut shop = Shop::new();
         shop.end_day(0, "monday");
-        let (publisher, lake) = (shop.publisher.clone(), shop.lake.clone());
-        let publish = move || {
-            let options = PublishRequest::default();
-            publisher.publish_tables(&["u"], &lake, "monday", &options)
+        let publish_u = |publisher: &Publisher, lake: &Target| {
+            publisher.publish_tables(&["u"], lake, "monday", &PublishRequest::default())
         };
-        let (event, rivals) = rival_event(vec![record_of(&shop, "monday")], publish);
-        let (target, calls) = faulty::with_event(&shop.lake, call, event).unwrap();
+        let meeting = shop.meeting(call, &["monday"], publish_u);
         let first = &shop.publisher;
-        let published = first.publish_tables(&["t"], &target, "monday", &options);
+        let published = first.publish_tables(&["t"], &meeting.target, "monday", &options);
         published.unwrap();
-        let has_met = calls.met_event();
-        if has_met {
-            rivals.recv().unwrap().join().unwrap().unwrap();
-        } else {
-            let published = first.publish_tables(&["u"], &shop.lake, "monday", &options);
-            published.unwrap();
-        }
+        let rival_result = meeting.rival_result();
+        let has_met = rival_result.is_some();
+        let of_u = rival_result.unwrap_or_else(|| publish_u(first, &shop.lake));
+        of_u.unwrap();
         let record = shop.read("_ebb/app/monday.json");
         let record: serde_json::Value = serde_json::from_slice(&record).unwrap();
         let tables = record["tables"].as_array().unwrap().iter();
@@ -503,38 +524,31 @@ fn publishers_of_two_tables_of_one_snapshot_record_both_wherever_they_meet() {
         let expected = ["app/t", "app/t_static", "app/u"];
         assert_eq!(names, expected, "at call {call}");
         shop.check_whole(&["monday"]);
-        if !has_met {
-            assert!(call > 0, "the publishers have met at no call");
-            break;
-        }
-    }
+        has_met
+    });
 }
 
 /// Both publishers remove the publication of monday, and each may remove that of the other one.
 #[test]
 fn two_publishers_that_remove_old_publications_leave_no_wrong_record_wherever_they_meet() {
     let options = keeping("1");
-    for call in places() {
+    at_each_place(|call| {
         let mut shop = Shop::new();
         shop.end_day(0, "monday");
         shop.publish("monday", &PublishRequest::default());
         shop.end_day(1, "tuesday");
         shop.end_day(2, "wednesday");
 
-        let (publisher, lake) = (shop.publisher.clone(), shop.lake.clone());
-        let publish = move || publisher.publish(&lake, "wednesday", &keeping("1"));
-        let records = DAYS.map(|day| record_of(&shop, day));
-        let (event, rivals) = rival_event(records.into(), publish);
-        let (target, calls) = faulty::with_event(&shop.lake, call, event).unwrap();
-        let published = shop.publisher.publish(&target, "tuesday", &options);
-        let mut ended = vec![("tuesday", published)];
-        let has_met = calls.met_event();
-        if has_met {
-            ended.push(("wednesday", rivals.recv().unwrap().join().unwrap()));
-        }
+        let meeting = shop.meeting(call, &DAYS, |publisher, lake| {
+            publisher.publish(lake, "wednesday", &keeping("1"))
+        });
+        let published = (shop.publisher).publish(&meeting.target, "tuesday", &options);
+        let rival_result = meeting.rival_result();
+        let has_met = rival_result.is_some();
+        let of_rival = rival_result.map(|published| ("wednesday", published));
 
         shop.check();
-        for (snapshot, published) in ended {
+        for (snapshot, published) in iter::once(("tuesday", published)).chain(of_rival) {
             if let Err(error) = published {
                 assert!(has_met, "{snapshot}: {error}");
                 shop.publish(snapshot, &options);
@@ -542,11 +556,8 @@ fn two_publishers_that_remove_old_publications_leave_no_wrong_record_wherever_th
         }
         shop.publish("wednesday", &options);
         shop.check_whole(&["wednesday"]);
-        if !has_met {
-            assert!(call > 0, "the publishers have met at no call");
-            break;
-        }
-    }
+        has_met
+    });
 }
 
 /// The number of calls from the meeting of two publishers to the kill of one of them. The publisher makes
@@ -559,33 +570,41 @@ const CALLS_TO_KILL: usize = 15;
 #[test]
 fn no_record_of_a_removed_publication_stays_if_it_is_published_again_before_a_kill() {
     let options = keeping("1");
-    for call in places() {
+    let mut kills_between_commits = 0;
+    at_each_place(|call| {
         let mut shop = Shop::new();
         shop.end_day(0, "monday");
         shop.publish("monday", &PublishRequest::default());
         shop.end_day(1, "tuesday");
 
-        let (publisher, lake) = (shop.publisher.clone(), shop.lake.clone());
-        let publish = move || publisher.publish(&lake, "monday", &PublishRequest::default());
-        let (event, rivals) = rival_event(vec![record_of(&shop, "monday")], publish);
-        let (target, calls) = faulty::with_event(&shop.lake, call, event).unwrap();
+        let (sender, are_met_before_commits) = mpsc::channel();
+        let meeting = shop.meeting(call, &["monday"], move |publisher, lake| {
+            let is_removed = lake.read("_ebb/app/monday.json").unwrap().is_none();
+            let first = PublishedTable::open(lake, "app/t").unwrap();
+            let is_before_commits = is_removed && !first.has_tag("tuesday");
+            sender.send(is_before_commits).unwrap();
+            publisher.publish(lake, "monday", &PublishRequest::default())
+        });
         let kill = call + CALLS_TO_KILL;
-        let (target, _) = faulty::with_event(&target, kill, Event::Kill).unwrap();
+        let (target, _) = faulty::with_event(&meeting.target, kill, Event::Kill).unwrap();
         let published = shop.publisher.publish(&target, "tuesday", &options);
-        let has_met = calls.met_event();
-        if has_met {
-            // It fails if the tags of monday are removed first.
-            let _ = rivals.recv().unwrap().join().unwrap();
+        // The rival fails if the tags of monday are removed first.
+        let has_met = meeting.rival_result().is_some();
+        let left = shop.check();
+        let has_tuesday = |tags: &Tags| tags.contains_key("tuesday");
+        let is_in_part = left.iter().any(has_tuesday) && !left.iter().all(has_tuesday);
+        if has_met && are_met_before_commits.recv().unwrap() && is_in_part {
+            kills_between_commits += 1;
         }
-        shop.check();
         shop.publish("tuesday", &options);
         shop.check();
         if !has_met {
             published.unwrap();
-            assert!(call > 0, "the publishers have met at no call");
-            break;
         }
-    }
+        has_met
+    });
+    // Otherwise `CALLS_TO_KILL` does not fit the number of calls that a publication makes.
+    assert!(kills_between_commits > 0);
 }
 
 /// Regression: a publisher that had removed a record with more tables than its own added all of them to the
@@ -593,22 +612,20 @@ fn no_record_of_a_removed_publication_stays_if_it_is_published_again_before_a_ki
 #[test]
 fn a_record_that_comes_back_has_no_table_that_has_lost_the_tag_meanwhile() {
     let options = PublishRequest::default();
-    for call in places() {
+    at_each_place(|call| {
         let mut shop = Shop::new();
         shop.end_day(0, "monday");
         shop.end_day(1, "tuesday");
-        let (publisher, lake) = (shop.publisher.clone(), shop.lake.clone());
-        let publish = move || publisher.publish_tables(&["t"], &lake, "tuesday", &keeping("1"));
-        let (event, rivals) = rival_event(vec![record_of(&shop, "monday")], publish);
-        let (target, calls) = faulty::with_event(&shop.lake, call, event).unwrap();
-        let first = &shop.publisher;
-        let late = first.open(&["u"], &target, "monday", &options).unwrap();
+        let meeting = shop.meeting(call, &["monday"], |publisher, lake| {
+            publisher.publish_tables(&["t"], lake, "tuesday", &keeping("1"))
+        });
+        let late = (shop.publisher).open(&["u"], &meeting.target, "monday", &options);
+        let late = late.unwrap();
         shop.publish("monday", &options);
         run(&late).unwrap();
-        let has_met = calls.met_event();
-        if has_met {
-            rivals.recv().unwrap().join().unwrap().unwrap();
-        }
+        let rival_result = meeting.rival_result();
+        let has_met = rival_result.is_some();
+        rival_result.transpose().unwrap();
         // Absent if the rival has removed it after the end of the first publisher's commits.
         if let Some(record) = shop.lake.read("_ebb/app/monday.json").unwrap() {
             let record: serde_json::Value = serde_json::from_slice(&record).unwrap();
@@ -618,9 +635,6 @@ fn a_record_that_comes_back_has_no_table_that_has_lost_the_tag_meanwhile() {
                 assert!(table.has_tag("monday"), "{name} at call {call}");
             }
         }
-        if !has_met {
-            assert!(call > 0, "the publishers have met at no call");
-            break;
-        }
-    }
+        has_met
+    });
 }

@@ -185,20 +185,12 @@ fn tables_with_indexes_or_counters_are_refused() {
         "{error}"
     );
 
-    let column = |name: &str, ty| (name.to_owned(), ty, false);
+    let columns = [("k", CqlType::Int, false), ("n", CqlType::Counter, false)];
     let definition = TableDefinition {
-        keyspace: "ks".into(),
-        name: "counts".into(),
         id: uuid::Uuid::from_u128(2),
-        columns: vec![column("k", CqlType::Int), column("n", CqlType::Counter)],
-        partition_key: vec!["k".into()],
-        clustering: Vec::new(),
-        order: Vec::new(),
-        options: Default::default(),
+        ..TableDefinition::new(("ks", "counts"), &columns, &["k"], &[])
     };
-    let create =
-        |schema: &Schema| Ok::<_, CatalogError>(Some(schema.create_table(definition).unwrap()));
-    assert!(fixture.catalog.change(create).flatten().unwrap());
+    fixture.change(|schema| schema.create_table(definition).unwrap());
     let columns = ["k".to_owned(), "n".to_owned()];
     let catalog = Arc::clone(&fixture.catalog);
     let error = refused(CqlLoad::begin(
@@ -251,8 +243,7 @@ fn a_table_that_is_changed_meanwhile_gets_no_rows() {
     with_collections(&fixture);
     let mut load = begin(&fixture, &["k", "c"]).unwrap();
     push(&mut load, &["'a'", "1"]).unwrap();
-    let drop = |schema: &Schema| Ok::<_, CatalogError>(Some(schema.drop_table("ks", "t").unwrap()));
-    assert!(fixture.catalog.change(drop).flatten().unwrap());
+    fixture.change(|schema| schema.drop_table("ks", "t").unwrap());
     let error = refused(load.commit(Duplicates::Refuse, &()));
     assert!(
         error.contains("was changed while rows were loaded"),
