@@ -13,7 +13,7 @@ use ebb_cql::protocol::{Compression, ErrorKind, QueryParameters, Request, Respon
 use ebb_test_support::wait::{HANG, until_some};
 use procfs::process::FDTarget;
 use rustix::fs::OFlags;
-use rustix::process::Signal;
+use rustix::process::{Pid, Resource, Rlimit, Signal, prlimit};
 
 use crate::place::{Place, Running, UNPACED, output};
 
@@ -161,6 +161,16 @@ impl Server {
 
     pub fn signal(&self, signal: Signal) {
         self.process.signal(signal);
+    }
+
+    /// Makes each write of the server fail that would make a file longer than `bytes`.
+    pub fn limit_file_bytes(&self, bytes: u64) {
+        let pid = Pid::from_raw(self.process.id() as i32);
+        let limit = Rlimit {
+            current: Some(bytes),
+            maximum: None,
+        };
+        prlimit(pid, Resource::Fsize, limit).unwrap();
     }
 
     /// Returns the next line of the log.
