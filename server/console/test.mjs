@@ -7,7 +7,7 @@ import { join } from "node:path";
 
 const out = mkdtempSync(join(tmpdir(), "ebb-console-"));
 try {
-  const entryPoints = readdirSync("tests").map((file) => join("tests", file));
+  const entryPoints = readdirSync("tests").filter((file) => file.endsWith(".test.ts")).map((file) => join("tests", file));
   await build({
     entryPoints,
     bundle: true,

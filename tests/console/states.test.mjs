@@ -83,6 +83,115 @@ for (const [size, theme] of [["phone", "dark"], ["wide", "light"]]) {
   });
 }
 
+for (const [size, theme] of [["phone", "dark"], ["wide", "light"]]) {
+  test(`a degraded server says why, and damage is found among many tables, on a ${size} screen, ${theme}`, async () => {
+    const { page, context, broken } = await visit(browser, await serve("--degraded", "--tables", "40"), { size, theme });
+    await logIn(page, TOKEN);
+    const state = page.locator(".state.degraded");
+    await state.waitFor();
+    assert.equal((await state.textContent()).trim(), "degraded: the disk is full: no space for writes");
+    assert.equal(await state.locator("svg.warning").count(), 1);
+    await page.getByText("and 1 other reason").click();
+    await page.getByText("shop.reviews: files are damaged or unreadable").waitFor();
+    // The smallest of all tables is damaged.
+    const tables = page.locator(".one-table");
+    await page.locator(".section-head .bad", { hasText: "2 damaged tables" }).waitFor();
+    await page.locator(".one-table[data-table='small.t39'] .bad", { hasText: "1 file" }).waitFor();
+    assert.equal(await tables.count(), 12);
+    await page.getByRole("button", { name: "12 more tables" }).click();
+    await tables.nth(23).waitFor();
+    await page.getByLabel("A table by name").fill("t3");
+    await page.getByRole("button", { name: "Find", exact: true }).click();
+    // small.t3 and small.t30 to small.t39.
+    await page.locator(".one-table[data-table='shop.orders']").waitFor({ state: "detached" });
+    assert.equal(await tables.count(), 11);
+    await assertAccessible(page, `degraded, ${size}, ${theme}`);
+    const { scroll, width } = await page.evaluate(() => ({
+      scroll: document.documentElement.scrollWidth,
+      width: window.innerWidth,
+    }));
+    assert.ok(scroll <= width, `it is ${scroll} wide on ${width}`);
+    await picture(page, `degraded-${size}-${theme}`, true);
+    await page.getByRole("button", { name: "All tables" }).click();
+    await page.locator(".one-table[data-table='shop.orders']").waitFor();
+    assert.deepEqual(broken, []);
+    await context.close();
+  });
+}
+
+test("a run is chosen by keyboard and by a finger, and its details are shown", async () => {
+  const { page, context, broken } = await visit(browser, await serve(), { size: "phone" });
+  await logIn(page, TOKEN);
+  const table = page.locator(".one-table[data-table='shop.orders']");
+  const runs = table.locator(".run-target");
+  await runs.nth(5).waitFor();
+  assert.equal(await table.locator(".run-target[tabindex='0']").count(), 1);
+  const detail = table.locator(".run-detail");
+  await runs.first().focus();
+  await detail.getByText("run 1 of 6, the newest").waitFor();
+  await page.keyboard.press("ArrowRight");
+  await detail.getByText("run 2 of 6").waitFor();
+  assert.equal(await runs.nth(1).evaluate((run) => run === document.activeElement), true);
+  await page.keyboard.press("End");
+  await detail.getByText(/run 6 of 6, the oldest; 774 MiB.*commits 1 to 41200; stratum 3 of 3; seen by sunday, monday/).waitFor();
+  await runs.nth(4).click();
+  await detail.getByText("run 5 of 6").waitFor();
+  await detail.getByRole("button", { name: "Previous run" }).click();
+  await detail.getByText("run 4 of 6").waitFor();
+  await assertAccessible(page, "with a run that is chosen");
+  await table.scrollIntoViewIfNeeded();
+  await picture(page, "run");
+  assert.deepEqual(broken, []);
+  await context.close();
+});
+
+test("the bound of a ratio is drawn, and the load is red above it", async () => {
+  const { page, context, broken } = await visit(browser, await serve("--ratio", "--guard-cut"));
+  await logIn(page, TOKEN);
+  const path = (selector) => page.locator(selector).getAttribute("d");
+  await page.locator("svg.latency .objective-name", { hasText: "objective" }).waitFor();
+  assert.match(await path("svg.latency path.objective"), /^M.*L/);
+  // A burst of each 97 seconds is above the bound.
+  assert.match(await path("svg.latency path.broken"), /^M.*L/);
+  const colour = await page.locator("svg.latency path.broken").evaluate((line) => getComputedStyle(line).stroke);
+  const [red, green, blue] = colour.match(/\d+/g).map(Number);
+  assert.ok(red > 150 && red > 2 * green && red > 2 * blue, colour);
+  await page.locator("svg.guard .cut text", { hasText: "older decisions are not kept" }).waitFor();
+  const slider = page.getByRole("slider");
+  await slider.focus();
+  await page.keyboard.press("Home");
+  assert.match(await slider.getAttribute("aria-valuetext"), /decisions of the guard are not kept$/);
+  await picture(page, "ratio");
+  assert.deepEqual(broken, []);
+  await context.close();
+});
+
+test("jobs beyond the eighth have a texture", async () => {
+  const { page, context, broken } = await visit(browser, await serve("--running", "9"));
+  await logIn(page, TOKEN);
+  await page.locator("svg.cores path.texture").first().waitFor();
+  await page.locator("tr[data-job] .swatch.texture-1").first().waitFor();
+  await picture(page, "many-jobs", true);
+  assert.deepEqual(broken, []);
+  await context.close();
+});
+
+test("the sheet of a job requests a page of its attempts once they are opened", async () => {
+  const { page, context, broken } = await visit(browser, await serve());
+  const requested = [];
+  page.on("request", (request) => request.url().includes("/attempts") && requested.push(new URL(request.url()).search));
+  await logIn(page, TOKEN);
+  await page.locator("tr[data-job]").getByRole("button", { name: "wordcount", exact: true }).click();
+  await page.locator("dialog dl.facts").waitFor();
+  assert.deepEqual(requested, []);
+  await page.getByText("Attempts at tasks").click();
+  await page.locator("dialog details tbody tr", { hasText: "map 0" }).waitFor();
+  assert.equal(requested[0], "?limit=50");
+  await assertAccessible(page, "attempts");
+  assert.deepEqual(broken, []);
+  await context.close();
+});
+
 test("a job behind the first page of the list has its row and its goal, also when it ends", async () => {
   const { page, context, broken } = await visit(browser, await serve("--jobs", "1200"));
   await logIn(page, TOKEN);
@@ -164,12 +273,15 @@ test("a what-if names its victims, and is drawn until it is dismissed", async ()
   await page.locator("body").press("n");
   await page.locator("dialog").getByLabel("Table").first().fill("shop.orders");
   await page.locator("input[name=output]").fill("shop.counts");
+  await page.locator("input[name=goal]").fill("5 min");
   await page.getByRole("button", { name: "What if?" }).click();
   await page.getByText("One goal would be broken").waitFor();
   await picture(page, "submit");
   await assertAccessible(page, "submit");
   await page.keyboard.press("Escape");
   await page.locator(".lane-name", { hasText: "what if: wordcount" }).waitFor();
+  // Of the last lane.
+  await page.locator("svg.lanes g > g:last-child > .lane-goal").waitFor();
   await page.getByRole("button", { name: "Dismiss" }).click();
   assert.equal(await page.locator(".lane-name", { hasText: "what if" }).count(), 0);
   await context.close();

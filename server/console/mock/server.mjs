@@ -1,6 +1,8 @@
 // Serves the built page over a made-up world, for work on its looks: `npm run mock [PORT]`.
-// Any token is good; with `--silent-after S` it says nothing more after so many seconds, and with `--jobs N`
-// so many short jobs are newer than all others.
+// Any token is good. With `--silent-after S` it says nothing more after so many seconds, with `--jobs N` so many
+// short jobs are newer than all others, with `--running N` so many more jobs run, and with `--tables N` there are so
+// many more tables, the smallest damaged. With `--degraded` the disk is full, with `--ratio` the objective is a ratio,
+// and with `--guard-cut` the decisions of the guard before the last two minutes are not kept.
 import { readFileSync } from "node:fs";
 import { createServer } from "node:http";
 import { extname, join, normalize } from "node:path";
@@ -11,7 +13,17 @@ const silentAfter = Number(process.argv[process.argv.indexOf("--silent-after") +
 const began = Date.now();
 const isSilent = () => process.argv.includes("--silent-after") && Date.now() - began > silentAfter * 1000;
 const world = new World(Date.now());
-if (process.argv.includes("--jobs")) world.addShort(Number(process.argv[process.argv.indexOf("--jobs") + 1]));
+const has = (flag) => process.argv.includes(flag);
+const numberOf = (flag) => (has(flag) ? Number(process.argv[process.argv.indexOf(flag) + 1]) : 0);
+world.addShort(numberOf("--jobs"));
+world.addRunning(numberOf("--running"));
+world.tablesMore = numberOf("--tables");
+world.isRatio = has("--ratio");
+world.isGuardCut = has("--guard-cut");
+const DEGRADED = [
+  { kind: "disk-full", detail: "the disk is full: no space for writes" },
+  { kind: "damaged-files", table: "shop.reviews", detail: "shop.reviews: files are damaged or unreadable, and reads that need them fail" },
+];
 const streams = new Set();
 const types = { ".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml", ".txt": "text/plain" };
 
@@ -23,6 +35,7 @@ setInterval(() => {
   if (isSilent()) return;
   const now = Math.floor(Date.now() / 1000) * 1000;
   world.step(now);
+  if (now % 10_000 === 0) tell("coarse", world.sample(now));
   tell("sample", world.sample(now));
   if (now % 20_000 === 0) tell("guard", world.guard(now, now)[0]);
 }, 1000);
@@ -54,7 +67,7 @@ createServer(async (request, response) => {
     if (!json.token?.startsWith("ebb_") || json.token === "ebb_wrong") return problem(401, "there is no such token, or it has expired or was revoked");
     return send(200, { scope: "admin", name: "ada" }, { "Set-Cookie": "ebb_session=1; HttpOnly; SameSite=Strict; Path=/" });
   }
-  if (route === "GET /health/ready") return send(200, { status: "ok" });
+  if (route === "GET /health/ready") return send(200, has("--degraded") ? { status: "degraded", detail: DEGRADED[0].detail, problems: DEGRADED } : { status: "ok", problems: [] });
   if (!request.headers.cookie?.includes("ebb_session=1")) return problem(401, "log in");
   if (route === "GET /v1/session") return send(200, { scope: "admin", name: "ada" });
   if (route === "DELETE /v1/session") return send(204, undefined, { "Set-Cookie": "ebb_session=; Max-Age=0; Path=/" });

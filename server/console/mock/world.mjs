@@ -10,6 +10,9 @@ export class World {
   constructor(nowMs) {
     this.began = nowMs;
     this.jobs = new Map();
+    this.tablesMore = 0;
+    this.isRatio = false;
+    this.isGuardCut = false;
     this.snapshots = [
       { name: "sunday", keyspace: "shop", tables: ["orders", "reviews"], single_table: false, age: 93_600, sequence: 41_200, pinned_bytes: 188_000_000, files: 9 },
       { name: "monday", keyspace: "shop", tables: ["orders", "reviews"], single_table: false, age: 7_200, sequence: 88_400, pinned_bytes: 31_000_000, files: 4 },
@@ -76,6 +79,19 @@ export class World {
     }
   }
 
+  /** Adds jobs that started in the last minute, and run. */
+  addRunning(count) {
+    for (let i = 0; i < count; i += 1) {
+      this.add("pi", { inputs: "shop.orders", output: "shop.found", goalS: null, taskS: 900, startedMs: this.began - 60_000 + i });
+    }
+  }
+
+  /** The bound: of a ratio it follows what the load has without jobs, and is unknown for the first seconds. */
+  bound(t) {
+    if (!this.isRatio) return BOUND_US;
+    return t < this.began - 250_000 ? null : 1900 + 100 * (Math.floor(t / 30_000) % 4);
+  }
+
   /** A page of the list, as the server gives it. */
   listJobs(query, now) {
     const [after, limit] = [query.get("after"), Number(query.get("limit") ?? 100)];
@@ -112,7 +128,7 @@ export class World {
     return {
       at_unix_ms: t, load_cores: round(load), others_cores: round(others), analytics_cores: round(used),
       capacity_cores: round(capacity), requests_per_s: round(load * 14_000, 0),
-      p50_us: round(140 + 60 * load, 0), p99_us: round(p99, 0), p999_us: round(p99 * (1.8 + noise(s, 5)), 0), bound_us: BOUND_US, shares,
+      p50_us: round(140 + 60 * load, 0), p99_us: round(p99, 0), p999_us: round(p99 * (1.8 + noise(s, 5)), 0), bound_us: this.bound(t), shares,
     };
   }
 
@@ -134,9 +150,11 @@ export class World {
     const from = Math.ceil((now - seconds * 1000) / step) * step;
     const samples = [];
     for (let t = from; t <= now; t += step) samples.push(this.sample(t));
+    const cut = this.isGuardCut ? now - 120_000 : null;
+    const guard = this.guard(Math.max(from, cut ?? 0), now);
     return {
-      now_unix_ms: now, cores: CORES, objective: { quantile: "p99", bound_us: BOUND_US, ratio: null },
-      samples, guard: this.guard(from, now), shares: [],
+      now_unix_ms: now, cores: CORES, objective: { quantile: "p99", bound_us: this.isRatio ? null : BOUND_US, ratio: this.isRatio ? 1.1 : null },
+      samples, guard, guard_cut_unix_ms: cut === null ? null : guard[0].at_unix_ms, shares: [],
     };
   }
 
@@ -216,6 +234,13 @@ export class World {
       },
       { keyspace: "shop", table: "words", memtable_bytes: 84_000, pinned_bytes: 0, runs: [], bookmarks: [], merges: [] },
     ];
+    for (let i = 0; i < this.tablesMore; i += 1) {
+      const isLast = i === this.tablesMore - 1;
+      all.push({
+        keyspace: "small", table: `t${i}`, memtable_bytes: 0, pinned_bytes: 0,
+        runs: [run(0, 9e5 - 1000 * i, 1, 500, 0, isLast ? 1 : 0)], bookmarks: [], merges: [],
+      });
+    }
     return all.map(({ keyspace, table, memtable_bytes, pinned_bytes, runs, bookmarks, merges }) => ({
       summary: {
         keyspace, table, memtable_bytes, pinned_bytes, garbage_bytes: 0, compaction_debt_bytes: 0,

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
-import { COLOURS, Colours } from "../src/state/colours";
+import { COLOURS, Colours, TEXTURES } from "../src/state/colours";
 
 type Triple = [number, number, number];
 
@@ -58,6 +58,18 @@ test("any two colours of jobs, and red and the load beside them, are told apart 
 test("a job keeps its colour, and neighbours differ", () => {
   const given = new Colours();
   const first = Array.from({ length: COLOURS }, (_, i) => given.of(`job ${i}`));
-  assert.equal(new Set(first).size, COLOURS);
-  assert.equal(given.of("job 3"), first[3]);
+  assert.equal(new Set(first.map(({ colour }) => colour)).size, COLOURS);
+  assert.ok(first.every(({ texture }) => texture === 0));
+  assert.deepEqual(given.of("job 3"), first[3]);
+});
+
+// Regression: the ninth job had the colour of the first one.
+test("jobs beyond the eighth differ in texture, and a job that is gone leaves its colour to another", () => {
+  const given = new Colours();
+  const looks = Array.from({ length: COLOURS * TEXTURES }, (_, i) => given.of(`job ${i}`));
+  assert.equal(new Set(looks.map(({ colour, texture }) => `${colour} ${texture}`)).size, COLOURS * TEXTURES);
+  assert.deepEqual(looks[COLOURS], { colour: 0, texture: 1 });
+  given.keep(new Set(["job 0", "job 2", "job 9"]));
+  assert.deepEqual(given.of("another"), { colour: 1, texture: 0 });
+  assert.deepEqual(given.of("job 9"), looks[9]);
 });

@@ -89,6 +89,26 @@ test("events that come while the load is requested outlive its answer", async ()
   }
 });
 
+test("a sample of ten seconds takes the place of its seconds, if a long time span is shown", async () => {
+  const lists = { jobs: [], tables: [], snapshots: [], points: [], next: null };
+  const loaded: Load = { now_unix_ms: 0, cores: 2, objective: null, samples: [sample(10)], guard: [], shares: [] };
+  const answer = async (path: string) => Response.json(path.startsWith("/v1/load") ? loaded : lists);
+  Object.assign(globalThis, { window: globalThis, EventSource: Events, fetch: answer });
+  const { load, range, start } = await import("../src/state/live");
+  range.value = 21_600;
+  const stop = start();
+  try {
+    while (load.value.value === null) await settle();
+    for (let s = 11; s <= 19; s += 1) Events.last.send("sample", sample(s));
+    Events.last.send("coarse", { ...sample(20), p99_us: 7 });
+    Events.last.send("sample", sample(20));
+    assert.deepEqual(load.value.value?.samples.map((one) => [one.at_unix_ms, one.p99_us]), [[10_000, 1], [20_000, 7]]);
+  } finally {
+    stop();
+    range.value = 300;
+  }
+});
+
 test("a table that is dropped after it was listed is left out", async () => {
   const { tables } = await import("../src/state/live");
   const summary = (table: string) => ({ keyspace: "app", table, file_bytes: 1, memtable_bytes: 0 });

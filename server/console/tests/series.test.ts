@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Load, Sample } from "../src/api/types";
-import { grown, guarded, joined } from "../src/state/series";
+import { coarsened, grown, guarded, joined } from "../src/state/series";
 
 function sample(at: number): Sample {
   return {
@@ -61,6 +61,21 @@ test("a long time span has samples of ten seconds, and the latest seconds", () =
   const given = load([10_005, 20_005, 30_005]).samples;
   const after = grown({ ...load([]), samples: given }, sample(60_000), 6 * hour);
   assert.deepEqual(after.samples.slice(0, 3), given);
+});
+
+// Regression: seconds that came while the page was open became the highest of ten quantiles, so the latency seemed to
+// rise when the page was opened.
+test("the server's sample of ten seconds takes the place of its seconds in a long time span", () => {
+  const hour = 3_600_000;
+  let grows = load([5_003, 15_004]);
+  for (let s = 16; s <= 25; s += 1) grows = grown(grows, { ...sample(1000 * s + 5), p99_us: s }, 6 * hour);
+  const coarse = { ...sample(25_005), p99_us: 17.5 };
+  const after = coarsened(grows, coarse, 6 * hour);
+  assert.deepEqual(after.samples.map((one) => [one.at_unix_ms, one.p99_us]), [[5_003, 1], [15_004, 1], [25_005, 17.5]]);
+  // The second of the same time comes after it.
+  assert.equal(grown(after, sample(25_005), 6 * hour), after);
+  assert.equal(grown(after, sample(26_006), 6 * hour).samples.length, 4);
+  assert.equal(coarsened(grows, coarse, hour), grows, "an hour is shown by the second");
 });
 
 test("a job that ended uses nothing from the next sample on", () => {

@@ -13,7 +13,10 @@ impl Live {
         let now_unix_ms = now_unix_ms();
         let node = &self.shared.node;
         let objective = node.governor().and_then(|governor| governor.objective());
-        let (samples, guard, shares) = self.shared.lock().day.since(now_unix_ms, seconds);
+        let state = self.shared.lock();
+        let (samples, guard, shares) = state.day.since(now_unix_ms, seconds);
+        let guard_cut_unix_ms = state.day.guard_cut_unix_ms(now_unix_ms, seconds);
+        drop(state);
         Load {
             now_unix_ms,
             cores: node.runtime().cores(),
@@ -30,6 +33,7 @@ impl Live {
             }),
             samples,
             guard,
+            guard_cut_unix_ms,
             shares,
         }
     }

@@ -16,9 +16,12 @@ const COARSE_MAX: usize = 8640;
 /// samples: some 5 MB for each kind. With more than 55 jobs at a time, the one-second samples cover less
 /// than an hour, and with more than 23, the coarse samples cover less than a day.
 const JOB_POINTS_MAX: usize = 200_000;
-/// The most changes of the guard's action that are kept. The guard, which limits jobs to keep the latency
+/// The most changes of the guard's decision that are kept. The guard, which limits jobs to keep the latency
 /// objective, decides ten times a second.
 const GUARD_MAX: usize = 4096;
+/// The shortest time after a decision of the guard in which another one with the same action is kept, in
+/// milliseconds: that of a sample.
+const SAME_ACTION_MS_MIN: u64 = 1000;
 
 /// A sample over one second or ten seconds: the load of the server, and the use of the cores.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -50,14 +53,15 @@ pub struct LoadPoint {
     pub bound_us: Option<f64>,
 }
 
-/// A change of the action of the guard, which limits the cores of jobs to keep the latency objective of the
-/// load.
+/// A change of the guard's action, or of the cores that it allows. The guard limits the cores of jobs to keep
+/// the latency objective of the load.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct GuardChange {
     /// The time of the change, in milliseconds since 1970. It is later than that of the change
     /// before.
     pub at_unix_ms: u64,
-    /// The new action: `grow`, `hold`, `shrink`, `stop` or `pause`.
+    /// The action: `grow`, `hold`, `shrink`, `stop` or `pause`. It may be that of the change before, with another
+    /// `allowed_ratio`.
     pub action: String,
     /// The most cores that jobs may use after the change, as a fraction (0 to 1) of the cores that
     /// the load leaves.
@@ -156,6 +160,8 @@ pub(super) struct Day {
     /// The one-second samples since the last coarse sample.
     gathered: Vec<Moment>,
     guard: VecDeque<GuardChange>,
+    /// True once the oldest decision of the guard was dropped, because there were more than [`GUARD_MAX`].
+    has_dropped_guard: bool,
 }
 
 impl Day {
@@ -189,12 +195,10 @@ impl Day {
 
     /// Adds the mean of the seconds since the last call as a coarse sample. Quantiles of several
     /// seconds do not follow from those of each: `quantiles_us` has the p50, p99 and p99.9 of the
-    /// whole time.
-    pub(super) fn push_coarse(&mut self, quantiles_us: [f64; 3]) {
+    /// whole time. Returns the sample; `None` without a second since the last call.
+    pub(super) fn push_coarse(&mut self, quantiles_us: [f64; 3]) -> Option<Sample> {
         let gathered = std::mem::take(&mut self.gathered);
-        let Some(last) = gathered.last() else {
-            return;
-        };
+        let last = gathered.last()?;
         let count = gathered.len() as f64;
         let mean = |of: fn(&LoadPoint) -> f64| {
             gathered.iter().map(|moment| of(&moment.point)).sum::<f64>() / count
@@ -217,22 +221,28 @@ impl Day {
             *jobs.entry(Arc::clone(job)).or_default() += cores / count;
         }
         let jobs = jobs.into_iter().collect();
-        self.coarse.push(Moment { point, jobs }, COARSE_MAX);
+        let moment = Moment { point, jobs };
+        let sample = moment.sample();
+        self.coarse.push(moment, COARSE_MAX);
+        Some(sample)
     }
 
     /// Adds a decision of the latency guard, which limits jobs to keep the latency objective, if
-    /// its action differs from that of the last decision that was added. Returns the decision as it
-    /// was added: with a later time than the last one. The given time is an estimate, and clients
-    /// ignore a change whose time is not later, because they may have received it before.
+    /// its action differs from that of the last decision that was added. A decision with the same
+    /// action is added if it allows another percentage, and if a second has passed since the last one.
+    /// Returns the decision as it was added: with a later time than the last one. The given time is an
+    /// estimate, and clients ignore a change whose time is not later, because they may have received it
+    /// before.
     pub(super) fn push_guard(&mut self, mut change: GuardChange) -> Option<GuardChange> {
         if let Some(last) = self.guard.back() {
-            if last.action == change.action {
+            if last.action == change.action && !is_later_step(last, &change) {
                 return None;
             }
             change.at_unix_ms = change.at_unix_ms.max(last.at_unix_ms + 1);
         }
         if self.guard.len() == GUARD_MAX {
             self.guard.pop_front();
+            self.has_dropped_guard = true;
         }
         self.guard.push_back(change.clone());
         Some(change)
@@ -277,6 +287,21 @@ impl Day {
             shares.into_iter().map(share).collect(),
         )
     }
+
+    /// Returns the time of the oldest decision of the guard that is kept, in milliseconds since 1970, if older
+    /// decisions in the last `seconds` before `now_unix_ms` were dropped; `None` if all of them are kept.
+    pub(super) fn guard_cut_unix_ms(&self, now_unix_ms: u64, seconds: u32) -> Option<u64> {
+        let from_unix_ms = now_unix_ms.saturating_sub(u64::from(seconds) * 1000);
+        let oldest_unix_ms = self.guard.front()?.at_unix_ms;
+        (self.has_dropped_guard && oldest_unix_ms > from_unix_ms).then_some(oldest_unix_ms)
+    }
+}
+
+/// Returns whether a decision of the guard, with the action of the decision before, is kept: it allows another
+/// percentage, and is a second later.
+fn is_later_step(last: &GuardChange, change: &GuardChange) -> bool {
+    let percent = |change: &GuardChange| (change.allowed_ratio * 100.0).round() as i64;
+    change.at_unix_ms >= last.at_unix_ms + SAME_ACTION_MS_MIN && percent(change) != percent(last)
 }
 
 #[cfg(test)]
@@ -311,6 +336,7 @@ mod tests {
                 day.push_coarse([1.0, 9.0, 10.0]);
             }
         }
+        assert_eq!(day.push_coarse([1.0, 9.0, 10.0]), None);
         let now_unix_ms = seconds * 1000;
         let (points, _, shares) = day.since(now_unix_ms, 60);
         assert_eq!(points.len(), 61);
@@ -384,6 +410,72 @@ mod tests {
         let (_, guard, _) = day.since(10, 1);
         let at: Vec<_> = guard.iter().map(|change| change.at_unix_ms).collect();
         assert_eq!(at, [1, 3, 4]);
+    }
+
+    /// Regression: of ten decisions to allow more, only the first was kept, and the console showed what that one
+    /// allowed until the next other action.
+    #[test]
+    fn a_repeated_action_is_kept_once_a_second_if_it_allows_another_percentage() {
+        let mut day = Day::default();
+        let mut add = |at_unix_ms: u64, allowed_ratio: f64| {
+            let added = day.push_guard(GuardChange {
+                at_unix_ms,
+                action: "grow".to_string(),
+                allowed_ratio,
+                slack_ratio: 0.5,
+            });
+            added.is_some()
+        };
+        assert!(add(1000, 0.12));
+        assert!(!add(1500, 0.2), "within a second");
+        assert!(!add(2000, 0.1201), "the same percentage");
+        assert!(add(2100, 0.3));
+        assert!(!add(9000, 0.3), "it stands already");
+        assert!(add(9100, 1.0));
+        let (_, guard, _) = day.since(10_000, 60);
+        let allowed: Vec<_> = guard.iter().map(|change| change.allowed_ratio).collect();
+        assert_eq!(allowed, [0.12, 0.3, 1.0]);
+    }
+
+    /// Regression: the console drew no difference between a time without decisions and one whose decisions were
+    /// dropped.
+    #[test]
+    fn a_span_with_dropped_decisions_has_the_time_of_the_oldest_kept_one() {
+        let mut day = Day::default();
+        assert_eq!(day.guard_cut_unix_ms(1000, 86_400), None);
+        let count = GUARD_MAX as u64 + 5;
+        for at_s in 1..=count {
+            let action = if at_s % 2 == 0 { "grow" } else { "shrink" };
+            day.push_guard(GuardChange {
+                at_unix_ms: at_s * 1000,
+                action: action.to_string(),
+                allowed_ratio: 0.4,
+                slack_ratio: 0.1,
+            });
+        }
+        let now_unix_ms = count * 1000;
+        assert_eq!(day.guard_cut_unix_ms(now_unix_ms, 86_400), Some(6000));
+        assert_eq!(day.guard_cut_unix_ms(now_unix_ms, 300), None);
+        // The decision in force when the span begins is kept.
+        let span_s = GUARD_MAX as u32 - 1;
+        assert_eq!(day.guard_cut_unix_ms(now_unix_ms, span_s), None);
+    }
+
+    /// Regression: a page that showed a day made its own samples of ten seconds, with the highest quantiles of
+    /// the seconds, which are higher than those of the ten seconds.
+    #[test]
+    fn the_sample_of_ten_seconds_is_returned_as_it_is_listed() {
+        let (mut day, job) = (Day::default(), named("7"));
+        let mut coarse = None;
+        for n in 1..=10 {
+            if day.push(second(n, &job)) {
+                coarse = day.push_coarse([1.0, 9.0, 10.0]);
+            }
+        }
+        let coarse = coarse.unwrap();
+        assert_eq!(day.since(10_000, 86_400).0, [coarse.point]);
+        assert_eq!(coarse.point.p99_us, 9.0);
+        assert!(coarse.shares.contains_key("7"), "{:?}", coarse.shares);
     }
 
     /// Regression: the console ignored a change whose time was not later than that of the change

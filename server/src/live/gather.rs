@@ -170,6 +170,7 @@ impl Gatherer {
             (state.forecast_errors).take(now_s, length_s, left, &planned);
         }
         let was_set_back = state.day.reaches(now_unix_ms);
+        let mut coarse = None;
         if state.day.push(moment) {
             let RequestRates {
                 p50_us,
@@ -177,7 +178,7 @@ impl Gatherer {
                 p999_us,
                 ..
             } = self.coarse_requests.take();
-            state.day.push_coarse([p50_us, p99_us, p999_us]);
+            coarse = state.day.push_coarse([p50_us, p99_us, p999_us]);
         }
         // The steps below lock it themselves.
         drop(state);
@@ -190,6 +191,9 @@ impl Gatherer {
         self.snapshots();
         self.pins(now_s);
         self.look_ahead(now_s, !jobs.is_empty());
+        if let Some(coarse) = coarse {
+            shared.events.send("coarse", &coarse);
+        }
         shared.events.send("sample", &sample);
     }
 
@@ -307,8 +311,8 @@ impl Gatherer {
     }
 
     /// Reads the decisions that the latency guard, which limits jobs to keep the latency objective, has
-    /// made since the last call. Keeps and logs each change of the guard's action, and sends an event for
-    /// it. Logs when jobs stop getting CPU time and when they get some again.
+    /// made since the last call. Keeps and logs each change of the guard's action and of what it allows, and
+    /// sends an event for it. Logs when jobs stop getting CPU time and when they get some again.
     fn guard(&mut self, now_unix_ms: u64) {
         let Some(governor) = self.shared.node.governor() else {
             return;

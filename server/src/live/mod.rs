@@ -102,9 +102,14 @@ pub struct Load {
     /// than an hour.
     pub samples: Vec<LoadPoint>,
     /// The decisions by which the guard, which limits the cores of jobs to keep the objective,
-    /// changed its action; the oldest first. The first one may be older than the time span: its
-    /// action was in force when the span began.
+    /// changed its action or what it allows; the oldest first. The first one may be older than the
+    /// time span: its action was in force when the span began. With the same action as before, a
+    /// decision is listed if it allows another percentage, and at most once a second.
     pub guard: Vec<GuardChange>,
+    /// The time of the first of `guard`, in milliseconds since 1970, if older decisions in the time
+    /// span are no longer kept; `null` if all are. The server keeps the latest 4,096.
+    #[serde(default)]
+    pub guard_cut_unix_ms: Option<u64>,
     /// The CPU use of each job.
     pub shares: Vec<JobShare>,
 }

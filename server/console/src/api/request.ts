@@ -6,10 +6,13 @@ import { answered, frozen } from "./frozen";
 export class Problem extends Error {
   /** The HTTP status; 0: there was no answer. */
   readonly status: number;
+  /** The text of the answer; empty without one. */
+  readonly body: string;
 
-  constructor(status: number, detail: string) {
+  constructor(status: number, detail: string, body = "") {
     super(detail);
     this.status = status;
+    this.body = body;
   }
 }
 
@@ -105,7 +108,7 @@ async function ask<T>(
     throw new Problem(0, "the server does not answer");
   }
   const text = await response.text();
-  if (!response.ok) throw new Problem(response.status, detailOf(response, text));
+  if (!response.ok) throw new Problem(response.status, detailOf(response, text), text);
   return (text === "" ? null : JSON.parse(text)) as T;
 }
 

@@ -10,7 +10,7 @@ export interface Handlers {
   event(kind: string, data: unknown): void;
 }
 
-const KINDS = ["sample", "job", "guard", "snapshot", "reset"];
+const KINDS = ["sample", "coarse", "job", "guard", "snapshot", "reset"];
 /** Between attempts, in milliseconds; the last holds for all that follow. */
 const PAUSES_MS = [500, 1000, 2000, 5000, 10_000];
 /** Samples come each second: after such a silence the connection is dead. */

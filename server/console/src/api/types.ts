@@ -25,7 +25,7 @@ export interface Objective {
   ratio: number | null;
 }
 
-/** A change of what the guard does. No two have the same time. */
+/** A change of what the guard does or allows. No two have the same time. */
 export interface GuardAction {
   at_unix_ms: number;
   action: string;
@@ -46,6 +46,8 @@ export interface Load {
   objective: Objective | null;
   samples: Sample[];
   guard: GuardAction[];
+  /** The time of the first action, if older ones in the time span were dropped. A report of an older server has none. */
+  guard_cut_unix_ms?: number | null;
   shares: Share[];
 }
 
@@ -205,6 +207,7 @@ export interface TableSummary {
   runs: number;
   bookmarks: number;
   merges: number;
+  /** What is kept of older versions for snapshots, also what several of them share. */
   pinned_bytes: number;
   garbage_bytes: number;
   compaction_debt_bytes: number;
@@ -273,6 +276,13 @@ export interface Configuration {
   version: string;
   /** In the order of `ebb serve --help`. */
   settings: Setting[];
+}
+
+/** The answer to a readiness check, also the one with status 503. */
+export interface Readiness {
+  status: "ok" | "degraded" | "unavailable";
+  /** Those that stop all writes come first. */
+  problems: { kind: string; table?: string; detail: string }[];
 }
 
 export interface Session {

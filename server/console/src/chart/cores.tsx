@@ -2,7 +2,7 @@
 // below it (Polo, figure 5.15), with what is forecast and the goals ahead.
 
 import type { Forecast, Load, Sample } from "../api/types";
-import { colourOf } from "../state/live";
+import { colourOf, textureOf } from "../state/live";
 import { clock, relative } from "../text/time";
 import { cores } from "../text/number";
 import { type Mark, placed } from "./goals";
@@ -66,6 +66,12 @@ export function Cores(props: CoresProps) {
         <pattern id="hatch" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">
           <line class="hatch" x1="0" x2="0" y1="0" y2="6" />
         </pattern>
+        <pattern id="texture-1" width="7" height="7" patternUnits="userSpaceOnUse" patternTransform="rotate(-45)">
+          <rect class="texture-mark" width="7" height="2" />
+        </pattern>
+        <pattern id="texture-2" width="7" height="7" patternUnits="userSpaceOnUse">
+          <circle class="texture-mark" cx="3.5" cy="3.5" r="1.5" />
+        </pattern>
         <clipPath id="cores-inside">
           <rect x={left} y={top} width={right - left} height={height} />
         </clipPath>
@@ -95,20 +101,22 @@ export function Cores(props: CoresProps) {
             <path class="forecast" d={line(hanging((p) => p.load))} />
           </g>
         )}
-        {layers.map((layer) => (
-          <path
-            key={layer.id}
-            class="area job"
-            style={{ fill: colourOf(layer.id) }}
-            d={area(
-              whole.map((s, i) => ({
-                x: x(typeof s === "number" ? s : s.at_unix_ms),
-                low: typeof s === "number" ? Number.NaN : y(clamp(layer.low[i]!)),
-                high: typeof s === "number" ? Number.NaN : y(clamp(layer.high[i]!)),
-              })),
-            )}
-          />
-        ))}
+        {layers.map((layer) => {
+          const share = area(
+            whole.map((s, i) => ({
+              x: x(typeof s === "number" ? s : s.at_unix_ms),
+              low: typeof s === "number" ? Number.NaN : y(clamp(layer.low[i]!)),
+              high: typeof s === "number" ? Number.NaN : y(clamp(layer.high[i]!)),
+            })),
+          );
+          const texture = textureOf(layer.id);
+          return (
+            <g key={layer.id}>
+              <path class="area job" style={{ fill: colourOf(layer.id) }} d={share} />
+              {texture > 0 && <path class="texture" fill={`url(#texture-${texture})`} d={share} />}
+            </g>
+          );
+        })}
         <path
           class="capacity"
           d={line(
@@ -124,6 +132,7 @@ export function Cores(props: CoresProps) {
         return (
           <g key={mark.id} class={mark.isLate ? "goal late" : "goal"} data-job={mark.id}>
             <line
+              class={`texture-${textureOf(mark.id)}`}
               x1={mark.x}
               x2={mark.x}
               y1={mark.row === null ? top : labelY - 9}

@@ -2,9 +2,10 @@
 // the interval, to its goal.
 
 import type { WhatIf } from "../api/types";
+import type { Hypothesis } from "../state/panels";
 import type { Job } from "../state/job";
 import { outlook, slackS } from "../state/job";
-import { colourOf } from "../state/live";
+import { colourOf, textureOf } from "../state/live";
 import { clock, duration } from "../text/time";
 import { percent } from "../text/number";
 import { Plane } from "./plane";
@@ -18,7 +19,7 @@ const LETTER = 6.8;
 
 interface LanesProps {
   jobs: readonly Job[];
-  hypothesis: { name: string; answer: WhatIf } | null;
+  hypothesis: Hypothesis | null;
   x: Scale;
   nowMs: number;
   cursorMs: number | null;
@@ -43,6 +44,7 @@ export function Lanes({ jobs, hypothesis, x, nowMs, cursorMs }: LanesProps) {
             top={y(i)}
             nowMs={nowMs}
             colour={colourOf(job.id)}
+            texture={textureOf(job.id)}
             text={`${job.name} ${percent(job.progress)}`}
             note={noteOf(job, nowMs, isNarrow)}
             isLate={outlook(job, nowMs) === "late"}
@@ -57,12 +59,13 @@ export function Lanes({ jobs, hypothesis, x, nowMs, cursorMs }: LanesProps) {
             top={y(jobs.length)}
             nowMs={nowMs}
             colour="var(--ink-2)"
+            texture={0}
             text={`what if: ${hypothesis.name}`}
             note={hypothesisNote(hypothesis.answer, nowMs)}
             isLate={hypothesis.answer.meets_goal === false}
             startMs={nowMs}
             finish={spanOf(hypothesis.answer)}
-            goalMs={null}
+            goalMs={hypothesis.goalMs}
           />
         )}
       </g>
@@ -75,6 +78,7 @@ interface LaneProps {
   top: number;
   nowMs: number;
   colour: string;
+  texture: number;
   text: string;
   note: string;
   isLate: boolean;
@@ -83,10 +87,11 @@ interface LaneProps {
   goalMs: number | null;
 }
 
-function Lane({ x, top, nowMs, colour, text, note, isLate, startMs, finish, goalMs }: LaneProps) {
+function Lane({ x, top, nowMs, colour, texture, text, note, isLate, startMs, finish, goalMs }: LaneProps) {
   const [left, right] = x.pixels;
   const bar = top + 21;
   const start = Math.max(left, x(startMs));
+  const done = { x: start, y: bar - 3, width: Math.max(2, x(nowMs) - start), height: 6, rx: 1 };
   const words = `${text}  ${note}`;
   // The words begin with the bar, as long as there is room for them.
   const wordsX = Math.min(start, Math.max(left, right - words.length * LETTER)) + 2;
@@ -98,7 +103,8 @@ function Lane({ x, top, nowMs, colour, text, note, isLate, startMs, finish, goal
           {note}
         </tspan>
       </text>
-      <rect x={start} y={bar - 3} width={Math.max(2, x(nowMs) - start)} height="6" rx="1" style={{ fill: colour }} />
+      <rect {...done} style={{ fill: colour }} />
+      {texture > 0 && <rect {...done} class="texture" fill={`url(#texture-${texture})`} />}
       {finish !== null && (
         <g style={{ color: colour }}>
           <rect

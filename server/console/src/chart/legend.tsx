@@ -22,15 +22,17 @@ interface EntryProps {
   /** A shape of the style sheet, or a colour. */
   swatch?: string;
   colour?: string;
+  /** The texture over the colour; 0: none. */
+  texture?: number;
   name: string;
   value?: string | undefined;
 }
 
-export function Entry({ swatch, colour, name, value }: EntryProps) {
+export function Entry({ swatch, colour, texture = 0, name, value }: EntryProps) {
   return (
     <li>
       {(swatch !== undefined || colour !== undefined) && (
-        <i class={`swatch ${swatch ?? "job"}`} style={colour === undefined ? {} : { background: colour }} />
+        <i class={`swatch ${swatch ?? `job texture-${texture}`}`} style={colour === undefined ? {} : { backgroundColor: colour }} />
       )}
       {name}
       {value !== undefined && <b>{value}</b>}

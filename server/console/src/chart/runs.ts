@@ -1,6 +1,7 @@
 // A table's run list from left (newest) to right (oldest), and where bookmarks cut it.
 
 import type { Run, TableDetail } from "../api/types";
+import { doneOf } from "./run-text";
 
 export interface Block {
   run: Run;
@@ -86,8 +87,7 @@ function bracketsOf(merges: TableDetail["merges"], blocks: readonly Block[]): Br
     const first = inputs[0];
     const last = inputs.at(-1);
     if (first === undefined || last === undefined) return [];
-    const done = merge.all_versions === 0 ? 0 : merge.read_versions / merge.all_versions;
     const width = last.x + last.width - first.x;
-    return [{ x: first.x, width, done: Math.min(1, done), inputs: inputs.length }];
+    return [{ x: first.x, width, done: doneOf(merge), inputs: inputs.length }];
   });
 }

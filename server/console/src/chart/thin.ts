@@ -1,6 +1,8 @@
 // Fewer samples than pixels: those of each bucket of time as one.
 
-import type { Sample } from "../api/types";
+import type { Objective, Sample } from "../api/types";
+import { quantileOf } from "../state/safety";
+import { boundOf, isOver } from "./bound";
 
 const BUCKETS_S = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600];
 
@@ -13,22 +15,32 @@ export function bucketMs(spanMs: number, most: number): number {
 /**
  * One sample for each bucket that has any: the mean of cores and rates, the highest of
  * latencies, at the time of the last. Buckets lie at multiples of their length, so that the
- * picture of what is past does not change as time goes on.
+ * picture of what is past does not change as time goes on. The latency of a bucket is above its
+ * bound if that of one of its samples is above its own.
  */
-export function thin(samples: readonly Sample[], bucket: number): Sample[] {
+export function thin(samples: readonly Sample[], bucket: number, objective: Objective | null = null): Sample[] {
   const thinned: Sample[] = [];
   let from = 0;
   while (from < samples.length) {
     const number = Math.floor(samples[from]!.at_unix_ms / bucket);
     let to = from + 1;
     while (to < samples.length && Math.floor(samples[to]!.at_unix_ms / bucket) === number) to += 1;
-    thinned.push(to - from === 1 ? samples[from]! : together(samples.slice(from, to)));
+    thinned.push(to - from === 1 ? samples[from]! : together(samples.slice(from, to), objective));
     from = to;
   }
   return thinned;
 }
 
-function together(samples: readonly Sample[]): Sample {
+/** Returns the bound of the highest latency: of those above their bounds, or else of all. */
+function boundTogether(samples: readonly Sample[], objective: Objective | null): number | null {
+  const of = quantileOf(objective?.quantile ?? "p99");
+  const over = samples.filter((sample) => isOver(objective, sample));
+  const among = over.length > 0 ? over : samples;
+  const highest = among.reduce((most, sample) => ((of(sample) ?? 0) >= (of(most) ?? 0) ? sample : most));
+  return boundOf(objective, highest);
+}
+
+function together(samples: readonly Sample[], objective: Objective | null): Sample {
   const mean = (of: (sample: Sample) => number) =>
     samples.reduce((sum, sample) => sum + of(sample), 0) / samples.length;
   const highest = (of: (sample: Sample) => number | null) =>
@@ -52,7 +64,7 @@ function together(samples: readonly Sample[]): Sample {
     p50_us: highest((s) => s.p50_us),
     p99_us: highest((s) => s.p99_us),
     p999_us: highest((s) => s.p999_us),
-    bound_us: samples.at(-1)!.bound_us,
+    bound_us: boundTogether(samples, objective),
     shares,
   };
 }

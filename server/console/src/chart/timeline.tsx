@@ -1,17 +1,18 @@
 // The pictures over one axis of time, with one cursor that a pointer or the keyboard moves.
 
 import { signal } from "@preact/signals";
-import type { GuardAction, Load, Sample } from "../api/types";
+import type { Load, Sample } from "../api/types";
 import { now } from "../state/clock";
 import { outlook } from "../state/job";
-import { colourOf, forecast, jobs, load, range, unended } from "../state/live";
+import { colourOf, forecast, jobs, load, range, textureOf, unended } from "../state/live";
 import { hypothesis } from "../state/panels";
 import { slackOf } from "../state/safety";
 import { COARSE_MS, FINE_MS } from "../state/series";
 import { cores, counted, percent, short } from "../text/number";
-import { clock, latency } from "../text/time";
+import { clock, duration, latency } from "../text/time";
+import { boundOf } from "./bound";
 import { Cores, type Goal, beyond, coresAt } from "./cores";
-import { Guard, actionAt, actionText } from "./guard";
+import { type Decision, Guard, decisionAt } from "./guard";
 import { horizonMs } from "./horizon";
 import { Lanes } from "./lanes";
 import { Latency, objectiveText } from "./latency";
@@ -46,12 +47,13 @@ function Pictures({ load, width }: { load: Load; width: number }) {
     finishMs: job.prediction?.finish_unix_ms ?? null,
     goalMs: job.goalMs,
   }));
-  if (what !== null) ahead.push({ finishMs: what.answer.finish_unix_ms, goalMs: null });
+  if (what !== null) ahead.push({ finishMs: what.answer.finish_unix_ms, goalMs: what.goalMs });
   const x = linear([nowMs - pastMs, nowMs + horizonMs(pastMs, nowMs, ahead)], [LEFT, width - RIGHT]);
   const past = x(nowMs) - LEFT;
   const bucket = bucketMs(pastMs, Math.max(60, past / 1.5));
-  const samples = thin(load.samples.filter((s) => s.at_unix_ms >= nowMs - pastMs - bucket), bucket);
-  const gapMs = GAP_STEPS * Math.max(bucket, pastMs > FINE_MS ? COARSE_MS : 1000);
+  const samples = thin(load.samples.filter((s) => s.at_unix_ms >= nowMs - pastMs - bucket), bucket, load.objective);
+  const stepMs = pastMs > FINE_MS ? COARSE_MS : 1000;
+  const gapMs = GAP_STEPS * Math.max(bucket, stepMs);
   const goals = goalsOf(nowMs);
   const at = cursor.value;
   const picked = pick(samples, at, gapMs);
@@ -60,7 +62,8 @@ function Pictures({ load, width }: { load: Load; width: number }) {
   const visible = jobs.value.filter((job) => samples.some((s) => (s.shares?.[job.id] ?? 0) > 0));
   const isNarrow = width < 560;
   const shared = { x, nowMs, cursorMs: at };
-  const action = actionAt(load.guard, at ?? nowMs);
+  const decision = decisionAt(load, at ?? nowMs);
+  const { action } = decision;
   const slack = shown === undefined ? null : slackOf(load.objective, shown);
   const far = beyond(goals, x, nowMs);
   const first = load.samples.at(-1) === undefined;
@@ -73,7 +76,7 @@ function Pictures({ load, width }: { load: Load; width: number }) {
           <Entry key="load" swatch="load" name="online load" value={shown && cores(shown.load_cores)} />,
           <Entry key="others" swatch="others" name="other processes" value={shown && cores(shown.others_cores)} />,
           ...visible.slice(0, 6).map((job) => (
-            <Entry key={job.id} colour={colourOf(job.id)} name={job.name} value={shown && cores(shown.shares?.[job.id] ?? 0)} />
+            <Entry key={job.id} colour={colourOf(job.id)} texture={textureOf(job.id)} name={job.name} value={shown && cores(shown.shares?.[job.id] ?? 0)} />
           )),
           ...(visible.length > 6 ? [<Entry key="more" name={`and ${counted(visible.length - 6, "other job")}`} />] : []),
           <Entry key="capacity" swatch="capacity" name="jobs may use" value={shown && cores(shown.capacity_cores)} />,
@@ -82,7 +85,7 @@ function Pictures({ load, width }: { load: Load; width: number }) {
         ]}
       />
       {first && <p class="hint">There is no measurement yet. The first comes within seconds.</p>}
-      <Slider x={x} text={shown === undefined ? "nothing was measured then" : readout(load, shown, action)}>
+      <Slider x={x} text={shown === undefined ? "nothing was measured then" : readout(load, shown, decision)}>
         <Cores
           {...shared}
           load={load}
@@ -96,20 +99,23 @@ function Pictures({ load, width }: { load: Load; width: number }) {
         {lanes.length + (what === null ? 0 : 1) > 0 && <Lanes {...shared} jobs={lanes} hypothesis={what} />}
         <Legend
           title="Latency"
-          note={load.objective === null ? "no objective" : objectiveText(load.objective)}
+          note={latencyNote(load, bucket > stepMs ? bucket : null)}
           entries={[
             <Entry key="p50" swatch="p50" name="p50" value={shown && latency(shown.p50_us)} />,
             <Entry key="p99" swatch="p99" name="p99" value={shown && latency(shown.p99_us)} />,
             <Entry key="p999" swatch="p999" name="p99.9" value={shown && latency(shown.p999_us)} />,
+            ...(load.objective === null
+              ? []
+              : [<Entry key="objective" swatch="objective" name="objective" value={shown && latency(boundOf(load.objective, shown))} />]),
             <Entry key="rate" name="requests" value={shown && `${short(shown.requests_per_s)}/s`} />,
           ]}
         />
         <Latency {...shared} samples={samples} objective={load.objective} height={isNarrow ? 96 : 120} gapMs={gapMs} />
         <Legend
           title="Guard"
-          note={action === undefined ? "not at work" : actionText(action.action)}
+          note={decision.words}
           entries={
-            action === undefined
+            action === null
               ? []
               : [
                   <Entry key="allowed" swatch="allowed" name="allows of what is left" value={percent(action.allowed_ratio)} />,
@@ -117,7 +123,7 @@ function Pictures({ load, width }: { load: Load; width: number }) {
                 ]
           }
         />
-        <Guard {...shared} actions={load.guard} height={44} />
+        <Guard {...shared} actions={load.guard} cutMs={load.guard_cut_unix_ms ?? null} height={44} />
       </Slider>
     </>
   );
@@ -192,9 +198,15 @@ function pick(samples: readonly Sample[], at: number | null, gapMs: number): Sam
   return best !== undefined && Math.abs(best.at_unix_ms - at) <= gapMs ? best : undefined;
 }
 
-function readout(load: Load, sample: Sample, action: GuardAction | undefined): string {
+/** The objective, and what a point of the picture stands for: with a bucket the highest quantiles of its samples. */
+export function latencyNote({ objective }: Load, bucketMs: number | null): string {
+  const words = objective === null ? "no objective" : objectiveText(objective);
+  return bucketMs === null ? words : `${words}; a point is the highest of ${duration(bucketMs / 1000)}`;
+}
+
+function readout(load: Load, sample: Sample, decision: Decision): string {
   const running = Object.values(sample.shares ?? {}).filter((share) => share > 0).length;
   const requests = `p99 ${latency(sample.p99_us)}; ${short(sample.requests_per_s)} requests per second`;
-  const guard = action === undefined ? "" : `; guard ${actionText(action.action)}, allows ${percent(action.allowed_ratio)}`;
+  const guard = decision.clause === null ? "" : `; ${decision.clause}`;
   return `${coresAt(load, sample)}; ${counted(running, "job")}; ${requests}${guard}`;
 }

@@ -10,18 +10,17 @@ import type {
   Load,
   Sample,
   Snapshot,
-  TableDetail,
-  TableSummary,
 } from "../api/types";
 import { now, tell, tick } from "./clock";
 import { Colours } from "./colours";
 import { isOver, jobOf, outlook } from "./job";
 import { type JobList, NEWEST, refreshed } from "./job-list";
-import { allPages, ifPresent } from "./pages";
+import { allPages } from "./pages";
 import { hypothesis, panel } from "./panels";
 import { Resource } from "./resource";
-import { grown, guarded, joined } from "./series";
+import { coarsened, grown, guarded, joined } from "./series";
 import { ask as askSession } from "./session";
+import { TABLES_STEP, type TableChoice, type TableList, refreshedTables } from "./tables";
 
 /** What can be chosen to be shown of the past, in seconds. */
 export const RANGES = [
@@ -36,8 +35,6 @@ export const range = signal<number>(frozen?.seconds ?? 300);
 
 /** How old what is shown may be until it is called stale, in milliseconds. */
 const STALE_MS = 4000;
-/** Tables that are looked at in detail, the largest first. */
-const TABLES_MAX = 12;
 
 export type Link = "connecting" | "live" | "broken" | "frozen";
 
@@ -77,6 +74,8 @@ export const forecast = new Resource<Forecast>(() =>
 );
 
 const colours = new Colours();
+/** The part of the time span for which a job keeps its look after it left the pictures. */
+const LOOK_MARGIN = 0.1;
 
 /** The number of the newest jobs that the list has at least. */
 export const jobsShown = signal(NEWEST);
@@ -85,8 +84,12 @@ export const views: Resource<JobList> = new Resource<JobList>(async () => {
   // Neither the time nor the list itself, whose changes would refresh it.
   const [before, sinceMs] = [views.value.peek(), now.peek() - range.value * 1000];
   const list = await refreshed(before, jobsShown.value, sinceMs);
+  // A point of the pictures may be of a time just before them.
+  const keptMs = sinceMs - LOOK_MARGIN * range.value * 1000;
+  const inPictures = list.jobs.filter(({ record }) => record.ended_unix_ms === null || record.ended_unix_ms >= keptMs);
+  colours.keep(new Set(inPictures.map((view) => view.record.id)));
   // Colours in the order in which jobs came, also after the page was opened anew.
-  const atWork = list.jobs.filter((view) => view.record.ended_unix_ms === null);
+  const atWork = inPictures.filter((view) => view.record.ended_unix_ms === null);
   atWork.map((view) => view.record.id).sort().forEach((id) => colours.of(id));
   return list;
 });
@@ -107,22 +110,22 @@ export const late = computed(
 
 export const snapshots = new Resource<Snapshot[]>(() => allPages("/v1/snapshots", "snapshots"));
 
-export const tables = new Resource<{ shown: TableDetail[]; others: TableSummary[] }>(async () => {
-  const all = await allPages<TableSummary>("/v1/tables", "tables");
-  const size = (table: TableSummary) => table.file_bytes + table.memtable_bytes;
-  const sorted = [...all].sort((a, b) => size(b) - size(a));
-  const path = (table: TableSummary) =>
-    `/v1/tables/${encodeURIComponent(table.keyspace)}/${encodeURIComponent(table.table)}`;
-  // A table may have been dropped since it was listed.
-  const shown = await Promise.all(
-    sorted.slice(0, TABLES_MAX).map((table) => ifPresent<TableDetail>(path(table))),
-  );
-  return { shown: shown.flat(), others: sorted.slice(TABLES_MAX) };
+/** The tables that are wanted. */
+export const tableChoice = signal<TableChoice>({ text: "", count: TABLES_STEP });
+
+export const tables: Resource<TableList> = new Resource<TableList>(() => {
+  const names = (snapshots.value.peek() ?? []).map((one) => [one.keyspace, one.name, one.sequence]);
+  return refreshedTables(tables.value.peek(), tableChoice.peek(), JSON.stringify(names));
 });
 
 /** The colour of a job, as a value of CSS. */
 export function colourOf(id: string): string {
-  return `var(--job-${colours.of(id)})`;
+  return `var(--job-${colours.of(id).colour})`;
+}
+
+/** The texture over the colour of a job, from 0: none. Jobs beyond the eighth have one. */
+export function textureOf(id: string): number {
+  return colours.of(id).texture;
 }
 
 /** Asks for everything, and again from time to time. The answer stops it. */
@@ -130,10 +133,14 @@ export function start(): () => void {
   const refreshAll = () => {
     for (const resource of [load, views, forecast, snapshots, tables]) void resource.refresh();
   };
+  const stopChoosing = effect(() => {
+    void tableChoice.value;
+    void tables.refresh();
+  });
   if (frozen !== null) {
     link.value = "frozen";
     refreshAll();
-    return () => {};
+    return stopChoosing;
   }
   const stream = new Stream("/v1/events", {
     opened: () => {
@@ -172,9 +179,9 @@ export function start(): () => void {
     if (all.some((resource) => resource.problem.value?.status === 401)) void askSession();
   });
   void snapshots.refresh();
-  void tables.refresh();
   return () => {
     stopWatching();
+    stopChoosing();
     stream.close();
     timers.forEach(clearInterval);
     stopAsking();
@@ -182,6 +189,7 @@ export function start(): () => void {
     for (const resource of [load, views, forecast, snapshots, tables]) resource.clear();
     heard.value = null;
     link.value = "connecting";
+    tableChoice.value = { text: "", count: TABLES_STEP };
     // Whoever logs in next did not open these.
     panel.value = null;
     hypothesis.value = null;
@@ -199,6 +207,9 @@ function take(kind: string, data: unknown): void {
       changeLoad((load) => grown(load, sample, range.value * 1000));
       break;
     }
+    case "coarse":
+      changeLoad((load) => coarsened(load, data as Sample, range.value * 1000));
+      break;
     case "guard":
       changeLoad((load) => guarded(load, data as GuardAction));
       break;

@@ -21,8 +21,20 @@ export function close(): void {
   panel.value = null;
 }
 
+export interface Hypothesis {
+  name: string;
+  answer: WhatIf;
+  /** `null` without a goal. */
+  goalMs: number | null;
+}
+
 /** The answer to the last what-if: drawn into the picture until it is dismissed. */
-export const hypothesis = signal<{ name: string; answer: WhatIf } | null>(null);
+export const hypothesis = signal<Hypothesis | null>(null);
+
+/** Returns what to draw of an answer. A goal, in seconds, counts from the answer. */
+export function hypothesisOf(name: string, answer: WhatIf, goalS: number | null | undefined, nowMs: number): Hypothesis {
+  return { name, answer, goalMs: goalS == null ? null : nowMs + goalS * 1000 };
+}
 
 export interface Message {
   text: string;

@@ -7,8 +7,10 @@ import { thin } from "../chart/thin";
 export const FINE_MS = 3_600_000;
 /** The length of a sample of a longer time span. */
 export const COARSE_MS = 10_000;
-/** Guard actions that are kept, at most. */
-const ACTIONS_MAX = 2000;
+/** Guard actions that are kept, at most: as many as the server keeps. */
+const ACTIONS_MAX = 4096;
+/** By how much a clock may be set during a coarse sample, in milliseconds, without a second that counts twice. */
+const CLOCK_MS = 500;
 
 /** A load whose samples carry the shares of jobs, whether they came in them or beside them. */
 export function joined(load: Load): Load {
@@ -26,7 +28,8 @@ export function joined(load: Load): Load {
 
 /**
  * The load with a newer sample; what is older than `keepMs` goes. An old or known one changes nothing. In a long time
- * span, samples become coarse after some seconds, or a page that is open for a day would have each second of it.
+ * span, samples for which the server sent no coarse one become coarse after some seconds, or a page that is open for a
+ * day would have each second of it.
  */
 export function grown(load: Load, sample: Sample, keepMs: number): Load {
   const last = load.samples.at(-1);
@@ -34,22 +37,38 @@ export function grown(load: Load, sample: Sample, keepMs: number): Load {
   const from = sample.at_unix_ms - keepMs;
   const kept = load.samples.filter((old) => old.at_unix_ms >= from);
   kept.push(sample);
-  return { ...load, now_unix_ms: sample.at_unix_ms, samples: keepMs > FINE_MS ? coarse(kept) : kept };
+  const shown = keepMs > FINE_MS ? coarse(kept, load.objective) : kept;
+  return { ...load, now_unix_ms: sample.at_unix_ms, samples: shown };
+}
+
+/**
+ * The load with a coarse sample of the server in place of its seconds, if the time span is a long one. Its quantiles
+ * are those of all requests in ten seconds, which do not follow from those of each second.
+ */
+export function coarsened(load: Load, sample: Sample, keepMs: number): Load {
+  if (keepMs <= FINE_MS) return load;
+  const from = sample.at_unix_ms - COARSE_MS + CLOCK_MS;
+  const older = load.samples.filter(({ at_unix_ms }) => at_unix_ms < from);
+  const newer = load.samples.filter(({ at_unix_ms }) => at_unix_ms > sample.at_unix_ms);
+  return { ...load, samples: [...older, sample, ...newer] };
 }
 
 /** Makes samples of ten seconds, except of the latest seconds: of these more may come. */
-function coarse(samples: readonly Sample[]): Sample[] {
+function coarse(samples: readonly Sample[], objective: Load["objective"]): Sample[] {
   const lastMs = samples.at(-1)!.at_unix_ms;
   const freshMs = Math.floor((lastMs - COARSE_MS) / COARSE_MS) * COARSE_MS;
   const fresh = samples.findIndex((sample) => sample.at_unix_ms >= freshMs);
-  return [...thin(samples.slice(0, fresh), COARSE_MS), ...samples.slice(fresh)];
+  return [...thin(samples.slice(0, fresh), COARSE_MS, objective), ...samples.slice(fresh)];
 }
 
-/** The load with one more action of the guard. An old or known one changes nothing. */
+/** The load with one more action of the guard; the oldest of too many go. An old or known one changes nothing. */
 export function guarded(load: Load, action: GuardAction): Load {
   const last = load.guard.at(-1);
   if (last !== undefined && action.at_unix_ms <= last.at_unix_ms) return load;
-  return { ...load, guard: [...load.guard, action].slice(-ACTIONS_MAX) };
+  const guard = [...load.guard, action];
+  if (guard.length <= ACTIONS_MAX) return { ...load, guard };
+  const kept = guard.slice(-ACTIONS_MAX);
+  return { ...load, guard: kept, guard_cut_unix_ms: kept[0]!.at_unix_ms };
 }
 
 function nearest(samples: readonly Sample[], at: number): number | null {

@@ -1,18 +1,14 @@
 // The top of the page: what this is, whether it is live, and who looks.
 
-import { useEffect, useState } from "preact/hooks";
 import { frozen } from "../api/frozen";
-import { get } from "../api/request";
 import { PAGES, pageName } from "../state/address";
 import { isLinked, load, silence } from "../state/live";
 import { open } from "../state/panels";
 import { logOut, mayChange, session } from "../state/session";
 import { THEMES, setTheme, theme } from "../state/theme";
 import { duration } from "../text/time";
+import { Ready } from "./health";
 import { Mark } from "./mark";
-
-/** Between two looks at the server's health, in milliseconds. */
-const HEALTH_MS = 10_000;
 
 export function Header() {
   return (
@@ -21,7 +17,7 @@ export function Header() {
         <Mark /> ebb
       </h1>
       {frozen === null && <Pages />}
-      {frozen === null && <Health />}
+      {frozen === null && <Ready />}
       <Liveness />
       <div class="actions">
         {mayChange.value && (
@@ -61,27 +57,6 @@ function Pages() {
         </a>
       ))}
     </nav>
-  );
-}
-
-/** Whether the server takes writes and jobs. */
-function Health() {
-  const [cause, setCause] = useState<string | null | undefined>(undefined);
-  useEffect(() => {
-    const look = () =>
-      void get("/health/ready").then(
-        () => setCause(null),
-        (problem: Error) => setCause(problem.message),
-      );
-    look();
-    const timer = setInterval(look, HEALTH_MS);
-    return () => clearInterval(timer);
-  }, []);
-  if (cause === undefined) return null;
-  return (
-    <span class={cause === null ? "state good" : "state bad"} role="status">
-      {cause === null ? "ready" : `not ready: ${cause}`}
-    </span>
   );
 }
 

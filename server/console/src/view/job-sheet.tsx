@@ -1,8 +1,9 @@
 // One job in full: where it stands, its request, its counters and the attempts at its tasks.
 
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { get } from "../api/request";
-import type { Attempt, JobView } from "../api/types";
+import type { JobView } from "../api/types";
+import { type AttemptPage, attemptPage, pauseMs, taskCounts } from "../state/attempts";
 import { now } from "../state/clock";
 import { jobOf } from "../state/job";
 import { views } from "../state/live";
@@ -13,12 +14,8 @@ import { JobActions } from "./job-actions";
 import { Outcome } from "./jobs";
 import { ProblemText } from "./problem-text";
 
-/** Attempts that are shown, the latest. */
-const ATTEMPTS_MAX = 50;
-
 export function JobSheet({ id }: { id: string }) {
   const [fetched, setFetched] = useState<JobView | null>(null);
-  const [attempts, setAttempts] = useState<Attempt[]>([]);
   const [problem, setProblem] = useState<string | null>(null);
   // The list has whole jobs, and is requested every two seconds. It drops old jobs: then the last answer is shown.
   const view = views.value.value?.jobs.find(({ record }) => record.id === id) ?? fetched;
@@ -27,15 +24,13 @@ export function JobSheet({ id }: { id: string }) {
     const ask = async () => {
       try {
         setFetched(await get<JobView>(`/v1/jobs/${id}`));
-        const answer = await get<Attempt[] | { attempts: Attempt[] }>(`/v1/jobs/${id}/attempts`);
-        setAttempts(Array.isArray(answer) ? answer : answer.attempts);
         setProblem(null);
       } catch (error) {
         setProblem((error as Error).message);
       }
     };
     void ask();
-  }, [id, job?.state, job?.done]);
+  }, [id, job?.state]);
   const nowMs = now.value;
   return (
     <Dialog title={job === undefined ? id : `${job.name} ${job.id}`} isSheet>
@@ -93,7 +88,7 @@ export function JobSheet({ id }: { id: string }) {
           <pre tabIndex={0}>{JSON.stringify(job.request, null, 2)}</pre>
         </>
       )}
-      {attempts.length > 0 && <Attempts attempts={attempts} />}
+      {job !== undefined && !job.isMaintenance && <Attempts id={id} counts={taskCounts(view)} />}
     </Dialog>
   );
 }
@@ -116,43 +111,91 @@ function Counters({ counters }: { counters: Record<string, number> | undefined }
   );
 }
 
-function Attempts({ attempts }: { attempts: readonly Attempt[] }) {
+/**
+ * A page of attempts, requested while it is open: at once, and again when a task has ended, which `counts` shows, but
+ * at most every few seconds.
+ */
+function Attempts({ id, counts }: { id: string; counts: string }) {
+  const [isOpen, setOpen] = useState(false);
+  /** Where the pages begin up to the one that is shown. */
+  const [begins, setBegins] = useState<readonly (string | null)[]>([null]);
+  const [page, setPage] = useState<AttemptPage | null>(null);
+  const [problem, setProblem] = useState<string | null>(null);
+  const asked = useRef<{ begin: string | null; atMs: number } | null>(null);
+  const begin = begins.at(-1)!;
+  const shown = useRef(begin);
+  shown.current = begin;
+  useEffect(() => {
+    if (!isOpen) return;
+    const ask = async () => {
+      asked.current = { begin, atMs: performance.now() };
+      try {
+        const answer = await attemptPage(id, begin);
+        if (shown.current !== begin) return;
+        setPage(answer);
+        setProblem(null);
+      } catch (error) {
+        if (shown.current === begin) setProblem((error as Error).message);
+      }
+    };
+    const last = asked.current?.begin === begin ? asked.current.atMs : null;
+    const timer = setTimeout(() => void ask(), pauseMs(last, performance.now()));
+    return () => clearTimeout(timer);
+  }, [id, isOpen, begin, counts]);
   return (
-    <details>
-      <summary>Attempts at tasks ({attempts.length})</summary>
-      <table class="small">
-        <thead>
-          <tr>
-            <th scope="col">Task</th>
-            <th scope="col" class="number">
-              Took
-            </th>
-            <th scope="col" class="number">
-              CPU
-            </th>
-            <th scope="col" class="number">
-              Read
-            </th>
-            <th scope="col">Outcome</th>
-          </tr>
-        </thead>
-        <tbody>
-          {attempts.slice(-ATTEMPTS_MAX).map((one) => (
-            <tr key={`${one.job} ${one.kind} ${one.index} ${one.attempt}`}>
-              <th scope="row">
-                {one.kind} {one.index}
-                {one.attempt > 1 && `, attempt ${one.attempt}`}
-              </th>
-              <td class="number">{duration(one.ended_s - one.started_s)}</td>
-              <td class="number">{duration(one.cpu_s)}</td>
-              <td class="number">{bytes(one.bytes_in)}</td>
-              <td>
-                {one.outcome.kind} {one.outcome.cause}
-              </td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
+    <details onToggle={(event) => setOpen(event.currentTarget.open)}>
+      <summary>Attempts at tasks</summary>
+      <ProblemText problem={problem} />
+      {page === null ? problem === null && <p class="loading">Loading …</p> : <AttemptTable page={page} />}
+      {page !== null && (begins.length > 1 || page.next !== null) && (
+        <div class="buttons">
+          <button type="button" disabled={begins.length === 1} onClick={() => setBegins(begins.slice(0, -1))}>
+            Earlier attempts
+          </button>
+          <button type="button" disabled={page.next === null} onClick={() => setBegins([...begins, page.next])}>
+            Later attempts
+          </button>
+        </div>
+      )}
     </details>
+  );
+}
+
+export function AttemptTable({ page: { attempts } }: { page: AttemptPage }) {
+  if (attempts.length === 0) return <p class="empty">No attempt has ended.</p>;
+  return (
+    <table class="small">
+      <thead>
+        <tr>
+          <th scope="col">Task</th>
+          <th scope="col" class="number">
+            Took
+          </th>
+          <th scope="col" class="number">
+            CPU
+          </th>
+          <th scope="col" class="number">
+            Read
+          </th>
+          <th scope="col">Outcome</th>
+        </tr>
+      </thead>
+      <tbody>
+        {attempts.map((one) => (
+          <tr key={`${one.job} ${one.kind} ${one.index} ${one.attempt}`}>
+            <th scope="row">
+              {one.kind} {one.index}
+              {one.attempt > 1 && `, attempt ${one.attempt}`}
+            </th>
+            <td class="number">{duration(one.ended_s - one.started_s)}</td>
+            <td class="number">{duration(one.cpu_s)}</td>
+            <td class="number">{bytes(one.bytes_in)}</td>
+            <td>
+              {one.outcome.kind} {one.outcome.cause}
+            </td>
+          </tr>
+        ))}
+      </tbody>
+    </table>
   );
 }

@@ -3,7 +3,7 @@
 import { useState } from "preact/hooks";
 import { now } from "../state/clock";
 import { type Job, doneAtMs, outlook, slackS } from "../state/job";
-import { colourOf, ended, jobs, jobsShown, range, unended, views } from "../state/live";
+import { colourOf, ended, jobs, jobsShown, range, textureOf, unended, views } from "../state/live";
 import { open } from "../state/panels";
 import { mayChange } from "../state/session";
 import { counted, percent } from "../text/number";
@@ -101,7 +101,7 @@ function Row({ job, isEnded }: { job: Job; isEnded: boolean }) {
   return (
     <tr data-job={job.id} data-state={job.state} class={sight === "late" ? "late" : ""}>
       <th scope="row">
-        {hasColour(job, nowMs) && <i class="swatch job" style={{ background: colourOf(job.id) }} />}
+        {hasColour(job, nowMs) && <i class={`swatch job texture-${textureOf(job.id)}`} style={{ backgroundColor: colourOf(job.id) }} />}
         <button class="link" onClick={() => open({ kind: "job", id: job.id })}>
           {job.name}
         </button>

@@ -1,10 +1,13 @@
 // A run list drawn: blocks by size, strata shaded in turn, damaged ones framed in red, snapshots as
-// flags, merges as brackets that fill.
+// flags, merges as brackets that fill. Over each block lies a button: the keyboard, a finger or a pointer
+// chooses a run, whose text stands below.
 
+import { useRef, useState } from "preact/hooks";
 import type { TableDetail } from "../api/types";
-import { strip } from "../chart/runs";
+import { placeAfter, runListText, runText, strataOf } from "../chart/run-text";
+import { type Strip, strip } from "../chart/runs";
 import { useWidth } from "../chart/width";
-import { bytes, counted, percent, short } from "../text/number";
+import { bytes, counted, percent } from "../text/number";
 
 const TOP = 20;
 const HEIGHT = 30;
@@ -13,22 +16,95 @@ const BELOW = 12;
 /** A letter of a label, in pixels. */
 const LETTER = 6.2;
 
+/** Pixels left of the first block: half of the frame of a damaged one. */
+const SIDE = 1;
+
 export function RunList({ table }: { table: TableDetail }) {
   const [box, width] = useWidth();
+  const isEmpty = table.runs.length + table.bookmarks.length === 0;
   return (
-    <div ref={box} class="run-list" role="img" aria-label={words(table)}>
-      {table.runs.length === 0 && table.bookmarks.length === 0 && <p class="hint">nothing on disk</p>}
-      {table.runs.length + table.bookmarks.length > 0 && width > 0 && <Drawing table={table} width={width} />}
+    <div ref={box} class="run-list" role="group" aria-label={runListText(table)}>
+      {isEmpty && <p class="hint">nothing on disk</p>}
+      {!isEmpty && width > 0 && <Runs table={table} width={width} />}
     </div>
   );
 }
 
-function Drawing({ table, width }: { table: TableDetail; width: number }) {
-  const { blocks, flags, brackets } = strip(table, width - 2);
-  const strata = [...new Set(blocks.map((block) => block.run.stratum))];
+function Runs({ table, width }: { table: TableDetail; width: number }) {
+  const [id, setId] = useState<number | null>(null);
+  const targets = useRef<HTMLDivElement>(null);
+  const drawn = strip(table, width - 2 * SIDE);
+  const { runs } = table;
+  // A merge may have taken the run away that was chosen.
+  const place = runs.findIndex((run) => run.id === id);
+  const goTo = (place: number) => {
+    setId(runs[place]!.id);
+    targets.current?.querySelectorAll("button")[place]?.focus();
+  };
+  const onKeyDown = (event: KeyboardEvent) => {
+    const next = event.key === "Escape" ? null : placeAfter(event.key, Math.max(0, place), runs.length);
+    if (event.key === "Escape") setId(null);
+    if (next === null) return;
+    event.preventDefault();
+    goTo(next);
+  };
   return (
-    <svg width={width} height={TOP + HEIGHT + BELOW}>
-      <g transform={`translate(1 ${TOP})`}>
+    <>
+      <Drawing drawn={drawn} width={width} />
+      <div ref={targets} onKeyDown={onKeyDown}>
+        <RunTargets table={table} drawn={drawn} place={place} choose={setId} />
+      </div>
+      {place >= 0 && (
+        <div class="run-detail">
+          <button class="quiet" aria-label="Previous run" disabled={place === 0} onClick={() => setId(runs[place - 1]!.id)}>
+            ‹
+          </button>
+          <button class="quiet" aria-label="Next run" disabled={place === runs.length - 1} onClick={() => setId(runs[place + 1]!.id)}>
+            ›
+          </button>
+          <span>{runText(table, place)}</span>
+        </div>
+      )}
+    </>
+  );
+}
+
+interface RunTargetsProps {
+  table: TableDetail;
+  drawn: Strip;
+  /** The place of the run that is chosen; -1: none. */
+  place: number;
+  choose: (id: number) => void;
+}
+
+/** The buttons over the blocks. The key Tab comes to one of them, and arrows lead to the others. */
+export function RunTargets({ table, drawn, place, choose }: RunTargetsProps) {
+  const strata = strataOf(table.runs);
+  return (
+    <>
+      {drawn.blocks.map(({ run, x, width }, i) => (
+        <button
+          key={run.id}
+          type="button"
+          class="run-target"
+          style={{ left: `${x + SIDE}px`, top: `${TOP}px`, width: `${width}px`, height: `${HEIGHT}px` }}
+          tabIndex={i === Math.max(0, place) ? 0 : -1}
+          aria-label={runText(table, i, strata)}
+          title={runText(table, i, strata)}
+          {...(i === place ? { "aria-current": "true" as const } : {})}
+          onFocus={() => choose(run.id)}
+          onClick={() => choose(run.id)}
+        />
+      ))}
+    </>
+  );
+}
+
+function Drawing({ drawn: { blocks, flags, brackets }, width }: { drawn: Strip; width: number }) {
+  const strata = strataOf(blocks.map((block) => block.run));
+  return (
+    <svg width={width} height={TOP + HEIGHT + BELOW} aria-hidden="true">
+      <g transform={`translate(${SIDE} ${TOP})`}>
         {blocks.map(({ run, x, width }) => (
           <g key={run.id}>
             <rect
@@ -38,14 +114,7 @@ function Drawing({ table, width }: { table: TableDetail; width: number }) {
               y="0"
               height={HEIGHT}
               rx="2"
-            >
-              <title>
-                {bytes(run.bytes)}, {counted(run.files, "file")}, {short(run.keys)}{" "}
-                {run.keys === 1 ? "key" : "keys"}; commits {run.min_sequence} to{" "}
-                {run.max_sequence}
-                {run.damaged_files > 0 && `; ${counted(run.damaged_files, "damaged file")}`}
-              </title>
-            </rect>
+            />
             {width > 60 && !flags.some((flag) => Math.abs(flag.x - x - width / 2) < 30) && (
               <text class="run-size" x={x + width / 2} y={HEIGHT / 2 + 4} text-anchor="middle">
                 {bytes(run.bytes)}
@@ -84,17 +153,4 @@ function Drawing({ table, width }: { table: TableDetail; width: number }) {
       </g>
     </svg>
   );
-}
-
-function words(table: TableDetail): string {
-  const { runs, bookmarks, merges } = table;
-  const { keyspace, table: name, damaged_files } = table.summary;
-  const names = bookmarks.map((bookmark) => bookmark.snapshot);
-  const total = runs.reduce((sum, run) => sum + run.bytes, 0);
-  return [
-    `${keyspace}.${name}: ${counted(runs.length, "run")} of ${bytes(total)} in all`,
-    names.length === 0 ? "no snapshot" : `cut by ${names.join(", ")}`,
-    merges.length === 0 ? "no merge under way" : `${counted(merges.length, "merge")} under way`,
-    ...(damaged_files > 0 ? [counted(damaged_files, "damaged file")] : []),
-  ].join("; ");
 }

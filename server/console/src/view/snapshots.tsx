@@ -6,18 +6,22 @@ import { now } from "../state/clock";
 import { snapshots, tables } from "../state/live";
 import { open, say } from "../state/panels";
 import { mayChange } from "../state/session";
+import { keptBytes } from "../state/tables";
 import { bytes, counted } from "../text/number";
 import { duration } from "../text/time";
 import { Missing } from "./missing";
 
 export function Snapshots() {
   const all = snapshots.value.value;
+  // What each one keeps alone does not sum up to it: some of it is kept for several.
+  const list = tables.value.value;
+  const kept = list === null ? null : keptBytes(list.all);
   return (
     <section class="snapshots" aria-labelledby="snapshots-title">
       <div class="section-head">
         <h2 id="snapshots-title">Snapshots</h2>
         {all !== null && all.length > 0 && (
-          <span class="note">pin {bytes(all.reduce((sum, one) => sum + one.pinned_bytes, 0))}</span>
+          <span class="note">{kept !== null && `keep ${bytes(kept)} together`}</span>
         )}
         {mayChange.value && <button onClick={() => open({ kind: "snapshot" })}>New snapshot</button>}
       </div>
@@ -36,7 +40,7 @@ export function Snapshots() {
                 Age
               </th>
               <th scope="col" class="number">
-                Pins
+                Pins alone
               </th>
               <th scope="col">
                 <span class="sr-only">Actions</span>
@@ -65,7 +69,7 @@ function Row({ snapshot }: { snapshot: Snapshot }) {
       <td class="number" data-label="Age">
         {age === null ? "–" : duration(Math.max(0, Math.round(age)))}
       </td>
-      <td class="number" data-label="Pins">
+      <td class="number" data-label="Pins alone">
         {bytes(pinned_bytes)}
         <small>{counted(files, "file")}</small>
       </td>

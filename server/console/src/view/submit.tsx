@@ -6,7 +6,9 @@ import type { JobRequest, JobView, WhatIf } from "../api/types";
 import { APPLICATIONS, type Field, initialValues } from "../state/applications";
 import { type Draft, type DraftInput, applicationOf, draftOf, emptyDraft, requestOf } from "../state/draft";
 import { snapshots, tables, views } from "../state/live";
-import { close, hypothesis, say } from "../state/panels";
+import { nameOf } from "../state/tables";
+import { now } from "../state/clock";
+import { close, hypothesis, hypothesisOf, say } from "../state/panels";
 import { Answer } from "./answer";
 import { Dialog } from "./dialog";
 import { Input } from "./input";
@@ -39,7 +41,7 @@ export function Submit({ from }: { from?: JobRequest }) {
     ask(async (request) => {
       const answer = await query<WhatIf>("/v1/what-if", request);
       setAnswer(answer);
-      hypothesis.value = { name: draft.application, answer };
+      hypothesis.value = hypothesisOf(draft.application, answer, request.goal_s, now.peek());
     });
   const submit = () =>
     ask(async (request) => {
@@ -165,9 +167,7 @@ interface InputsProps {
 }
 
 function Inputs({ name, input, onChange }: InputsProps) {
-  const known = tables.value.value;
-  const all = [...(known?.shown ?? []).map((one) => one.summary), ...(known?.others ?? [])];
-  const names = all.map((one) => `${one.keyspace}.${one.table}`);
+  const names = (tables.value.value?.all ?? []).map(nameOf);
   const [keyspace] = input.table.split(".");
   const usable = (snapshots.value.value ?? []).filter((one) => one.keyspace === keyspace);
   const id = `tables-${name.replaceAll(" ", "-")}`;

@@ -1,8 +1,11 @@
 // Tables as their run lists, cut by the bookmarks of snapshots.
 
+import { useState } from "preact/hooks";
 import type { TableDetail } from "../api/types";
-import { tables } from "../state/live";
+import { tableChoice, tables } from "../state/live";
+import { TABLES_STEP, type TableList, damagedCount, nameOf } from "../state/tables";
 import { bytes, counted } from "../text/number";
+import { Input } from "./input";
 import { Missing } from "./missing";
 import { RunList } from "./run-list";
 
@@ -12,18 +15,86 @@ export function Tables() {
     <section class="tables" aria-labelledby="tables-title">
       <div class="section-head">
         <h2 id="tables-title">Tables</h2>
+        {value !== null && <Damage count={damagedCount(value.all)} />}
         <span class="note">runs from the newest to the oldest, cut by snapshots</span>
       </div>
       <Missing of={tables} what="The list of tables" />
-      {value !== null && value.shown.length === 0 && <p class="empty">There is no table yet.</p>}
-      {value?.shown.map((table) => <One key={`${table.summary.keyspace}.${table.summary.table}`} table={table} />)}
-      {value !== null && value.others.length > 0 && (
-        <p class="hint">
-          and {counted(value.others.length, "smaller table")} with{" "}
-          {bytes(value.others.reduce((sum, table) => sum + table.file_bytes, 0))}
+      {value !== null && value.all.length === 0 && <p class="empty">There is no table yet.</p>}
+      {value !== null && (value.all.length > TABLES_STEP || value.text !== "") && <Find list={value} />}
+      {value?.shown.map((table) => <One key={nameOf(table.summary)} table={table} />)}
+      {value !== null && <Others list={value} />}
+    </section>
+  );
+}
+
+/** How many tables have damaged files, if any, with a sign that needs no colour. */
+export function Damage({ count }: { count: number }) {
+  if (count === 0) return null;
+  return (
+    <span class="bad">
+      <span aria-hidden="true">✕</span> {counted(count, "damaged table")}
+    </span>
+  );
+}
+
+/** Shows the tables with a text in their names. */
+function Find({ list }: { list: TableList }) {
+  const [text, setText] = useState(tableChoice.value.text);
+  const choose = (text: string) => (tableChoice.value = { text: text.trim(), count: TABLES_STEP });
+  return (
+    <form
+      class="find"
+      onSubmit={(event) => {
+        event.preventDefault();
+        choose(text);
+      }}
+    >
+      <Input label="A table by name" name="find-table" value={text} placeholder="a part of its name" list="all-tables" onInput={setText} />
+      <datalist id="all-tables">
+        {list.all.map((table) => (
+          <option key={nameOf(table)} value={nameOf(table)} />
+        ))}
+      </datalist>
+      <button>Find</button>
+      {list.text !== "" && (
+        <button
+          type="button"
+          class="quiet"
+          onClick={() => {
+            setText("");
+            choose("");
+          }}
+        >
+          All tables
+        </button>
+      )}
+      {list.text !== "" && list.shown.length === 0 && (
+        <p class="empty" role="status">
+          No table has “{list.text}” in its name.
         </p>
       )}
-    </section>
+    </form>
+  );
+}
+
+/** What is not shown, and the way to it. */
+export function Others({ list }: { list: TableList }) {
+  const { others } = list;
+  if (others.length === 0) return null;
+  const damaged = damagedCount(others);
+  const size = others.reduce((sum, table) => sum + table.file_bytes, 0);
+  const more = () => {
+    const { text, count } = tableChoice.value;
+    tableChoice.value = { text, count: count + TABLES_STEP };
+  };
+  return (
+    <p class="hint">
+      and {counted(others.length, "other table")} with {bytes(size)}
+      {damaged > 0 && `, ${damaged} of them damaged`}{" "}
+      <button class="quiet" onClick={more}>
+        {counted(Math.min(TABLES_STEP, others.length), "more table")}
+      </button>
+    </p>
   );
 }
 

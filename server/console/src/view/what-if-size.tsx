@@ -3,7 +3,8 @@
 import { useState } from "preact/hooks";
 import { query } from "../api/request";
 import type { WhatIf } from "../api/types";
-import { hypothesis, open } from "../state/panels";
+import { now } from "../state/clock";
+import { hypothesis, hypothesisOf, open } from "../state/panels";
 import { parseDuration } from "../text/time";
 import { Answer } from "./answer";
 import { Dialog } from "./dialog";
@@ -42,7 +43,7 @@ export function WhatIfSize() {
     try {
       const answer = await query<WhatIf>("/v1/what-if", body);
       setAnswer(answer);
-      hypothesis.value = { name: `${body.maps} maps`, answer };
+      hypothesis.value = hypothesisOf(`${body.maps} maps`, answer, body.goal_s, now.peek());
     } catch (error) {
       setProblem((error as Error).message);
     }

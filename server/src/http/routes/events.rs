@@ -53,9 +53,9 @@ pub(super) fn routes() -> OpenApiRouter<Served> {
 
 /// Streams events
 ///
-/// The stream has a sample of the load each second, and events for changes of jobs, of snapshots, and of the
-/// action of the guard, which limits jobs to keep the latency objective. It ends when the server stops, when
-/// the credential is no longer valid, or when the client reads too slowly.
+/// The stream has a sample of the load each second, another one of each ten seconds, and events for changes of
+/// jobs, of snapshots, and of the decision of the guard, which limits jobs to keep the latency objective. It ends
+/// when the server stops, when the credential is no longer valid, or when the client reads too slowly.
 #[utoipa::path(
     get, path = "/v1/events", operation_id = "watch_events", tag = "live",
     params(("Last-Event-ID" = Option<String>, Header,
