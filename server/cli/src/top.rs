@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use ebb_server::http::JobsClient;
-use ebb_server::jobs::{Jobs, ReadJobs};
+use ebb_server::jobs::Jobs;
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::cursor::Show;
 use ratatui::crossterm::event::{self, Event};
@@ -106,7 +106,7 @@ fn end_with_terminal() -> Result<()> {
 fn look(client: &JobsClient) -> Result<ServerState> {
     Ok(ServerState {
         load: client.load(model::SECONDS)?,
-        jobs: client.list()?,
+        jobs: client.all_running()?,
         // A server of an older version has no list of tables.
         tables: client.tables().unwrap_or_default(),
     })
@@ -146,4 +146,48 @@ fn watch(
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufRead, BufReader, Write};
+    use std::net::TcpListener;
+
+    use ebb_server::http::ClientTls;
+
+    use super::*;
+
+    /// Accepts a connection for each of `answers`, sends it as the response to the first request of the
+    /// connection, and returns the first lines of the requests.
+    fn serve(listener: &TcpListener, answers: &[&str]) -> Vec<String> {
+        let serve_one = |answer: &&str| {
+            let (mut stream, _) = listener.accept().unwrap();
+            let lines = BufReader::new(stream.try_clone().unwrap()).lines();
+            let head = lines.map(Result::unwrap);
+            let head: Vec<_> = head.take_while(|line| !line.is_empty()).collect();
+            let length = answer.len();
+            let headers = format!("Content-Length: {length}\r\nConnection: close");
+            write!(stream, "HTTP/1.1 200 OK\r\n{headers}\r\n\r\n{answer}").unwrap();
+            head[0].clone()
+        };
+        answers.iter().map(serve_one).collect()
+    }
+
+    /// Regression: the whole history was read each second, to show the running jobs.
+    #[test]
+    fn top_requests_running_jobs_only() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let answers = [
+            r#"{"now_unix_ms":1,"cores":1,"objective":null,"samples":[],"guard":[],"shares":[]}"#,
+            r#"{"jobs":[],"next":null}"#,
+            r#"{"tables":[],"next":null}"#,
+        ];
+        let server = thread::spawn(move || serve(&listener, &answers));
+        let client = JobsClient::at(&url, None, &ClientTls::default()).unwrap();
+        look(&client).unwrap();
+        let requests = server.join().unwrap();
+        let expected = "GET /v1/jobs?state=running&limit=1000 HTTP/1.1";
+        assert_eq!(requests[1], expected, "{requests:?}");
+    }
 }

@@ -22,11 +22,12 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use ebb_jobs::Failure;
 
+use super::addresses::Admission;
 use super::audit::entry_of;
 use super::permits::{check_scope, role_is_gone};
 use super::port::host_of;
 use super::problem::{Problem, broken};
-use super::session::{SESSION, Sessions, cookie_of, is_other_page, is_own_page};
+use super::session::{SESSION, SessionCookie, Sessions, is_other_page, is_own_page};
 use super::work_limits::{WorkKind, WorkLimits};
 use crate::audit::{AuditLog, Entry, EntryKind};
 use crate::node::Node;
@@ -59,6 +60,7 @@ pub(super) struct Access {
     /// address.
     hosts: Vec<String>,
     pub sessions: Sessions,
+    pub cookie: SessionCookie,
     requests: Rates<String>,
     failures: Rates<IpAddr>,
     failure_lines: Rates<()>,
@@ -71,8 +73,6 @@ pub(super) struct Access {
 pub(super) struct Peer {
     /// The client's address; `None` for the Unix socket, whose clients are the server's own user.
     pub address: Option<IpAddr>,
-    /// Whether the connection is encrypted.
-    pub is_encrypted: bool,
 }
 
 /// The credential of a request. A stream of events checks it again from time to time.
@@ -100,6 +100,9 @@ pub(super) async fn check(
             let extensions = request.extensions_mut();
             extensions.insert(principal);
             if let Some(credential) = credential {
+                if let Some(admission) = extensions.get::<Admission>() {
+                    admission.note_credential();
+                }
                 extensions.insert(credential);
             }
             next.run(request).await
@@ -110,11 +113,12 @@ pub(super) async fn check(
 
 impl Access {
     /// Creates the checks for a server of `node` that accepts `tokens`. `hosts` are names of the server, in
-    /// addition to `localhost` and IP addresses.
+    /// addition to `localhost` and IP addresses. `cookie` is the cookie of its sessions.
     pub(super) fn new(
         node: Arc<Node>,
         tokens: WatchedTokens,
         hosts: Vec<String>,
+        cookie: SessionCookie,
         audit: Arc<AuditLog>,
         limits: WorkLimits,
     ) -> Self {
@@ -123,6 +127,7 @@ impl Access {
             tokens,
             hosts,
             sessions: Sessions::default(),
+            cookie,
             requests: Rates::new(REQUESTS_BURST, REQUESTS_PER_S),
             failures: Rates::new(FAILURES_BURST, FAILURES_PER_S),
             failure_lines: Rates::new(FAILURE_LINES.0, FAILURE_LINES.1),
@@ -177,7 +182,7 @@ impl Access {
                 Ok(None)
             };
         }
-        let credential = cookie_of(headers).and_then(|cookie| {
+        let credential = self.cookie.find(headers).and_then(|cookie| {
             let token = self.sessions.token(&cookie, Instant::now())?;
             let cookie = Some(cookie);
             Some(Credential { token, cookie })
@@ -405,7 +410,7 @@ fn is_safe(method: &Method) -> bool {
 }
 
 /// Returns whether a path needs no token for any request. Requests to such a path change nothing.
-fn is_open(path: &str) -> bool {
+pub(super) fn is_open(path: &str) -> bool {
     OPEN.iter().any(|open| path.starts_with(open)) || path == CONSOLE
 }
 

@@ -290,6 +290,16 @@ impl JobsClient {
         Ok(list.jobs)
     }
 
+    /// Returns all running jobs, with backups and verifications, the newest first.
+    ///
+    /// # Errors
+    /// When the server does not answer.
+    pub fn all_running(&self) -> Result<Vec<JobView>> {
+        self.pages("/v1/jobs?state=running&limit=1000", |page: JobList| {
+            (page.jobs, page.next)
+        })
+    }
+
     pub(super) fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T> {
         self.answer(Method::GET, path, None)
     }

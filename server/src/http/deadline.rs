@@ -1,15 +1,17 @@
-//! Time limits for a client: to read the bytes that are written to its connection, and to send a
-//! request's body.
+//! Time limits for a client: to read the bytes that are written to its connection, to read a long
+//! response, and to send a request's body.
 
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use axum::BoxError;
 use hyper::body::{Body, Frame, SizeHint};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::time::{Sleep, sleep};
+use tokio::sync::watch;
+use tokio::time::{Instant, Sleep, sleep, sleep_until};
 
 /// How long a client may read nothing while the buffers of its connection are full.
 const UNREAD_MAX: Duration = Duration::from_secs(30);
@@ -129,10 +131,65 @@ impl<B: Body<Error: Into<BoxError>> + Unpin> Body for BodyDeadline<B> {
     }
 }
 
+/// The deadline of a connection by which its client must have read the long response that the server sends;
+/// no deadline while it sends none. Clones stand for the same connection.
+///
+/// [`WriteDeadline`] does not suffice for a long response: a client that reads one byte in each half minute
+/// would keep the response in memory for weeks.
+#[derive(Debug, Clone, Default)]
+pub(super) struct ResponseDeadline(Arc<watch::Sender<Option<Instant>>>);
+
+impl ResponseDeadline {
+    /// Starts a deadline `time` from now. It ends when the returned value is dropped. A connection sends its
+    /// responses one after the other, so there is one deadline at a time.
+    pub(super) fn start(&self, time: Duration) -> RunningDeadline {
+        self.0.send_replace(Some(Instant::now() + time));
+        RunningDeadline(self.clone())
+    }
+
+    /// Waits until a deadline has passed.
+    pub(super) async fn passed(&self) {
+        let mut deadline = self.0.subscribe();
+        loop {
+            let at = *deadline.borrow_and_update();
+            // There is no error, because `self` has the sender.
+            let changed = deadline.changed();
+            match at {
+                None => {
+                    let _ = changed.await;
+                }
+                Some(at) => tokio::select! {
+                    () = sleep_until(at) => return,
+                    _ = changed => {}
+                },
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+impl ResponseDeadline {
+    pub(super) fn is_running(&self) -> bool {
+        self.0.borrow().is_some()
+    }
+}
+
+/// A running deadline. It ends when this is dropped.
+#[derive(Debug)]
+pub(super) struct RunningDeadline(ResponseDeadline);
+
+impl Drop for RunningDeadline {
+    fn drop(&mut self) {
+        let ResponseDeadline(deadline) = &self.0;
+        deadline.send_replace(None);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::future::poll_fn;
 
+    use futures_util::FutureExt;
     use tokio::net::UnixStream;
 
     use super::*;
@@ -178,5 +235,18 @@ mod tests {
         };
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
         assert!(written > 0, "the system has some room");
+    }
+
+    #[tokio::test]
+    async fn a_deadline_passes_while_it_runs_and_not_after_its_end() {
+        let deadline = ResponseDeadline::default();
+        assert_eq!(deadline.passed().now_or_never(), None);
+        let long = deadline.start(Duration::from_secs(86_400));
+        assert_eq!(deadline.passed().now_or_never(), None);
+        drop(long);
+        let _short = deadline.start(Duration::ZERO);
+        deadline.passed().await;
+        drop(deadline.start(Duration::ZERO));
+        assert_eq!(deadline.passed().now_or_never(), None);
     }
 }

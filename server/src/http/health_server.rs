@@ -16,9 +16,10 @@ use tokio::runtime::Builder;
 use tokio::sync::{Semaphore, watch};
 
 use super::headers::harden;
+use super::listener::listen_at;
 use super::readiness::Readiness;
 use super::routes::health_routes;
-use super::server::{NICE, accept, listen_at};
+use super::server::{NICE, accept};
 use crate::node::Node;
 
 /// The most connections at once. Each of them is closed after one response.
@@ -53,7 +54,7 @@ impl HealthServer {
             .layer(map_response(harden));
         let (stop, stopped) = watch::channel(false);
         let connections = Arc::new(Semaphore::new(CONNECTIONS_MAX));
-        let serve = accept(listener, routes, connections, stopped);
+        let serve = accept(listener, routes, connections, None, stopped);
         // The thread is not joined, because a check may wait for the database.
         let thread = thread::Builder::new().name("ebb-health".to_owned());
         thread.spawn(move || {

@@ -61,6 +61,46 @@ impl ListedJob {
     }
 }
 
+/// The bytes of JSON after which a page of jobs ends. A request of a job may have a megabyte. A page of a
+/// thousand short jobs has some 2 MB. Rows, views and outlines of such a page fit into the cache.
+const PAGE_BYTES_MAX: usize = 2 << 20;
+
+/// The jobs of a page, while they are gathered. A page ends by its number of jobs or by its bytes.
+#[derive(Debug)]
+pub(super) struct GatheredJobs {
+    pub jobs: Vec<Arc<ListedJob>>,
+    /// The id of the last job, if another one follows on the next page.
+    pub next: Option<String>,
+    bytes: usize,
+    limit: usize,
+}
+
+impl GatheredJobs {
+    /// Creates an empty page for at most `limit` jobs, at least 1.
+    pub(super) fn new(limit: usize) -> Self {
+        Self {
+            jobs: Vec::new(),
+            next: None,
+            bytes: 0,
+            limit,
+        }
+    }
+
+    /// Adds a job, and returns whether it is on this page. The first job always is, however long it is. If
+    /// another one is not, the page is complete.
+    pub(super) fn add(&mut self, job: Arc<ListedJob>) -> bool {
+        let bytes = self.bytes + job.view.get().len();
+        let is_full = self.jobs.len() == self.limit || bytes > PAGE_BYTES_MAX;
+        if is_full && let Some(last) = self.jobs.last() {
+            self.next = Some(last.id.clone());
+            return false;
+        }
+        self.bytes = bytes;
+        self.jobs.push(job);
+        true
+    }
+}
+
 /// A page of jobs. In JSON it is a [`JobList`](super::wire::JobList).
 #[derive(Serialize)]
 struct JobPage<'j> {
@@ -210,6 +250,33 @@ mod tests {
             let page = page_json(&Principal::owner(), None, &jobs, next).unwrap();
             assert_eq!(page, serde_json::to_vec(&expected).unwrap());
         }
+    }
+
+    fn long_job(id: u32, bytes: usize) -> Arc<ListedJob> {
+        let job = JobRecord {
+            report: Some(json!("r".repeat(bytes))),
+            ..record(id)
+        };
+        Arc::new(ListedJob::of(&JobView::remembered(job)).unwrap())
+    }
+
+    /// Regression: a page was bounded by its number of jobs alone, and had a gigabyte with long requests.
+    #[test]
+    fn a_page_ends_by_its_jobs_or_by_its_bytes() {
+        let page_of = |limit: usize, bytes: &[usize]| {
+            let mut page = GatheredJobs::new(limit);
+            let mut ids = (0..u32::try_from(bytes.len()).unwrap()).rev().zip(bytes);
+            let is_whole = ids.all(|(id, bytes)| page.add(long_job(id, *bytes)));
+            assert_eq!(is_whole, page.next.is_none());
+            (page.jobs.len(), page.next)
+        };
+        let third = PAGE_BYTES_MAX / 3;
+        assert_eq!(page_of(3, &[1, 1, 1]), (3, None));
+        assert_eq!(page_of(2, &[1, 1, 1]), (2, Some(record(1).id)));
+        let long = [third, third, third, 1];
+        assert_eq!(page_of(1000, &long), (2, Some(record(2).id)));
+        let single = [PAGE_BYTES_MAX, 1];
+        assert_eq!(page_of(1000, &single), (1, Some(record(1).id)));
     }
 
     #[test]

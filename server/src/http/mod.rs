@@ -56,7 +56,8 @@
 //! | `access` | authentication and scopes of requests over TCP |
 //! | `permits` | permissions of the role of a token |
 //! | `readiness` | whether a server accepts writes and jobs, and the reasons if not |
-//! | `deadline` | the time limit on clients that do not read |
+//! | `deadline` | the time limits on clients that do not read, or do not send |
+//! | `response_memory` | the memory of long responses that wait for their clients |
 //! | `session` | logins of browsers, by a cookie |
 //! | `bodies` | the greatest length of a body, and bodies that are refused by the headers |
 //! | `idempotency` | the responses to repeated requests |
@@ -66,6 +67,8 @@
 //! | `queries` | the running CQL queries |
 //! | `headers` | the security headers of each response, for browsers |
 //! | `server` | connections: their limits, timeouts, and the shutdown |
+//! | `listener` | the sources of connections |
+//! | `addresses` | the limits on connections without a credential, and from one address |
 //! | `health_server` | health checks alone, at an address of their own |
 //! | `slow` | reports of slow requests to an observer |
 //! | `tls` | encrypted connections |
@@ -79,6 +82,7 @@
 //! | `socket` | the Unix socket of server and client |
 
 mod access;
+mod addresses;
 mod audit;
 mod bodies;
 mod client;
@@ -89,6 +93,7 @@ mod headers;
 mod health_server;
 mod idempotency;
 mod job_views;
+mod listener;
 mod outline;
 mod paths;
 mod permits;
@@ -96,6 +101,7 @@ mod port;
 mod problem;
 mod queries;
 mod readiness;
+mod response_memory;
 mod roots;
 mod routes;
 mod server;

@@ -1,7 +1,7 @@
 //! Connections: the limits on their number, their timeouts, and the shutdown.
 
 use std::io;
-use std::net::{SocketAddr, TcpListener as StdTcpListener};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::sync::Arc;
@@ -17,21 +17,24 @@ use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+use tokio::net::{TcpListener, UnixListener};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{Semaphore, watch};
 use tokio::time::{sleep, timeout};
-use tokio_rustls::server::TlsStream;
 
 use super::access::{Access, Peer, check};
+use super::addresses::{Addresses, Admission};
 use super::audit::{Audit, log};
 use super::bodies::check_body;
-use super::deadline::{BodyDeadline, WriteDeadline};
+use super::deadline::{BodyDeadline, ResponseDeadline, WriteDeadline};
 use super::headers::harden;
 use super::idempotency::{Answers, once};
+use super::listener::{Encrypted, Listener, listen_at};
 use super::queries::Queries;
+use super::response_memory::{ResponseMemory, bound};
 use super::roots::Roots;
 use super::routes::{Served, StreamPermits, routes};
+use super::session::SessionCookie;
 use super::slow::{SlowRequests, measure};
 use super::socket;
 use super::tls::TlsSource;
@@ -188,8 +191,12 @@ impl HttpServer {
         let live = Arc::new(Live::start(Arc::clone(&node))?);
         // The listeners below register with the runtime that this thread is in.
         let in_runtime = runtime.enter();
+        let port = options.address.map(listen_at).transpose()?;
+        let address = port.as_ref().map(TcpListener::local_addr).transpose()?;
+        let number = address.map(|address| address.port());
+        let cookie = SessionCookie::of(number, options.tls.is_some());
         let limits = WorkLimits::default();
-        let routes = routes(Served {
+        let served = Served {
             node: Arc::clone(&node),
             metrics: Arc::new(metrics),
             live: Arc::clone(&live),
@@ -199,7 +206,8 @@ impl HttpServer {
             memory: options.memory,
             limits: limits.clone(),
             job_views: Arc::default(),
-        });
+        };
+        let routes = routes(served, cookie.name());
         let routes = match options.slow {
             Some(slow) => routes.layer(from_fn_with_state(slow, measure)),
             None => routes,
@@ -214,10 +222,11 @@ impl HttpServer {
         };
         // Layers run from the last one to the first. So the audit log also has the changes that `once`
         // answers with a stored response, and `measure` times the work without both. `check_body` refuses
-        // long bodies before `once`, which reads the whole body.
+        // long bodies before `once`, which reads the whole body. `bound` counts the responses of `once`, too.
         let answers = Arc::new(Answers::open(node.db(), limits.clone()));
         let routes = routes
             .layer(from_fn_with_state(answers, once))
+            .layer(from_fn_with_state(ResponseMemory::default(), bound))
             .layer(from_fn(check_body))
             .layer(from_fn_with_state(audited, log));
         // Only the server's own user can open the socket, and may do everything.
@@ -230,13 +239,12 @@ impl HttpServer {
             listener,
             trusted,
             connections.socket.clone(),
+            None,
             stopped.clone(),
         ));
-        let port = options.address.map(listen_at).transpose()?;
-        let address = port.as_ref().map(TcpListener::local_addr).transpose()?;
         if let Some(port) = port {
             let tokens = WatchedTokens::new(TokenFile::of(data));
-            let access = Access::new(node, tokens, options.hosts, audit, limits);
+            let access = Access::new(node, tokens, options.hosts, cookie, audit, limits);
             let access = Arc::new(access);
             // `harden` is the last layer, so that the refusals of `check` have its headers, too.
             let checked = routes
@@ -244,13 +252,14 @@ impl HttpServer {
                 .layer(Extension(StreamPermits::of(connections.port_max)))
                 .layer(from_fn_with_state(access, check))
                 .layer(map_response(harden));
+            let addresses = Some(Addresses::of(connections.port_max));
             let connections = connections.port.clone();
             match options.tls {
                 Some(tls) => {
                     let port = Encrypted { port, tls };
-                    runtime.spawn(accept(port, checked, connections, stopped))
+                    runtime.spawn(accept(port, checked, connections, addresses, stopped))
                 }
-                None => runtime.spawn(accept(port, checked, connections, stopped)),
+                None => runtime.spawn(accept(port, checked, connections, addresses, stopped)),
             };
         }
         drop(in_runtime);
@@ -282,93 +291,14 @@ impl HttpServer {
     }
 }
 
-pub(super) fn listen_at(address: SocketAddr) -> io::Result<TcpListener> {
-    let named = |error: io::Error| io::Error::new(error.kind(), format!("{address}: {error}"));
-    let listener = StdTcpListener::bind(address).map_err(named)?;
-    listener.set_nonblocking(true)?;
-    TcpListener::from_std(listener)
-}
-
-/// A source of connections.
-pub(super) trait Listener: Send + Sync + 'static {
-    type Accepted: Send + 'static;
-    type Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static;
-
-    fn next(&self) -> impl Future<Output = io::Result<(Self::Accepted, Peer)>> + Send;
-
-    /// Sets up the stream for an accepted connection, for example by a TLS handshake. The loop that accepts
-    /// connections does not wait for this, so a slow client does not delay others.
-    fn open(
-        &self,
-        accepted: Self::Accepted,
-    ) -> impl Future<Output = io::Result<Self::Stream>> + Send;
-}
-
-impl Listener for UnixListener {
-    type Accepted = UnixStream;
-    type Stream = UnixStream;
-
-    async fn next(&self) -> io::Result<(UnixStream, Peer)> {
-        let peer = Peer {
-            address: None,
-            is_encrypted: false,
-        };
-        Ok((self.accept().await?.0, peer))
-    }
-
-    async fn open(&self, accepted: UnixStream) -> io::Result<UnixStream> {
-        Ok(accepted)
-    }
-}
-
-impl Listener for TcpListener {
-    type Accepted = TcpStream;
-    type Stream = TcpStream;
-
-    async fn next(&self) -> io::Result<(TcpStream, Peer)> {
-        let (stream, from) = self.accept().await?;
-        let peer = Peer {
-            address: Some(from.ip()),
-            is_encrypted: false,
-        };
-        Ok((stream, peer))
-    }
-
-    async fn open(&self, accepted: TcpStream) -> io::Result<TcpStream> {
-        Ok(accepted)
-    }
-}
-
-/// A listener that accepts connections with TLS.
-struct Encrypted {
-    port: TcpListener,
-    tls: TlsSource,
-}
-
-impl Listener for Encrypted {
-    type Accepted = TcpStream;
-    type Stream = TlsStream<TcpStream>;
-
-    async fn next(&self) -> io::Result<(TcpStream, Peer)> {
-        let (stream, peer) = self.port.next().await?;
-        let peer = Peer {
-            is_encrypted: true,
-            ..peer
-        };
-        Ok((stream, peer))
-    }
-
-    async fn open(&self, accepted: TcpStream) -> io::Result<TlsStream<TcpStream>> {
-        self.tls.accept(accepted).await
-    }
-}
-
 /// Accepts connections of a listener and serves them, each in a task of its own, until `stopped` is true.
-/// While `connections` has no permit left, further clients wait to be accepted.
+/// While `connections` has no permit left, further clients wait to be accepted. A connection that `addresses`
+/// refuses is closed at once; one that it displaces is closed, too.
 pub(super) async fn accept<L: Listener>(
     listener: L,
     routes: Router,
     connections: Arc<Semaphore>,
+    addresses: Option<Addresses>,
     mut stopped: watch::Receiver<bool>,
 ) {
     let listener = Arc::new(listener);
@@ -381,34 +311,60 @@ pub(super) async fn accept<L: Listener>(
             accepted = accepted => accepted,
             _ = stopped.wait_for(|stopped| *stopped) => return,
         };
-        match accepted {
-            Ok((stream, peer)) => {
-                let (routes, stopped) = (routes.clone(), stopped.clone());
-                let listener = Arc::clone(&listener);
-                tokio::spawn(async move {
-                    // A failed handshake has sent its alert to the client.
-                    if let Ok(stream) = listener.open(stream).await {
-                        serve(stream, peer, routes, stopped).await;
-                    }
-                    drop(permit);
-                });
+        let Ok((stream, peer)) = accepted else {
+            sleep(ACCEPT_RETRY).await;
+            continue;
+        };
+        let place = match (&addresses, peer.address) {
+            (Some(addresses), Some(address)) => match addresses.enter(address) {
+                None => continue,
+                entered => entered,
+            },
+            _ => None,
+        };
+        let (routes, stopped) = (routes.clone(), stopped.clone());
+        let listener = Arc::clone(&listener);
+        tokio::spawn(async move {
+            let admission = place.as_ref().map(|place| place.admission().clone());
+            let served = async {
+                // A failed handshake has sent its alert to the client.
+                if let Ok(stream) = listener.open(stream).await {
+                    serve(stream, peer, admission, routes, stopped).await;
+                }
+            };
+            match &place {
+                Some(place) => tokio::select! {
+                    () = served => {}
+                    () = place.displaced() => {}
+                },
+                None => served.await,
             }
-            Err(_) => sleep(ACCEPT_RETRY).await,
-        }
+            // In this order, so that no connection that has ended counts beside the next one.
+            drop(place);
+            drop(permit);
+        });
     }
 }
 
-/// Serves the requests of a connection until the client leaves. When the server stops, ends the connection
-/// after the running request.
+/// Serves the requests of a connection until the client leaves, or does not read a long response in time.
+/// When the server stops, ends the connection after the running request.
 async fn serve(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     peer: Peer,
+    admission: Option<Admission>,
     routes: Router,
     mut stopped: watch::Receiver<bool>,
 ) {
     let routes = TowerToHyperService::new(routes);
+    let deadline = ResponseDeadline::default();
+    let of_responses = deadline.clone();
     let service = service_fn(move |mut request: Request<Incoming>| {
-        request.extensions_mut().insert(peer);
+        let extensions = request.extensions_mut();
+        extensions.insert(peer);
+        extensions.insert(of_responses.clone());
+        if let Some(admission) = &admission {
+            extensions.insert(admission.clone());
+        }
         routes.call(request.map(BodyDeadline::new))
     });
     let connection = http1::Builder::new()
@@ -420,8 +376,12 @@ async fn serve(
     // Errors of a connection concern its client alone, which has left.
     tokio::select! {
         _gone = connection.as_mut() => return,
+        () = deadline.passed() => return,
         _ = stopped.wait_for(|stopped| *stopped) => {}
     }
     connection.as_mut().graceful_shutdown();
-    let _gone = connection.await;
+    tokio::select! {
+        _gone = connection => {}
+        () = deadline.passed() => {}
+    }
 }

@@ -15,7 +15,11 @@ use crate::tokens::Token;
 
 /// The path at which pages log in and out.
 pub(super) const SESSION: &str = "/v1/session";
-pub(super) const COOKIE_NAME: &str = "ebb_session";
+/// The name of the session cookie, without the port of the server.
+const COOKIE_NAME: &str = "ebb_session";
+/// The prefix of the name of a cookie that is sent over TLS only. Browsers accept such a name only from a
+/// response over TLS, so a server in the clear at another port of the address cannot replace the cookie.
+const SECURE_PREFIX: &str = "__Host-";
 /// The most sessions at once. A further one ends the session that was used least recently.
 const SESSIONS_MAX: usize = 1000;
 /// The most sessions of one token at once.
@@ -95,38 +99,63 @@ impl Session {
     }
 }
 
-/// Returns the session cookie of a request; `None` if there is none in the form of a token.
-pub(super) fn cookie_of(headers: &HeaderMap) -> Option<Token> {
-    let cookies = headers.get_all(COOKIE).iter();
-    let cookies = cookies.filter_map(|cookies| cookies.to_str().ok());
-    let mut pairs = cookies.flat_map(|cookies| cookies.split(';'));
-    pairs.find_map(|pair| {
-        let (name, value) = pair.trim().split_once('=')?;
-        (name == COOKIE_NAME).then(|| value.parse().ok())?
-    })
+/// The session cookie of a server: its name and its attributes.
+///
+/// Browsers send the cookies of a host to all ports of it. So the name has the port of the server: otherwise
+/// a login at one server would replace the cookie of another server of the same host, and end its session.
+#[derive(Debug, Clone)]
+pub(super) struct SessionCookie {
+    name: String,
+    /// True if browsers send the cookie over TLS only.
+    is_secure: bool,
 }
 
-/// Returns the `Set-Cookie` header of a new session. Scripts cannot read the cookie, and requests from other
-/// sites do not carry it. If `is_secure`, browsers send it over TLS only.
-pub(super) fn cookie(cookie: &Token, is_secure: bool) -> HeaderValue {
-    let value = cookie.reveal();
-    of_text(&format!("{COOKIE_NAME}={value}; {}", attributes(is_secure)))
-}
+impl SessionCookie {
+    /// Creates the cookie of the server at `port`; `None` for a server with its socket only, which sets no
+    /// cookie. `is_secure` is true if the port has TLS.
+    pub(super) fn of(port: Option<u16>, is_secure: bool) -> Self {
+        let prefix = if is_secure { SECURE_PREFIX } else { "" };
+        let port = port.map_or_else(String::new, |port| format!("_{port}"));
+        Self {
+            name: format!("{prefix}{COOKIE_NAME}{port}"),
+            is_secure,
+        }
+    }
 
-/// Returns the `Set-Cookie` header that deletes the cookie. If `is_secure`, it has the attributes of a cookie
-/// that is sent over TLS only.
-pub(super) fn no_cookie(is_secure: bool) -> HeaderValue {
-    of_text(&format!(
-        "{COOKIE_NAME}=; Max-Age=0; {}",
-        attributes(is_secure)
-    ))
-}
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
 
-fn attributes(is_secure: bool) -> &'static str {
-    if is_secure {
-        "HttpOnly; SameSite=Strict; Path=/; Secure"
-    } else {
-        "HttpOnly; SameSite=Strict; Path=/"
+    /// Returns the session cookie of a request; `None` if there is none in the form of a token.
+    pub(super) fn find(&self, headers: &HeaderMap) -> Option<Token> {
+        let cookies = headers.get_all(COOKIE).iter();
+        let cookies = cookies.filter_map(|cookies| cookies.to_str().ok());
+        let mut pairs = cookies.flat_map(|cookies| cookies.split(';'));
+        pairs.find_map(|pair| {
+            let (name, value) = pair.trim().split_once('=')?;
+            (name == self.name).then(|| value.parse().ok())?
+        })
+    }
+
+    /// Returns the `Set-Cookie` header of a new session. Scripts cannot read the cookie, and requests from
+    /// other sites do not carry it.
+    pub(super) fn set(&self, cookie: &Token) -> HeaderValue {
+        let (name, value, attributes) = (&self.name, cookie.reveal(), self.attributes());
+        of_text(&format!("{name}={value}; {attributes}"))
+    }
+
+    /// Returns the `Set-Cookie` header that deletes the cookie.
+    pub(super) fn delete(&self) -> HeaderValue {
+        let (name, attributes) = (&self.name, self.attributes());
+        of_text(&format!("{name}=; Max-Age=0; {attributes}"))
+    }
+
+    fn attributes(&self) -> &'static str {
+        if self.is_secure {
+            "HttpOnly; SameSite=Strict; Path=/; Secure"
+        } else {
+            "HttpOnly; SameSite=Strict; Path=/"
+        }
     }
 }
 
@@ -247,12 +276,36 @@ mod tests {
 
     #[test]
     fn the_cookie_is_found_among_others() {
-        let token = Token::random();
-        let text = format!("a=b; ebb_session={}; c", token.reveal());
+        let (cookie, token) = (SessionCookie::of(Some(9043), false), Token::random());
+        let text = format!("a=b; ebb_session_9043={}; c", token.reveal());
         let mut headers = HeaderMap::new();
         headers.insert(COOKIE, HeaderValue::from_str(&text).unwrap());
-        assert_eq!(cookie_of(&headers), Some(token));
-        headers.insert(COOKIE, HeaderValue::from_static("ebb_session=x"));
-        assert_eq!(cookie_of(&headers), None);
+        assert_eq!(cookie.find(&headers), Some(token));
+        headers.insert(COOKIE, HeaderValue::from_static("ebb_session_9043=x"));
+        assert_eq!(cookie.find(&headers), None);
+    }
+
+    /// Regression: all servers of an address had one cookie, and a login at one of them ended the sessions of
+    /// the others.
+    #[test]
+    fn servers_at_different_ports_have_different_cookies() {
+        let of = SessionCookie::of;
+        let name = |port, is_secure| of(port, is_secure).name().to_owned();
+        assert_eq!(name(Some(9043), false), "ebb_session_9043");
+        assert_eq!(name(Some(9043), true), "__Host-ebb_session_9043");
+        assert_eq!(name(None, false), "ebb_session");
+        let (first, second) = (of(Some(9043), false), of(Some(9044), false));
+        let (token, other) = (Token::random(), Token::random());
+        // A browser sends both cookies to both servers.
+        let pair = |cookie: &SessionCookie, token: &Token| {
+            let set = cookie.set(token).to_str().unwrap().to_owned();
+            set.split("; ").next().unwrap().to_owned()
+        };
+        let both = format!("{}; {}", pair(&first, &token), pair(&second, &other));
+        let mut headers = HeaderMap::new();
+        headers.insert(COOKIE, HeaderValue::from_str(&both).unwrap());
+        assert_eq!(first.find(&headers), Some(token));
+        assert_eq!(second.find(&headers), Some(other));
+        assert_eq!(of(Some(9045), false).find(&headers), None);
     }
 }

@@ -27,6 +27,7 @@ use crate::tokens::{Scope, Token, TokenFile, TokenRecord};
 
 mod changes;
 mod config;
+mod connections;
 mod console;
 mod hangs;
 mod health;

@@ -22,7 +22,7 @@ pub use self::tables::{BookmarkView, MergeView, RunView, TableList, TableSummary
 /// A page of the list of jobs, the newest first.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct JobList {
-    /// The jobs of this page.
+    /// The jobs of this page, with at most 2 MiB of JSON if it has several.
     pub jobs: Vec<JobView>,
     /// The value of `after` for the next page; `null` on the last one.
     pub next: Option<String>,

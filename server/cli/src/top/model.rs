@@ -11,7 +11,7 @@ pub(super) const SECONDS: u32 = 300;
 /// The state of the server, as it last reported it.
 pub(super) struct ServerState {
     pub(super) load: Load,
-    /// The jobs of the history, ended ones too.
+    /// The running jobs, backups and verifications. Some may have ended since the server found them.
     pub(super) jobs: Vec<JobView>,
     pub(super) tables: Vec<TableSummary>,
 }

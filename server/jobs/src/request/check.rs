@@ -1,6 +1,7 @@
 //! Checks of a request, as far as they are possible before anything is opened.
 
 use ebb_text::counts::counted;
+use serde_json::Value;
 
 use super::{InputRequest, JobRequest, RequestError, ValueKind};
 use crate::options::{TASKS_MAX, within};
@@ -13,6 +14,10 @@ pub const GOAL_S_MAX: f64 = 315_360_000.0;
 /// The largest number of generated records that a request may have. With this number, the bytes of
 /// the records and all counters stay far below 2^64.
 const GENERATED_RECORDS_MAX: u64 = 1_000_000_000_000_000;
+
+/// The most bytes of a text in a request, such as the pattern of grep. The history keeps requests, and lists
+/// of jobs show them, so long texts would make lists slow to read for everyone.
+const TEXT_BYTES_MAX: usize = 16 << 10;
 
 impl JobRequest {
     /// Checks that the request makes sense, as far as this can be decided before anything is
@@ -42,10 +47,43 @@ impl JobRequest {
         within("splits", self.splits, 1, TASKS_MAX)?;
         within("cores", self.cores, 1, CORES_MAX)?;
         within("reduces", self.application.reduces(), 1, TASKS_MAX)?;
+        // A path that is not UTF-8 has no form in JSON, and such a request cannot be stored either.
+        if let Ok(form) = serde_json::to_value(self) {
+            check_texts("", &form)?;
+        }
         self.inputs.iter().try_for_each(InputRequest::check)?;
         self.output.check()?;
         self.check_publication()?;
         self.application.check()
+    }
+}
+
+/// Checks that no text in `value` is longer than [`TEXT_BYTES_MAX`]. `field` is the path of the value in the
+/// request; empty for the request itself.
+fn check_texts(field: &str, value: &Value) -> Result<(), RequestError> {
+    let inner = |name: &str| {
+        if field.is_empty() {
+            name.to_owned()
+        } else {
+            format!("{field}.{name}")
+        }
+    };
+    match value {
+        Value::String(text) if text.len() > TEXT_BYTES_MAX => {
+            let bytes = text.len();
+            Err(RequestError::Senseless(format!(
+                "{field} has {bytes} bytes; it may have at most {TEXT_BYTES_MAX}"
+            )))
+        }
+        Value::Array(values) => {
+            let mut values = values.iter().enumerate();
+            values.try_for_each(|(nth, value)| check_texts(&inner(&nth.to_string()), value))
+        }
+        Value::Object(members) => {
+            let mut members = members.iter();
+            members.try_for_each(|(name, value)| check_texts(&inner(name), value))
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => Ok(()),
     }
 }
 

@@ -53,7 +53,7 @@ pub use super::sort::OrderRequest;
 /// An upgrade of an older one would go into [`JobRequest::from_json`].
 pub const REQUEST_VERSION: u32 = 1;
 
-/// A job: its computation, its inputs, its output and its goal.
+/// A job: its computation, its inputs, its output and its goal. Each text in a request has at most 16 KiB.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]

@@ -311,6 +311,31 @@ fn requests_that_make_no_sense_are_rejected_with_the_reason() {
     }
 }
 
+/// Regression: the pattern of grep could have a megabyte, and each list of jobs had all of it.
+#[test]
+fn a_text_of_a_request_has_a_limited_length_and_the_error_names_it() {
+    let grep = |bytes: usize| {
+        request(ApplicationRequest::Grep(GrepRequest {
+            pattern: "x".repeat(bytes),
+            regex: false,
+        }))
+    };
+    grep(16_384).check().unwrap();
+    let error = grep(16_385).check().unwrap_err().to_string();
+    let expected = "application.grep.pattern has 16385 bytes; it may have at most 16384";
+    assert_eq!(error, expected);
+    let mut named = grep(1);
+    let mut input = TableInput::new("app.lines".parse().unwrap());
+    input.values = ValueKind::Csv;
+    input.names = vec!["a".to_string(), "x".repeat(20_000)];
+    named.inputs = vec![InputRequest::Table(input)];
+    let error = named.check().unwrap_err().to_string();
+    assert!(
+        error.starts_with("inputs.0.table.names.1 has 20000 bytes"),
+        "{error}"
+    );
+}
+
 #[test]
 fn a_publication_has_whole_tables_of_one_named_snapshot() {
     let tables = || publication(&["app.lines", "app.words"]);

@@ -17,7 +17,7 @@ use utoipa::IntoParams;
 
 use super::Served;
 use crate::http::problem::{Problem, broken};
-use crate::http::work_limits::WorkKind;
+use crate::http::work_limits::{WorkKind, WorkLimits};
 use crate::node::Node;
 use crate::tokens::Principal;
 
@@ -25,12 +25,31 @@ pub(super) type Answer<T> = Result<Json<T>, Problem>;
 /// The body of a request, or the reason why it was not read.
 pub(super) type Body = Result<Bytes, BytesRejection>;
 
-/// A response whose body is this value as JSON.
+/// A response whose body is this value as JSON. The thread that serves all requests makes the JSON, so the
+/// value has to be short. A long response is a [`JsonBytes`].
 pub(super) struct Json<T>(pub T);
 
-/// A response whose body is this JSON. Where a response is long, the handler makes the JSON on a thread for
-/// blocking work, because the thread that serves requests would make all other clients wait.
+/// A response whose body is this JSON, which was made on a thread for blocking work. If the thread that serves
+/// requests made the JSON of long responses, event streams and health checks would wait for it.
 pub(super) struct JsonBytes(pub Vec<u8>);
+
+/// Runs `work` as [`WorkLimits::run`] does, and makes the JSON of its result on the same thread.
+///
+/// # Errors
+/// The errors are those of [`WorkLimits::run`], and the problem that `work` returns.
+pub(super) async fn json_work<T: Serialize + 'static>(
+    limits: &WorkLimits,
+    kind: WorkKind,
+    work: impl FnOnce() -> Result<T, Problem> + Send + 'static,
+) -> Result<JsonBytes, Problem> {
+    let json = limits.run(kind, move || {
+        let mut json = serde_json::to_vec(&work()?).map_err(broken)?;
+        // A response in memory counts by its length, and the capacity may be twice as much.
+        json.shrink_to_fit();
+        Ok::<_, Problem>(JsonBytes(json))
+    });
+    json.await?
+}
 
 impl IntoResponse for JsonBytes {
     fn into_response(self) -> Response {
@@ -52,7 +71,7 @@ impl Served {
     /// Runs `work`, which may wait for the disk, on a thread for blocking work.
     ///
     /// # Errors
-    /// When `work` fails, and where [`WorkLimits::run`](crate::http::work_limits::WorkLimits::run) does.
+    /// When `work` fails, and where [`WorkLimits::run`] does.
     pub(super) async fn work<T: Send + 'static>(
         &self,
         kind: WorkKind,
@@ -74,6 +93,20 @@ impl Served {
     ) -> Result<T, Problem> {
         let node = Arc::clone(&self.node);
         self.limits.run(kind, move || work(&node)).await?
+    }
+
+    /// Runs `work` as [`checked_work`](Self::checked_work) does, and makes the JSON of its result on
+    /// the same thread. This is for responses that may be long.
+    ///
+    /// # Errors
+    /// The errors are those of [`checked_work`](Self::checked_work).
+    pub(super) async fn json_work<T: Serialize + 'static>(
+        &self,
+        kind: WorkKind,
+        work: impl FnOnce(&Node) -> Result<T, Problem> + Send + 'static,
+    ) -> Result<JsonBytes, Problem> {
+        let node = Arc::clone(&self.node);
+        json_work(&self.limits, kind, move || work(&node)).await
     }
 }
 
@@ -158,4 +191,66 @@ pub(super) fn json_of<T: DeserializeOwned>(body: Body) -> Result<T, Problem> {
         }
         _ => Problem::invalid(format!("the body is no JSON: {error}")),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+    use std::sync::Mutex;
+    use std::thread::{ThreadId, current};
+
+    use serde::Serializer;
+
+    use super::*;
+
+    /// A value that notes the thread that makes its JSON.
+    struct Noting(Arc<Mutex<Option<ThreadId>>>);
+
+    impl Serialize for Noting {
+        fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+            *self.0.lock().unwrap() = Some(current().id());
+            serializer.serialize_str("noted")
+        }
+    }
+
+    #[tokio::test]
+    async fn the_json_of_a_long_response_is_made_on_a_thread_for_blocking_work() {
+        let noted = Arc::<Mutex<Option<ThreadId>>>::default();
+        let value = Noting(Arc::clone(&noted));
+        let work = move || Ok(value);
+        let json = json_work(&WorkLimits::default(), WorkKind::Load, work).await;
+        assert_eq!(json.unwrap().0, b"\"noted\"");
+        let thread = noted.lock().unwrap().unwrap();
+        assert_ne!(thread, current().id(), "the thread that serves requests");
+    }
+
+    /// Regression: the thread that serves all requests made the JSON of the load of a day, of ten thousand
+    /// attempts, and of long lists, and all streams waited.
+    #[test]
+    fn no_route_makes_the_json_of_a_long_response_on_the_thread_that_serves_requests() {
+        let long = [
+            "Load",
+            "AttemptList",
+            "ProfileList",
+            "TableList",
+            "TableView",
+            "SnapshotList",
+            "RowView",
+            "RowPage",
+            "StatsReport",
+            "LossReport",
+            "VerifiedDatabase",
+        ];
+        let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/http/routes");
+        for entry in fs::read_dir(dir).unwrap() {
+            let path = entry.unwrap().path();
+            let text = fs::read_to_string(&path).unwrap();
+            for name in long {
+                for answer in [format!("Answer<{name}>"), format!("Json<{name}>")] {
+                    assert!(!text.contains(&answer), "{answer} in {}", path.display());
+                }
+            }
+        }
+    }
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use axum::extract::{Extension, State};
+use ebb_jobs::JobError;
 use ebb_jobs::history::MaintenanceOptions;
 use ebb_scheduler::runtime::SubmitError;
 use ebb_storage::RestoreReport;
@@ -10,10 +11,11 @@ use ebb_tables::unreadable_objects;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::answer::{Answer, Body, Json, Paced, Params, json_of, name_of};
+use super::answer::{Answer, Body, Json, JsonBytes, Paced, Params, json_of, name_of};
 use super::{At, Served};
 use crate::http::access::Peer;
 use crate::http::permits::check_admin;
+use crate::http::problem::Problem;
 use crate::http::wire::{BackupPlace, StatsReport, VerifiedDatabase};
 use crate::http::work_limits::WorkKind;
 use crate::tokens::Principal;
@@ -36,16 +38,16 @@ pub(super) fn routes() -> OpenApiRouter<Served> {
 async fn stats(
     State(served): At,
     Extension(principal): Extension<Principal>,
-) -> Answer<StatsReport> {
+) -> Result<JsonBytes, Problem> {
     check_admin(&principal)?;
     let memory = served.memory;
-    let report = served.work(WorkKind::Long, move |node| {
+    let report = served.json_work(WorkKind::Long, move |node| {
         Ok(StatsReport {
             memory,
             ..StatsReport::of(node.database("a report")?)
         })
     });
-    report.await.map(Json)
+    report.await
 }
 
 /// Reads every file of the database, and lists what is damaged
@@ -65,7 +67,7 @@ async fn verify(
     State(served): At,
     Extension(principal): Extension<Principal>,
     Params(paced): Params<Paced>,
-) -> Answer<VerifiedDatabase> {
+) -> Result<JsonBytes, Problem> {
     let rate_bytes_per_s = paced.rate()?;
     check_admin(&principal)?;
     let options = MaintenanceOptions {
@@ -74,12 +76,13 @@ async fn verify(
     };
     let client = Arc::new(());
     let waits = Arc::downgrade(&client);
-    let verified = served.work(WorkKind::Long, move |node| {
+    let verified = served.json_work(WorkKind::Long, move |node| {
         let files = node.verify(&options, &|| waits.strong_count() > 0)?;
         let unreadable = unreadable_objects(node.database("a verification")?);
-        Ok(VerifiedDatabase::new(files, unreadable)?)
+        let verified = VerifiedDatabase::new(files, unreadable);
+        Ok(verified.map_err(JobError::from)?)
     });
-    verified.await.map(Json)
+    verified.await
 }
 
 /// Replaces damaged files by those of a backup

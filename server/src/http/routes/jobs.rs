@@ -23,7 +23,7 @@ use super::paging::{limit_of, limit_within, page};
 use super::{At, Served};
 use crate::http::access::Peer;
 use crate::http::idempotency::{KeyInHistory, OTHER_REQUEST};
-use crate::http::job_views::{JobViews, ListedJob, page_json};
+use crate::http::job_views::{GatheredJobs, JobViews, ListedJob, page_json};
 use crate::http::outline::{Reads, is_open_to, outline_of_attempt, shown_to};
 use crate::http::paths;
 use crate::http::permits::{
@@ -290,6 +290,8 @@ impl Standing {
 
 /// Lists the jobs in the history, the newest first
 ///
+/// A page ends after `limit` jobs or 2 MiB of JSON, whichever comes first, and has one job at least.
+///
 /// With a token of a role, jobs over tables on which the role has no SELECT are shown without their options
 /// and errors.
 #[utoipa::path(
@@ -317,9 +319,8 @@ async fn list(
         ));
     }
     let json = limits.run(WorkKind::JobReads, move || {
-        let found = jobs_of(&node, &job_views, &listed, limit + 1)?;
-        let (found, next) = page(found, limit, |job| job.id.clone());
-        page_json(&principal, node.db(), &found, next.as_deref())
+        let page = jobs_of(&node, &job_views, &listed, limit)?;
+        page_json(&principal, node.db(), &page.jobs, page.next.as_deref())
     });
     json.await?.map(JsonBytes)
 }
@@ -330,14 +331,14 @@ async fn list(
 /// kernel next chooses a thread.
 const JOBS_BETWEEN_YIELDS: usize = 32;
 
-/// Returns the newest jobs that the query parameters choose, at most `count_max`.
+/// Returns a page of the newest jobs that the query parameters choose, with at most `limit` jobs.
 fn jobs_of(
     node: &Node,
     views: &JobViews,
     listed: &Listed,
-    count_max: usize,
-) -> Result<Vec<Arc<ListedJob>>, Problem> {
-    let mut found = Vec::new();
+    limit: usize,
+) -> Result<GatheredJobs, Problem> {
+    let mut page = GatheredJobs::new(limit);
     for (nth, row) in node.newest_rows(listed.after.as_deref())?.enumerate() {
         if nth % JOBS_BETWEEN_YIELDS == JOBS_BETWEEN_YIELDS - 1 {
             thread::yield_now();
@@ -362,12 +363,11 @@ fn jobs_of(
         if listed.state.is_some_and(|state| state != standing) {
             continue;
         }
-        found.push(job);
-        if found.len() == count_max {
+        if !page.add(job) {
             break;
         }
     }
-    Ok(found)
+    Ok(page)
 }
 
 /// The query parameters of a request that shows one job.
@@ -508,22 +508,21 @@ async fn attempts(
     Extension(principal): Extension<Principal>,
     Named(id): Named<String>,
     Params(ListedAttempts { limit, after }): Params<ListedAttempts>,
-) -> Answer<AttemptList> {
+) -> Result<JsonBytes, Problem> {
     let limit = limit_within(limit.unwrap_or(ATTEMPTS_KEPT_MAX), ATTEMPTS_KEPT_MAX)?;
-    let found = served.work(WorkKind::JobReads, move |node| {
+    let list = served.json_work(WorkKind::JobReads, move |node| {
         let record = node.job(&id)?;
         let found = node.attempts_after(&record, after.as_deref(), limit + 1)?;
-        Ok((found, is_open_to(&principal, &record, node.db())))
+        let (attempts, next) = page(found, limit, |(place, _)| place.clone());
+        let attempts = attempts.into_iter().map(|(_, attempt)| attempt);
+        let attempts = if is_open_to(&principal, &record, node.db()) {
+            attempts.collect()
+        } else {
+            attempts.map(outline_of_attempt).collect()
+        };
+        Ok(AttemptList { attempts, next })
     });
-    let (found, is_open) = found.await?;
-    let (attempts, next) = page(found, limit, |(place, _)| place.clone());
-    let attempts = attempts.into_iter().map(|(_, attempt)| attempt);
-    let attempts = if is_open {
-        attempts.collect()
-    } else {
-        attempts.map(outline_of_attempt).collect()
-    };
-    Ok(Json(AttemptList { attempts, next }))
+    list.await
 }
 
 /// Starts an unfinished job again

@@ -8,7 +8,7 @@ use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::answer::{Answer, Body, Json, Params, json_of};
+use super::answer::{Answer, Body, Json, JsonBytes, Params, json_of, json_work};
 use super::jobs::{plan_check, requested};
 use super::{At, Served};
 use crate::http::access::Peer;
@@ -59,10 +59,12 @@ impl Span {
     params(Span),
     responses((status = 200, description = "The load of the last `seconds`", body = Load)),
 )]
-async fn load(State(Served { live, limits, .. }): At, Params(span): Params<Span>) -> Answer<Load> {
+async fn load(
+    State(Served { live, limits, .. }): At,
+    Params(span): Params<Span>,
+) -> Result<JsonBytes, Problem> {
     let seconds = span.seconds()?;
-    let load = limits.run(WorkKind::Load, move || live.load(seconds));
-    load.await.map(Json)
+    json_work(&limits, WorkKind::Load, move || Ok(live.load(seconds))).await
 }
 
 /// Shows the forecast of the cores that jobs cannot use

@@ -82,7 +82,8 @@ pub(super) struct Served {
 /// The extractor for the state in handlers.
 type At = State<Served>;
 
-pub(super) fn routes(served: Served) -> Router {
+/// Returns the routes of a server. `cookie_name` is the name of its session cookie, for the description.
+pub(super) fn routes(served: Served, cookie_name: &str) -> Router {
     let described = openapi::empty()
         .merge(health::routes())
         .merge(metrics::routes())
@@ -101,7 +102,7 @@ pub(super) fn routes(served: Served) -> Router {
         .merge(rows::routes())
         .merge(database::routes())
         .merge(keyspaces::routes());
-    openapi::served(described)
+    openapi::served(described, cookie_name)
         .merge(console::routes())
         .fallback(no_route)
         .method_not_allowed_fallback(no_method)

@@ -17,7 +17,6 @@ use super::Served;
 use crate::http::access::takes_key;
 use crate::http::idempotency::KEY_BYTES_MAX;
 use crate::http::problem::Problem;
-use crate::http::session::COOKIE_NAME;
 
 /// The parts of the description that belong to no single route.
 #[derive(OpenApi)]
@@ -38,8 +37,9 @@ pub(super) fn empty() -> OpenApiRouter<Served> {
     OpenApiRouter::with_openapi(Head::openapi())
 }
 
-/// Returns the routes of `described`, and the route `/openapi.json` with their description.
-pub(super) fn served(described: OpenApiRouter<Served>) -> Router<Served> {
+/// Returns the routes of `described`, and the route `/openapi.json` with their description. `cookie_name` is
+/// the name of the session cookie.
+pub(super) fn served(described: OpenApiRouter<Served>, cookie_name: &str) -> Router<Served> {
     let (router, mut description) = described.split_for_parts();
     let bearer = HttpBuilder::new()
         .scheme(HttpAuthScheme::Bearer)
@@ -47,7 +47,8 @@ pub(super) fn served(described: OpenApiRouter<Served>) -> Router<Served> {
         .build();
     let components = description.components.get_or_insert_default();
     components.add_security_scheme("token", SecurityScheme::Http(bearer));
-    let cookie = ApiKeyValue::with_description(COOKIE_NAME, "as POST /v1/session sets it");
+    let text = "as POST /v1/session sets it; its name has the port of the server";
+    let cookie = ApiKeyValue::with_description(cookie_name, text);
     let cookie = SecurityScheme::ApiKey(ApiKey::Cookie(cookie));
     components.add_security_scheme("session", cookie);
     for (path, item) in &mut description.paths.paths {

@@ -8,10 +8,11 @@ use ebb_jobs::history::ProfileRecord;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::answer::{Answer, Json};
+use super::answer::JsonBytes;
 use super::paging::{PageRequest, Paged};
 use super::{At, Served};
 use crate::http::outline::is_open_to;
+use crate::http::problem::Problem;
 use crate::http::wire::ProfileList;
 use crate::http::work_limits::WorkKind;
 use crate::jobs::ReadJobs;
@@ -36,14 +37,14 @@ async fn profiles(
     State(served): At,
     Extension(principal): Extension<Principal>,
     request: PageRequest,
-) -> Answer<ProfileList> {
-    let all = served.work(WorkKind::JobReads, move |node| {
-        profiles_for(&principal, node)
+) -> Result<JsonBytes, Problem> {
+    let list = served.json_work(WorkKind::JobReads, move |node| {
+        let mut all = profiles_for(&principal, node)?;
+        all.sort_by_cached_key(place);
+        let (profiles, next) = request.of(all, place);
+        Ok(ProfileList { profiles, next })
     });
-    let mut all = all.await?;
-    all.sort_by_cached_key(place);
-    let (profiles, next) = request.of(all, place);
-    Ok(Json(ProfileList { profiles, next }))
+    list.await
 }
 
 /// Returns the profiles that the principal may see. Without scope `admin`, a token of a role sees

@@ -11,7 +11,7 @@ use ebb_tables::names::TableName;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::answer::{Answer, Body, Json, Named, json_of};
+use super::answer::{Body, JsonBytes, Named, json_of};
 use super::paging::limit_of;
 use super::{At, Served};
 use crate::http::permits::{check_input_at, check_rows, readable_table};
@@ -51,12 +51,12 @@ async fn get(
     Extension(principal): Extension<Principal>,
     Named((keyspace, table)): Named<(String, String)>,
     body: Body,
-) -> Answer<RowView> {
+) -> Result<JsonBytes, Problem> {
     let GetRequest { key, snapshot } = json_of(body)?;
     let name = TableName { keyspace, table };
     check_rows(&principal, &name)?;
     let key = key.into_bytes().map_err(Problem::senseless)?;
-    let row = served.checked_work(WorkKind::Rows, move |node| {
+    let row = served.json_work(WorkKind::Rows, move |node| {
         let db = node.database("a row")?;
         let value = match &snapshot {
             Some(snapshot) => table_at(node, db, &principal, &name, snapshot)?.get(&key)?,
@@ -67,7 +67,7 @@ async fn get(
             None => Err(no_key(&key, &name, snapshot.as_deref())),
         }
     });
-    row.await.map(Json)
+    row.await
 }
 
 /// Opens a table at a snapshot, and checks that the principal may read it there.
@@ -108,13 +108,13 @@ async fn scan(
     Extension(principal): Extension<Principal>,
     Named((keyspace, table)): Named<(String, String)>,
     body: Body,
-) -> Answer<RowPage> {
+) -> Result<JsonBytes, Problem> {
     let request: ScanRequest = json_of(body)?;
     let name = TableName { keyspace, table };
     check_rows(&principal, &name)?;
     let limit = limit_of(request.limit)?;
     let range = range_of(&request).map_err(Problem::senseless)?;
-    let page = served.checked_work(WorkKind::Rows, move |node| {
+    let page = served.json_work(WorkKind::Rows, move |node| {
         let db = node.database("a scan")?;
         let rows = match &request.snapshot {
             Some(snapshot) => table_at(node, db, &principal, &name, snapshot)?.scan(range),
@@ -126,7 +126,7 @@ async fn scan(
             page_of(rows, limit, request.keys_only)
         }
     });
-    page.await.map(Json)
+    page.await
 }
 
 type KeyBounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);

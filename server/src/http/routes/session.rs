@@ -15,7 +15,6 @@ use super::Served;
 use super::answer::{Body, Json, json_of};
 use crate::http::access::{Access, Peer, invalid_token};
 use crate::http::problem::Problem;
-use crate::http::session::{cookie, cookie_of, no_cookie};
 use crate::tokens::{Principal, Scope, Token};
 
 pub(super) fn routes() -> OpenApiRouter<Served> {
@@ -84,7 +83,7 @@ async fn begin(
     let principal = access.principal(&token, peer).await?;
     access.note_login(principal.clone(), peer);
     let session = access.sessions.begin(token, Instant::now());
-    let set = [(SET_COOKIE, cookie(&session, peer.is_encrypted))];
+    let set = [(SET_COOKIE, access.cookie.set(&session))];
     Ok((set, Json(principal.into())))
 }
 
@@ -95,12 +94,15 @@ async fn begin(
 )]
 async fn end(
     access: Option<Extension<Arc<Access>>>,
-    Extension(peer): Extension<Peer>,
     headers: HeaderMap,
-) -> (StatusCode, Set) {
-    if let (Some(Extension(access)), Some(session)) = (access, cookie_of(&headers)) {
-        access.sessions.end(&session);
+) -> (StatusCode, HeaderMap) {
+    let mut set = HeaderMap::new();
+    // Clients of the socket have no sessions, and so no cookie.
+    if let Some(Extension(access)) = access {
+        if let Some(session) = access.cookie.find(&headers) {
+            access.sessions.end(&session);
+        }
+        set.insert(SET_COOKIE, access.cookie.delete());
     }
-    let set = [(SET_COOKIE, no_cookie(peer.is_encrypted))];
     (StatusCode::NO_CONTENT, set)
 }

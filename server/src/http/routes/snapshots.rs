@@ -19,7 +19,7 @@ use utoipa::IntoParams;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::answer::{Answer, Body, Json, Named, Params, json_of};
+use super::answer::{Answer, Body, Json, JsonBytes, Named, Params, json_of};
 use super::paging::{limit_of, page};
 use super::{At, Served};
 use crate::http::paths;
@@ -63,7 +63,7 @@ struct Listed {
     params(Listed),
     responses((status = 200, description = "A page of them", body = SnapshotList)),
 )]
-async fn list(State(served): At, Params(listed): Params<Listed>) -> Answer<SnapshotList> {
+async fn list(State(served): At, Params(listed): Params<Listed>) -> Result<JsonBytes, Problem> {
     let limit = limit_of(listed.limit)?;
     // One pass over the tables counts for all snapshots, so they are not split into pages.
     let limit = if listed.exact { usize::MAX } else { limit };
@@ -71,54 +71,67 @@ async fn list(State(served): At, Params(listed): Params<Listed>) -> Answer<Snaps
     let client = Arc::new(());
     let waits = Arc::downgrade(&client);
     let after = listed.after.as_deref().map(place_of).transpose()?;
-    let all = served.work(kind(listed.exact), move |node| {
-        let mut all = Vec::new();
-        let Some(db) = node.db() else {
-            return Ok((all, None));
-        };
-        let of = listed.keyspace.as_deref();
-        // Before the list: a snapshot that is created during the pass is listed without a number.
-        let pins = listed.exact.then(|| pins(node, of, &waits));
-        let pins = pins.transpose()?;
-        let is_named = listed.keyspace.is_some();
-        let keyspaces = match listed.keyspace {
-            Some(keyspace) => vec![keyspace],
-            None => db.keyspaces(),
-        };
-        let now = SystemTime::now();
-        for name in keyspaces {
-            let keyspace = match db.existing_keyspace(&name) {
-                Ok(keyspace) => keyspace,
-                // Another client has dropped it since the names were read, and its snapshots with it.
-                Err(error) if !is_named && error.kind() == ErrorKind::NotFound => continue,
-                Err(error) => return Err(error.into()),
-            };
-            let mut infos = keyspace.snapshots();
-            if listed.exact {
-                // Holds, which ebb keeps for publications, pin bytes, too.
-                infos.extend(keyspace.holds());
-            }
-            let infos = infos.into_iter();
-            all.extend(infos.map(|info| SnapshotView::of(&name, info, now)));
-        }
-        all.sort_by_cached_key(place);
-        if let Some(pins) = &pins {
-            all.iter_mut().for_each(|view| view.set_pinned(pins));
-        }
-        Ok((all, pins.map(|pins| pins.together.file_bytes)))
+    let list = served.json_work(kind(listed.exact), move |node| {
+        let (all, pinned_exact_together_bytes) = snapshots_of(node, &listed, &waits)?;
+        let all = all.into_iter();
+        let rest = all.filter(|view| after.as_ref().is_none_or(|after| place(view) > *after));
+        let (snapshots, next) = page(rest, limit, |view| {
+            format!("{}/{}/{}", view.sequence, view.keyspace, view.name)
+        });
+        Ok(SnapshotList {
+            now_unix_ms: Some(now_unix_ms()),
+            snapshots,
+            next,
+            pinned_exact_together_bytes,
+        })
     });
-    let (all, pinned_exact_together_bytes) = all.await?;
-    let all = all.into_iter();
-    let rest = all.filter(|view| after.as_ref().is_none_or(|after| place(view) > *after));
-    let (snapshots, next) = page(rest, limit, |view| {
-        format!("{}/{}/{}", view.sequence, view.keyspace, view.name)
-    });
-    Ok(Json(SnapshotList {
-        now_unix_ms: Some(now_unix_ms()),
-        snapshots,
-        next,
-        pinned_exact_together_bytes,
-    }))
+    list.await
+}
+
+/// Returns the snapshots that the query parameters choose, in the order of their places, and the bytes that
+/// they pin together if these are to be counted. The count ends when `waits` has no owner any more.
+///
+/// # Errors
+/// When there is no such keyspace, the client is gone, the node closes, or the store fails.
+fn snapshots_of(
+    node: &Node,
+    listed: &Listed,
+    waits: &Weak<()>,
+) -> Result<(Vec<SnapshotView>, Option<u64>), JobError> {
+    let mut all = Vec::new();
+    let Some(db) = node.db() else {
+        return Ok((all, None));
+    };
+    let of = listed.keyspace.as_deref();
+    // Before the list: a snapshot that is created during the pass is listed without a number.
+    let pins = listed.exact.then(|| pins(node, of, waits));
+    let pins = pins.transpose()?;
+    let is_named = listed.keyspace.is_some();
+    let keyspaces = match &listed.keyspace {
+        Some(keyspace) => vec![keyspace.clone()],
+        None => db.keyspaces(),
+    };
+    let now = SystemTime::now();
+    for name in keyspaces {
+        let keyspace = match db.existing_keyspace(&name) {
+            Ok(keyspace) => keyspace,
+            // Another client has dropped it since the names were read, and its snapshots with it.
+            Err(error) if !is_named && error.kind() == ErrorKind::NotFound => continue,
+            Err(error) => return Err(error.into()),
+        };
+        let mut infos = keyspace.snapshots();
+        if listed.exact {
+            // Holds, which ebb keeps for publications, pin bytes, too.
+            infos.extend(keyspace.holds());
+        }
+        let infos = infos.into_iter();
+        all.extend(infos.map(|info| SnapshotView::of(&name, info, now)));
+    }
+    all.sort_by_cached_key(place);
+    if let Some(pins) = &pins {
+        all.iter_mut().for_each(|view| view.set_pinned(pins));
+    }
+    Ok((all, pins.map(|pins| pins.together.file_bytes)))
 }
 
 /// The key by which lists of snapshots are ordered: the sequence number of the snapshot's last

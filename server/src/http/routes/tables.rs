@@ -10,7 +10,7 @@ use utoipa::IntoParams;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::answer::{Answer, Body, Json, Named, Params, json_of};
+use super::answer::{Body, JsonBytes, Named, Params, json_of};
 use super::paging::{limit_of, page};
 use super::{At, Served};
 use crate::http::permits::check_admin;
@@ -47,25 +47,28 @@ struct Listed {
     params(Listed),
     responses((status = 200, description = "A page of them", body = TableList)),
 )]
-async fn list(State(served): At, Params(listed): Params<Listed>) -> Answer<TableList> {
+async fn list(State(served): At, Params(listed): Params<Listed>) -> Result<JsonBytes, Problem> {
     let limit = limit_of(listed.limit)?;
-    // A name has no slash.
-    let place = |table: &TableSummary| format!("{}/{}", table.keyspace, table.table);
-    let all = served.work(WorkKind::SchemaReads, |node| {
+    let list = served.json_work(WorkKind::SchemaReads, move |node| {
         let tables = node.db().map(|db| db.stats().tables).unwrap_or_default();
         let tables = tables.iter().filter(|table| !table.dropped);
-        Ok(tables.map(TableSummary::of).collect::<Vec<_>>())
+        let mut all: Vec<_> = tables.map(TableSummary::of).collect();
+        all.retain(|table| (listed.keyspace.as_ref()).is_none_or(|of| table.keyspace == *of));
+        all.sort_by_cached_key(place);
+        let is_after = |table: &TableSummary| {
+            let after = listed.after.as_ref();
+            after.is_none_or(|after| place(table) > *after)
+        };
+        let rest = all.into_iter().filter(is_after);
+        let (tables, next) = page(rest, limit, place);
+        Ok(TableList { tables, next })
     });
-    let mut all = all.await?;
-    all.retain(|table| (listed.keyspace.as_ref()).is_none_or(|of| table.keyspace == *of));
-    all.sort_by_cached_key(place);
-    let is_after = |table: &TableSummary| {
-        let after = listed.after.as_ref();
-        after.is_none_or(|after| place(table) > *after)
-    };
-    let rest = all.into_iter().filter(is_after);
-    let (tables, next) = page(rest, limit, place);
-    Ok(Json(TableList { tables, next }))
+    list.await
+}
+
+/// Returns the key by which lists of tables are ordered. A name has no slash.
+fn place(table: &TableSummary) -> String {
+    format!("{}/{}", table.keyspace, table.table)
 }
 
 /// Shows a table with its runs, snapshots and merges
@@ -80,8 +83,8 @@ async fn list(State(served): At, Params(listed): Params<Listed>) -> Answer<Table
 async fn show(
     State(served): At,
     Named((keyspace, table)): Named<(String, String)>,
-) -> Answer<TableView> {
-    let view = served.work(WorkKind::SchemaReads, move |node| {
+) -> Result<JsonBytes, Problem> {
+    let view = served.json_work(WorkKind::SchemaReads, move |node| {
         let unknown = || ebb_storage::Error::NotFound {
             what: "table",
             name: format!("{keyspace}.{table}"),
@@ -98,7 +101,7 @@ async fn show(
         });
         Ok(TableView::of(&found.stats(), bookmarks.collect()))
     });
-    view.await.map(Json)
+    view.await
 }
 
 /// Lists the data that a table has lost in damaged files
@@ -119,12 +122,13 @@ async fn loss(
     State(served): At,
     Extension(principal): Extension<Principal>,
     Named((keyspace, table)): Named<(String, String)>,
-) -> Answer<LossReport> {
+) -> Result<JsonBytes, Problem> {
     check_admin(&principal)?;
-    let report = served.work(WorkKind::Long, move |node| {
-        Ok(node.database("a report")?.list_lost(&keyspace, &table)?)
+    let report = served.json_work(WorkKind::Long, move |node| {
+        let report: LossReport = node.database("a report")?.list_lost(&keyspace, &table)?;
+        Ok(report)
     });
-    report.await.map(Json)
+    report.await
 }
 
 /// Rewrites the damaged files of a table without the data that cannot be read
@@ -150,21 +154,20 @@ async fn accept_loss(
     Extension(principal): Extension<Principal>,
     Named((keyspace, table)): Named<(String, String)>,
     body: Body,
-) -> Answer<LossReport> {
+) -> Result<JsonBytes, Problem> {
     let AcceptedLoss { token } = json_of(body)?;
     check_admin(&principal)?;
     let detail = format!(
         "another loss of {keyspace}.{table} would be listed now than that of token {token}: list it \
          again, and accept the new token"
     );
-    let report = served.work(WorkKind::Long, move |node| {
+    let report = served.json_work(WorkKind::Long, move |node| {
         let db = node.database("a repair")?;
         // Otherwise a crash during the rewrite could lose records that the catalog has in memory.
         node.write_catalog_before_loss(&keyspace, &table)?;
         let report = db.rewrite_damaged(&keyspace, &table, &token)?;
         node.reread_catalog();
-        Ok(report)
+        report.ok_or_else(|| Problem::new(StatusCode::CONFLICT, Failure::Corrupt, detail))
     });
-    let other = || Problem::new(StatusCode::CONFLICT, Failure::Corrupt, detail);
-    report.await?.map(Json).ok_or_else(other)
+    report.await
 }

@@ -12,6 +12,7 @@ use rustix::fs::{FlockOperation, flock};
 use super::*;
 use crate::audit::AuditLog;
 use crate::http::access::{Access, Peer};
+use crate::http::session::SessionCookie;
 use crate::http::work_limits::{BLOCKING_THREADS_MAX, WorkKind, WorkLimits};
 use crate::tokens::WatchedTokens;
 
@@ -193,12 +194,11 @@ async fn a_token_is_not_checked_when_too_many_checks_wait() {
     let node = Node::open(dir.path(), options, NodeOptions::for_tests()).unwrap();
     let tokens = WatchedTokens::new(TokenFile::of(dir.path()));
     let (audit, limits) = (AuditLog::start(dir.path()).unwrap(), WorkLimits::default());
-    let access = Access::new(Arc::new(node), tokens, Vec::new(), audit, limits.clone());
+    let cookie = SessionCookie::of(None, false);
+    let node = Arc::new(node);
+    let access = Access::new(node, tokens, Vec::new(), cookie, audit, limits.clone());
     let (access, token) = (Arc::new(access), Token::random());
-    let peer = Peer {
-        address: None,
-        is_encrypted: false,
-    };
+    let peer = Peer { address: None };
     let full: Vec<_> = (0..WorkKind::Tokens.places())
         .map(|_| limits.place(WorkKind::Tokens).unwrap())
         .collect();

@@ -60,12 +60,12 @@ fn event_streams_leave_half_of_the_connections_to_requests() {
     let dir = tempfile::tempdir().unwrap();
     let options = HttpOptions {
         address: Some((Ipv4Addr::LOCALHOST, 0).into()),
-        connections_max: Some(4),
+        connections_max: Some(8),
         ..HttpOptions::default()
     };
     let (_node, server) = serve_with(dir.path(), options);
     let token = token(dir.path(), Scope::Admin);
-    let mut streams = [(); 2].map(|()| stream(&server, &token, None));
+    let mut streams = [(); 4].map(|()| stream(&server, &token, None));
     for stream in &mut streams {
         event(stream, "sample");
     }

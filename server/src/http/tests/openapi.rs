@@ -42,6 +42,9 @@ fn every_described_route_is_served_and_every_reference_resolves() {
         let pointer = reference.strip_prefix('#').unwrap();
         assert!(description.pointer(pointer).is_some(), "{reference}");
     }
+    let session = &description["components"]["securitySchemes"]["session"];
+    let port = server.address().unwrap().port();
+    assert_eq!(session["name"], format!("ebb_session_{port}"));
     let paths = description["paths"].as_object().unwrap();
     assert!(paths.contains_key("/v1/events"), "{paths:?}");
     assert!(paths.contains_key("/v1/jobs/{id}/attempts"), "{paths:?}");

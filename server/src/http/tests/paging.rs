@@ -87,6 +87,24 @@ fn an_unfinished_backup_is_not_listed() {
 }
 
 #[test]
+fn running_jobs_are_listed_without_those_that_have_ended() {
+    let (dir, _node, _server) = serve();
+    let client = client(dir.path());
+    let submit = |points, name| {
+        let to = OutputPlace::File(dir.path().join(name));
+        client.submit(&pi(points, to)).unwrap().record.id
+    };
+    let ended = submit(1, "ended");
+    wait_for_end(&client, &ended);
+    let running = submit(1 << 50, "running");
+    let listed = client.all_running().unwrap().into_iter();
+    let listed: Vec<_> = listed.map(|job| job.record.id).collect();
+    assert_eq!(listed, [running.clone()]);
+    assert!(client.cancel(&running).unwrap());
+    wait_for_end(&client, &running);
+}
+
+#[test]
 fn profiles_and_attempts_are_listed_by_pages_and_a_client_gets_all() {
     let (dir, _node, server) = serve();
     let token = token(dir.path(), Scope::Read);

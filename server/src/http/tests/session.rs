@@ -62,15 +62,16 @@ fn a_page_logs_in_and_its_cookie_is_as_good_as_the_token() {
     let set = header(&answer, "set-cookie").unwrap();
     let (cookie, attributes) = set.split_once("; ").unwrap();
     assert_eq!(attributes, "HttpOnly; SameSite=Strict; Path=/");
+    let port = server.address().unwrap().port();
+    let name = format!("ebb_session_{port}");
+    assert!(cookie.starts_with(&format!("{name}=")), "{cookie}");
+    let malformed = format!("{name}=ebb_1_2");
     assert!(!answer.contains(&token.reveal()), "{answer}");
     let cookie = ("Cookie", cookie);
     let status = |request: &str, headers: &[_]| send(&server, request, headers, "").0;
     assert_eq!(status("GET /v1/session", &[cookie]), 200);
     assert_eq!(status("GET /v1/jobs", &[cookie]), 200);
-    assert_eq!(
-        status("GET /v1/jobs", &[("Cookie", "ebb_session=ebb_1_2")]),
-        401
-    );
+    assert_eq!(status("GET /v1/jobs", &[("Cookie", &*malformed)]), 401);
     for (headers, expected) in [
         (&[cookie][..], 403),
         (&[cookie, ("Sec-Fetch-Site", "cross-site")], 403),
@@ -95,8 +96,34 @@ fn a_page_logs_in_and_its_cookie_is_as_good_as_the_token() {
     let own = [cookie, ("Sec-Fetch-Site", "same-origin")];
     let (status, answer) = send(&server, "DELETE /v1/session", &own, "");
     assert_eq!(status, 204);
-    assert!(header(&answer, "set-cookie").unwrap().contains("Max-Age=0"));
+    let deleted = header(&answer, "set-cookie").unwrap();
+    assert!(
+        deleted.starts_with(&format!("{name}=; Max-Age=0; ")),
+        "{deleted}"
+    );
     assert_eq!(send(&server, "GET /v1/jobs", &[cookie], "").0, 401);
+}
+
+/// Regression: browsers send cookies to every port of an address, and a login at one server replaced the cookie
+/// of another.
+#[test]
+fn servers_of_one_address_have_sessions_beside_each_other() {
+    let logged_in = [(); 2].map(|()| {
+        let (dir, node, server) = serve();
+        let token = token(dir.path(), Scope::Read);
+        let (_, answer) = log_in(&server, &token, &[]);
+        let set = header(&answer, "set-cookie").unwrap();
+        let cookie = set.split("; ").next().unwrap().to_owned();
+        (dir, node, server, cookie)
+    });
+    let [(.., first), (.., second)] = &logged_in;
+    let name = |cookie: &str| cookie.split('=').next().unwrap().to_owned();
+    assert_ne!(name(first), name(second));
+    let both = format!("{first}; {second}");
+    for (.., server, _) in &logged_in {
+        let (status, answer) = send(server, "GET /v1/jobs", &[("Cookie", &*both)], "");
+        assert_eq!(status, 200, "{answer}");
+    }
 }
 
 #[test]

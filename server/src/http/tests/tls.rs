@@ -45,9 +45,12 @@ fn over_tls_a_request_is_answered_and_a_cookie_goes_no_other_way() {
     let _ = stream.read_to_string(&mut answer);
     assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
     assert!(answer.contains("; Path=/; Secure\r\n"), "{answer}");
+    // Browsers refuse a cookie of this name from a server without TLS.
+    let port = server.address().unwrap().port();
+    let name = format!("set-cookie: __Host-ebb_session_{port}=");
+    assert!(answer.contains(&name), "{answer}");
 
     // A client that trusts the server's authority, then one that trusts another.
-    let port = server.address().unwrap().port();
     let url = format!("https://localhost:{port}");
     let file = dir.path().join("ca.pem");
     fs::write(&file, cert.pem()).unwrap();
