@@ -13,8 +13,10 @@ import time
 ROOT = pathlib.Path(__file__).parents[2]
 PAGE = ROOT / "docs/src/guide/first-steps.md"
 EBB = pathlib.Path(os.environ["EBB"])
-# The time that the page promises. A machine that is busy with something else may need longer.
+# The time that the page promises. A slow machine, or one that is busy with something else, may need longer: the
+# variable turns the check off.
 PROMISED_S = 300
+SLOW_MACHINE = "EBB_SLOW_MACHINE"
 # The command that is not repeated: the program has been built before.
 BUILD = "cargo build "
 # Each command ends with a line like this, so that its end is seen in the shell's output.
@@ -73,12 +75,14 @@ def main():
         "CQLSH_PORT": str(cql),
         "PATH": f"{EBB.parent}:{os.environ['PATH']}",
     }
-    printed = {}
+    # The output of each command, and all commands with the seconds that they took.
+    printed, took_s = {}, []
     with tempfile.TemporaryDirectory() as folder:
         shell = Shell(folder, environment | {"HOME": folder})
         server = None
         try:
             for command in commands():
+                step, step_began = command, time.monotonic()
                 if command.startswith(BUILD):
                     print(f"$ {command}\n(done before)")
                 elif command.startswith("ebb serve "):
@@ -97,8 +101,11 @@ def main():
                         return NOT_ANSWERED
                     if ended != 0:
                         sys.exit(f"it ended with {ended}")
-            took_s = time.monotonic() - began
-            check(printed, took_s)
+                took_s.append((step, time.monotonic() - step_began))
+                print(f"({took_s[-1][1]:.1f} s)", flush=True)
+            all_s = time.monotonic() - began
+            check(printed)
+            check_time(took_s, all_s)
         finally:
             if server is not None:
                 server.send_signal(signal.SIGTERM)
@@ -107,7 +114,7 @@ def main():
     return 0
 
 
-def check(printed, took_s):
+def check(printed):
     """Checks the results that the page describes."""
 
     def of(start):
@@ -119,9 +126,16 @@ def check(printed, took_s):
     rows = of('cqlsh -e "SELECT customer, total_sum')
     assert re.search(rf"customer 7 \| +{right}\n", rows), f"not {right}: {rows}"
     assert re.search(r"^ebb_", of("ebb token create"), flags=re.MULTILINE), "no token"
-    if took_s > PROMISED_S:
-        print(f"NOTE: the page promises less than {PROMISED_S} s")
-    print(f"first steps: {len(printed) + 2} commands in {took_s:.0f} s, the build not counted")
+
+
+def check_time(took_s, all_s):
+    """Prints the time of each command, the slowest first, and checks that all together took no longer than the
+    page promises."""
+    for command, seconds in sorted(took_s, key=lambda entry: -entry[1]):
+        print(f"{seconds:6.1f} s  {command}")
+    print(f"first steps: {len(took_s)} commands in {all_s:.0f} s, the build not counted")
+    if all_s > PROMISED_S and SLOW_MACHINE not in os.environ:
+        sys.exit(f"the page promises less than {PROMISED_S} s; on a slow machine, set {SLOW_MACHINE}=1")
 
 
 if __name__ == "__main__":

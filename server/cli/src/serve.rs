@@ -57,7 +57,7 @@ use self::audit::AuditLogs;
 use self::descriptors::DescriptorBudget;
 use self::job_list::RecordedJobs;
 use self::log_levels::{CQL, HTTP, JOBS, SERVER, STORAGE};
-use self::metrics::{CqlCollector, MemoryCollector, ProcessCollector};
+use self::metrics::{CqlCollector, MemoryCollector, ProcessCollector, ReopeningCollector};
 use self::queries::CqlQueries;
 use self::reopenings::Decision;
 use self::settings::{Authentication, Durability, OnFailedWrite, Settings, SettingsArgs};
@@ -121,15 +121,20 @@ pub(super) struct Args {
 /// the database opens, because replaying its log may take long. After a failed write that does not end the
 /// server, replaces this process by a new start of the server.
 pub(super) fn run(args: Args) -> Result<()> {
-    let (settings, sources) = args.settings.with_sources()?;
+    let unlasting_config = args.settings.unlasting_config();
+    let (mut settings, sources) = args.settings.with_sources()?;
     let log = log::begin(&settings.log, settings.log_format);
     warn_of_misspelt_variables();
     let reopenings = reopen::earlier();
     let watchdog = if reopenings.count() > 0 {
+        reopen::collect_children()?;
         FedWatchdog::of_new_start()?
     } else {
         None
     };
+    if let Some(config) = unlasting_config {
+        settings.on_failed_write = reopen::without_config(settings.on_failed_write, &config);
+    }
     let slow = SlowLog::new(Duration::from_millis(settings.slow_request_ms.into()));
     let tls = settings.tls_options()?;
     // From here on, a first signal ends the start before clients are served. The opening of a database
@@ -189,7 +194,10 @@ pub(super) fn run(args: Args) -> Result<()> {
         dropped_lines: log.dropped.clone(),
         audit: audit.clone(),
     };
-    let cql = (cql, CqlQueries(server.queries()));
+    let reopening = ReopeningCollector {
+        last_s: reopenings.last_s(),
+    };
+    let cql = (cql, CqlQueries(server.queries()), reopening);
     let configuration = configuration::of(&settings, &sources, limits, server.address());
     let http = listen_for_http(
         &settings,
@@ -448,7 +456,7 @@ fn listen_for_http(
     settings: &Settings,
     node: &Arc<Node>,
     (descriptors, memory): (&DescriptorBudget, &MemoryLimits),
-    (cql, queries): (CqlCollector, CqlQueries),
+    (cql, queries, reopening): (CqlCollector, CqlQueries, ReopeningCollector),
     tls: Option<Arc<Tls>>,
     slow: &Arc<SlowLog>,
     configuration: Configuration,
@@ -487,6 +495,7 @@ fn listen_for_http(
     let mut metrics = Metrics::of(Arc::clone(node))
         .collecting(Box::new(cql))
         .collecting(Box::new(MemoryCollector(*memory)))
+        .collecting(Box::new(reopening))
         .collecting_plain(Box::new(ProcessCollector));
     if let Some(certificate) = certificate {
         metrics = metrics.collecting(Box::new(certificate));

@@ -157,6 +157,36 @@ impl Collector for MemoryCollector {
     }
 }
 
+/// The time at which a failed write last made the server open its database again. The node adds the prefix
+/// `ebb_` to the name. No other metric shows this for long: the process and its start time stay the same.
+#[derive(Debug)]
+pub(super) struct ReopeningCollector {
+    /// Seconds since the boot of the machine; `None` if no failed write has led to this start.
+    pub(super) last_s: Option<u64>,
+}
+
+impl Collector for ReopeningCollector {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let last_unix_s = match self.last_s {
+            None => 0,
+            // Without a descriptor the system gives no figure. The other metrics are of use then, too.
+            Some(last_s) => match procfs::boot_time_secs() {
+                Ok(boot_s) => boot_s + last_s,
+                Err(_) => return Ok(()),
+            },
+        };
+        encoder
+            .encode_descriptor(
+                "last_reopening_timestamp_seconds",
+                "The time at which a failed write last made the server open its database again; 0 if none \
+                 has led to this start",
+                None,
+                MetricType::Gauge,
+            )?
+            .encode_gauge(&(last_unix_s as f64))
+    }
+}
+
 /// The metrics of this process, such as its CPU time, under the names that the client libraries of
 /// Prometheus use.
 #[derive(Debug)]
@@ -204,5 +234,30 @@ impl Collector for ProcessCollector {
                 .encode_gauge(&value)?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use prometheus_client::encoding::text::encode;
+    use prometheus_client::registry::Registry;
+
+    use super::*;
+
+    fn last_reopening_unix_s(last_s: Option<u64>) -> f64 {
+        let mut registry = Registry::default();
+        registry.register_collector(Box::new(ReopeningCollector { last_s }));
+        let mut text = String::new();
+        encode(&mut text, &registry).unwrap();
+        let name = "\nlast_reopening_timestamp_seconds ";
+        let (_, rest) = text.split_once(name).expect(&text);
+        rest.lines().next().unwrap().parse().unwrap()
+    }
+
+    #[test]
+    fn the_time_of_a_reopening_counts_from_1970() {
+        assert_eq!(last_reopening_unix_s(None), 0.0);
+        // The machine was booted after September 2020.
+        assert!(last_reopening_unix_s(Some(100)) > 1.6e9);
     }
 }

@@ -8,7 +8,10 @@
 //! left behind, their locks and their open files end with the old program, so none of them can hold the
 //! database. The process keeps its id, so a supervisor, a container and a shell still have their child.
 //!
-//! Invariant: a signal that stops the server wins over the new start, whenever it comes.
+//! Invariant: a signal that stops the server wins over the new start, whenever it comes. A SIGHUP does not stop
+//! a server with TLS or with a supervisor. In the milliseconds from the `exec` until the new program listens for
+//! signals it ends the process all the same, as in the first milliseconds of any start. systemd sends none then,
+//! because for systemd a reload is under way.
 
 use std::env;
 use std::fs;
@@ -18,10 +21,12 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{self, Command};
 use std::sync::OnceLock;
+use std::thread;
 
-use anyhow::{Error, Result, anyhow};
+use anyhow::{Context, Error, Result, anyhow};
+use rustix::process::{Pid, WaitOptions, waitpid};
 use rustix::time::{ClockId, clock_gettime};
-use tracing::error;
+use tracing::{error, warn};
 
 use super::log_levels::SERVER;
 use super::reopenings::{Decision, REOPENINGS_MAX, Reopenings};
@@ -41,6 +46,57 @@ pub(super) fn earlier() -> Reopenings {
     let text = env::var(VARIABLE).ok();
     let reopenings = text.and_then(|text| Reopenings::parse(&text, process::id()));
     reopenings.unwrap_or_default()
+}
+
+/// Collects the exit statuses of the child processes that the old program has left behind. The process of a task
+/// that did not end within the shutdown ends when its socket to the old program is closed, and would then stay as
+/// a zombie. This program must not have started a child yet: another thread would wait for that one.
+///
+/// # Errors
+/// When the system refuses a thread.
+pub(super) fn collect_children() -> Result<()> {
+    let children = children();
+    if children.is_empty() {
+        return Ok(());
+    }
+    let collect = move || {
+        for child in children {
+            // An error means that the process is no child any more.
+            let _ = waitpid(Some(child), WaitOptions::empty());
+        }
+    };
+    let thread = thread::Builder::new().name("ebb-children".to_owned());
+    thread.spawn(collect).context("cannot start a thread")?;
+    Ok(())
+}
+
+/// Returns the child processes of this process; none if the system does not list processes.
+fn children() -> Vec<Pid> {
+    let Ok(processes) = procfs::process::all_processes() else {
+        return Vec::new();
+    };
+    let is_child = |process: &procfs::process::Process| {
+        let stat = process.stat();
+        stat.is_ok_and(|stat| u32::try_from(stat.ppid) == Ok(process::id()))
+    };
+    (processes.flatten().filter(is_child))
+        .filter_map(|process| Pid::from_raw(process.pid))
+        .collect()
+}
+
+/// Returns the reaction to a failed write of a server whose file of settings `config` cannot be read again. A new
+/// start would have the default settings, and serve another directory, so the server exits instead.
+pub(super) fn without_config(reaction: OnFailedWrite, config: &Path) -> OnFailedWrite {
+    if reaction != OnFailedWrite::Reopen {
+        return reaction;
+    }
+    warn!(
+        target: SERVER,
+        "{} is no regular file, so no later start can read these settings: after a failed write the server \
+         exits",
+        config.display()
+    );
+    OnFailedWrite::Exit
 }
 
 /// Decides what a server does after its shutdown, which begins now. Returns `None` if the server ends with the

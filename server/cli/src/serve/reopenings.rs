@@ -55,6 +55,11 @@ impl Reopenings {
         self.at_s.len()
     }
 
+    /// Returns the time of the last reopening, in seconds since the boot of the machine; `None` without any.
+    pub(super) fn last_s(&self) -> Option<u64> {
+        self.at_s.last().copied()
+    }
+
     /// Decides what the server does after a write that failed `now_s` seconds after the boot. Times above
     /// `now_s` do not count: they are of an earlier boot.
     pub(super) fn decide(&self, now_s: u64) -> Decision {
@@ -88,6 +93,7 @@ mod tests {
             reopenings = next;
         }
         assert_eq!(reopenings, of(&[100, 200, 3699]));
+        assert_eq!(reopenings.last_s(), Some(3699));
         assert_eq!(reopenings.decide(3699), Decision::GiveUp);
     }
 

@@ -2,6 +2,7 @@
 
 use ebb_cql::client::Client;
 use ebb_cql::protocol::Response;
+use ebb_test_support::wait::until;
 use rustix::process::Signal;
 
 use crate::hostile::{deaf, wide_table};
@@ -74,6 +75,35 @@ fn after_a_failed_write_the_same_process_has_what_was_written_before() {
     assert_eq!(server.sockets_for_jobs(), 1);
     // The signal goes to the process that the test started.
     assert_eq!(server.stop(), Some(0));
+}
+
+/// Regression: a process of a task that ended later than the shutdown stayed as a zombie.
+#[test]
+fn a_server_that_started_again_collects_the_children_of_the_old_program() {
+    let place = Place::new();
+    // The shell becomes the server, so its child becomes that of the server. The child ends after a write.
+    let child = "mkfifo gate && { cat gate >/dev/null 2>&1 & }";
+    let mut server = Server::start_after(&place, &format!("{child} && {LIMIT}"), "");
+    assert_eq!(server.children(), 1);
+    create_and_write_until_one_fails(&mut server.client());
+    server.until_started_again();
+    assert_eq!(server.children(), 1);
+    place.write("gate", "");
+    until("the end of the child", || server.children() == 0);
+    assert_eq!(server.stop(), Some(0));
+}
+
+/// Regression: the new start read the settings from the empty pipe, and served another directory with the
+/// default settings.
+#[test]
+fn a_failed_write_ends_a_server_whose_settings_came_through_a_pipe() {
+    let place = Place::new();
+    let mut server = limited(&place, r#"--config <(echo 'cluster-name = "here"')"#);
+    let warning = server.error_line_with("is no regular file");
+    assert!(warning.contains("the server exits"), "{warning}");
+    create_and_write_until_one_fails(&mut server.client());
+    server.error_line_with("ebb: the server stopped");
+    assert_eq!(server.wait(), Some(1));
 }
 
 #[test]

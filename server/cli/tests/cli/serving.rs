@@ -133,6 +133,17 @@ impl Server {
             .count()
     }
 
+    /// Returns the number of child processes of the server, with those that have ended and are zombies.
+    pub fn children(&self) -> usize {
+        let own = self.process.id() as i32;
+        let processes = procfs::process::all_processes().unwrap();
+        let is_child = |process: &procfs::process::Process| {
+            let stat = process.stat();
+            stat.is_ok_and(|stat| stat.ppid == own)
+        };
+        processes.flatten().filter(is_child).count()
+    }
+
     /// Returns the address for HTTP that the server printed.
     pub fn http(&self) -> &str {
         self.http.as_deref().expect("it was started with --http")

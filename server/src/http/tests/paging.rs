@@ -99,7 +99,7 @@ fn running_jobs_are_listed_without_those_that_have_ended() {
     let running = submit(1 << 50, "running");
     let listed = client.all_running().unwrap().into_iter();
     let listed: Vec<_> = listed.map(|job| job.record.id).collect();
-    assert_eq!(listed, [running.clone()]);
+    assert_eq!(listed, std::slice::from_ref(&running));
     assert!(client.cancel(&running).unwrap());
     wait_for_end(&client, &running);
 }

@@ -73,6 +73,14 @@ impl FromArgMatches for SettingsArgs {
 }
 
 impl SettingsArgs {
+    /// Returns the path of the file of settings if a later start cannot read the file again, because it is no
+    /// regular file. A pipe, as of `--config <(decrypt ebb.toml)`, has no content then, like a file without
+    /// settings.
+    pub(in crate::serve) fn unlasting_config(&self) -> Option<PathBuf> {
+        let is_lasting = |path: &PathBuf| path.metadata().is_ok_and(|file| file.is_file());
+        self.config.clone().filter(|path| !is_lasting(path))
+    }
+
     /// Returns the settings in force.
     ///
     /// # Errors

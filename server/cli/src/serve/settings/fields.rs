@@ -86,9 +86,10 @@ pub(crate) struct Settings {
     pub(crate) durability: Durability,
     /// Reaction to a failed write or fsync, after which the store takes no more writes until it is
     /// opened again: reopen (the server stops, and its process starts it again, at most three times
-    /// in an hour, and then exits; a port 0 becomes another port), exit (the server stops with exit
-    /// code 1, for its supervisor to start it again), or read-only (the server answers reads until
-    /// it is stopped). Each start recovers what was acknowledged as durable.
+    /// in an hour, and then exits; a port 0 becomes another port; it exits at once if --config is a
+    /// pipe), exit (the server stops with exit code 1, for its supervisor to start it again), or
+    /// read-only (the server answers reads until it is stopped). Each start recovers what was
+    /// acknowledged as durable.
     #[arg(long, value_name = "WHAT", env = "EBB_ON_FAILED_WRITE")]
     #[arg(default_value = "reopen", hide_possible_values = true)]
     pub(crate) on_failed_write: OnFailedWrite,
