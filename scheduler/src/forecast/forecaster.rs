@@ -14,7 +14,7 @@ use thiserror::Error;
 /// Longest horizon in slots (steps of the series): with steps of a minute, a bit more than a year.
 const HORIZON_MAX: f64 = 600_000.0;
 
-/// Largest number of past days of a backtest: ten years.
+/// Largest number of past days in an option, such as those of a backtest: ten years.
 const BACKTEST_DAYS_MAX: usize = 3_660;
 
 /// Parameters of a [`Forecaster`].
@@ -28,6 +28,9 @@ pub struct Options {
     pub horizon_s: f64,
     /// Number of past days on which the methods are tried; 1 to 3,660.
     pub backtest_days: usize,
+    /// Least number of days before the last horizon of a series from which a forecast is made; 1 to 3,660. With
+    /// 1 day and a horizon of a day, a forecast begins after two days, and compares the methods on the second one.
+    pub past_days_min: usize,
 }
 
 impl Default for Options {
@@ -37,6 +40,7 @@ impl Default for Options {
             day_s: DAY_S,
             horizon_s: DAY_S,
             backtest_days: 28,
+            past_days_min: 2,
         }
     }
 }
@@ -68,7 +72,9 @@ pub enum ForecastError {
         step_s: f64,
     },
     /// There are too few slots before the one at which the forecast should begin.
-    #[error("{have} values are too few: two days and the horizon before the origin make {need}")]
+    #[error(
+        "{have} values are too few: the least number of days and the horizon before the origin make {need}"
+    )]
     TooShort {
         /// Number of slots, gaps included, before the one at which the forecast should begin.
         have: usize,
@@ -134,6 +140,7 @@ pub struct Forecaster<'a> {
     series: &'a Series,
     grid: Grid,
     backtest_days: usize,
+    past_days_min: usize,
     methods: Vec<Method>,
     backtest: Backtest<'a>,
 }
@@ -153,6 +160,7 @@ impl<'a> Forecaster<'a> {
             series,
             grid,
             backtest_days: days,
+            past_days_min: options.past_days_min,
             methods,
             backtest,
         })
@@ -203,10 +211,10 @@ impl<'a> Forecaster<'a> {
         })
     }
 
-    /// Returns the index of the first slot of the series at which a forecast can begin. Two days
-    /// and the horizon lie before it: the past on which the methods are compared.
+    /// Returns the index of the first slot of the series at which a forecast can begin. The least number of
+    /// past days and the horizon lie before it: the past on which the methods are compared.
     pub(super) fn least(&self) -> usize {
-        2 * self.grid.day + self.grid.horizon
+        self.past_days_min * self.grid.day + self.grid.horizon
     }
 
     pub(super) fn grid(&self) -> Grid {
@@ -267,13 +275,17 @@ fn grid(series: &Series, options: &Options) -> Result<Grid, ForecastError> {
             expected: "give more than 0 and at most 600,000 of the series' steps",
         });
     }
-    let days = options.backtest_days;
-    if !(1..=BACKTEST_DAYS_MAX).contains(&days) {
-        return Err(ForecastError::Option {
-            what: "the number of past days",
-            value: days as f64,
-            expected: "give at least 1 and at most 3660",
-        });
+    for (what, days) in [
+        ("the number of past days", options.backtest_days),
+        ("the least number of past days", options.past_days_min),
+    ] {
+        if !(1..=BACKTEST_DAYS_MAX).contains(&days) {
+            return Err(ForecastError::Option {
+                what,
+                value: days as f64,
+                expected: "give at least 1 and at most 3660",
+            });
+        }
     }
     Ok(Grid {
         day: day as usize,

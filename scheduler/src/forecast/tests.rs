@@ -380,6 +380,20 @@ fn short_series_and_invalid_options_are_refused() {
         .unwrap_err();
     assert_eq!(error, ForecastError::TooShort { have: 71, need: 72 });
     assert_eq!(next(&series(vec![1.0; 72])).point(), [1.0; 24]);
+    // With one day before the horizon: 48 hours.
+    let early = |values: Vec<f64>| {
+        let options = Options {
+            past_days_min: 1,
+            ..Options::default()
+        };
+        Forecaster::new(&series(values), options)
+            .unwrap()
+            .from_end()
+    };
+    let error = early(vec![1.0; 47]).unwrap_err();
+    assert_eq!(error, ForecastError::TooShort { have: 47, need: 48 });
+    let two_days = weeks(2);
+    assert_close(early(two_days.clone()).unwrap().point(), &two_days[24..]);
     let beyond = Forecaster::new(&short, Options::default())
         .unwrap()
         .at(72)
@@ -427,6 +441,13 @@ fn short_series_and_invalid_options_are_refused() {
             ..good
         })
         .contains("at most 3660")
+    );
+    assert!(
+        refused(Options {
+            past_days_min: 0,
+            ..good
+        })
+        .contains("least number of past days")
     );
     assert!(evaluate(&short, good, 0, |_| {}).is_err());
 }

@@ -60,7 +60,9 @@ use self::log_levels::{CQL, HTTP, JOBS, SERVER, STORAGE};
 use self::metrics::{CqlCollector, MemoryCollector, ProcessCollector, ReopeningCollector};
 use self::queries::CqlQueries;
 use self::reopenings::Decision;
-use self::settings::{Authentication, Durability, OnFailedWrite, Settings, SettingsArgs};
+use self::settings::{
+    Authentication, Durability, ForecastSource, OnFailedWrite, Settings, SettingsArgs,
+};
 use self::shutdown::shut_down;
 use self::slow::SlowLog;
 use self::supervisor::{FedWatchdog, Supervised};
@@ -220,6 +222,10 @@ pub(super) fn run(args: Args) -> Result<()> {
         started::log(db, &settings, limits, addresses, opened_in, &reopenings);
     }
     check_files(&node, *settings.verify_every)?;
+    if settings.forecast == ForecastSource::Learn {
+        let started = node.learn_load(&settings.data, settings.group_readable);
+        started.context("cannot start a thread")?;
+    }
     log_unreadable_snapshots(catalog)?;
     // Last, when everything listens: systemd then starts the services that are ordered after this one.
     let supervised = Supervised::ready(server.address())?;

@@ -277,6 +277,12 @@ impl Governor {
         self.lock().forecast = Some(forecast);
     }
 
+    /// Removes the forecast, so that scheduling policies plan by a moving average, over about ten minutes, of
+    /// the capacity that analytics got.
+    pub fn plan_by_mean(&self) {
+        self.lock().forecast = None;
+    }
+
     /// Returns the measurements of the latest control cycles, oldest first.
     pub fn history(&self) -> Vec<LoadSample> {
         self.lock().history.to_vec()
@@ -869,6 +875,8 @@ mod tests {
         assert_eq!(granted.forecast.at(1e6), 10.0);
         governor.plan_by(Arc::new(Availability::constant(70.0).unwrap()));
         assert_eq!(capacity(&governor, 2.0, 0).forecast.at(1e6), 70.0);
+        governor.plan_by_mean();
+        assert_eq!(capacity(&governor, 3.0, 0).forecast.at(1e6), 10.0);
     }
 
     #[test]

@@ -108,6 +108,7 @@ impl LoadHistory {
             horizon_s: day_s,
             // The first two days and the forecast day are not used as origins.
             backtest_days: days.saturating_sub(3).clamp(1, BACKTEST_DAYS_MAX),
+            ..Options::default()
         };
         Ok(Forecaster::new(&series, options)?.from_end()?)
     }

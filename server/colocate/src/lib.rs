@@ -5,13 +5,13 @@
 //!   latencies of the service or its load ─► GuardWatch ─► Guard ──────┼─► Governor ─► capacity
 //!   MemAvailable, cgroups ────────────► MemoryMonitor ──────────────┤
 //!   cpu.max of cgroups ───────────────► CpuLimitMonitor ────────────┤
-//!   LoadHistory, or a schedule ──────────────────────► forecast f(t)┘
+//!   LoadRecord, LoadHistory, or a schedule ──────────► forecast f(t)┘
 //! ```
 //!
 //! Invariant: all threads of the process that neither run tasks of analytics jobs nor work under a lease
 //! count as transactional, including flushes and compactions, and have priority. So has every other
 //! process, except over the *floor*, a small minimum of CPU that analytics get even while others use all
-//! cores. `estimate`, `floor`, `guard` and `history` decide without a clock; `monitor`, `threads`,
+//! cores. `estimate`, `floor`, `guard`, `history` and `learned` decide without a clock; `monitor`, `threads`,
 //! `idle_times`, `latencies`, `memory`, `cpu_limit` and `watch` measure and pass measurements on;
 //! `colocated` combines all of them for a service to embed.
 
@@ -47,6 +47,8 @@ mod idle_times;
     reason = "measures real requests in real time"
 )]
 mod latencies;
+mod learned;
+mod load_record;
 #[expect(
     clippy::disallowed_methods,
     reason = "reads what the kernel says of memory"
@@ -57,6 +59,7 @@ mod monitor;
 mod objective;
 mod price;
 mod recent;
+mod share;
 #[expect(
     clippy::disallowed_methods,
     reason = "reads what the kernel says of threads"
@@ -75,9 +78,12 @@ pub use governor::{Governor, LoadSample, Machine, RESERVE};
 pub use guard::{Action, Guard, GuardSample, LatencyWindow, ObservedWindow};
 pub use history::{HistoryError, LoadHistory, left_by};
 pub use latencies::Latencies;
+pub use learned::{Learned, LeftForecast, LoadForecast, learn};
+pub use load_record::{LoadRecord, LoadSlot, SlotMean};
 pub use memory::MemoryMonitor;
 pub use monitor::{LoadMonitor, MeasuredLoad, RequestRates, RequestSource, reachable_cores};
 pub use objective::{Limit, Objective, Quantile};
 pub use price::PricePoint;
 pub use recent::SAMPLES_MAX_DEFAULT;
+pub use share::{Share, ShareMeter};
 pub use watch::{GuardWatch, LatencySource};

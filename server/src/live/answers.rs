@@ -48,7 +48,9 @@ impl Live {
         let runtime_cores = f64::from(node.runtime().cores());
         let cores = governor.map_or(runtime_cores, |governor| governor.cores_for_analytics());
         let given = governor.and_then(|governor| governor.forecast());
+        let learned = node.learned_forecast().filter(|_| given.is_some());
         let source = match (given, governor) {
+            (Some(_), _) if learned.is_some() => "learned",
             (Some(_), _) => "given",
             (None, Some(_)) => "last-ten-minutes",
             (None, None) => "fixed",
@@ -58,7 +60,12 @@ impl Live {
         Some(Forecast {
             made_at_unix_ms: now_unix_ms,
             source: source.to_string(),
-            points: (state.forecast_errors).points(&forecast, now, seconds, cores),
+            points: (state.forecast_errors).points(
+                (&forecast, learned.as_deref()),
+                now,
+                seconds,
+                cores,
+            ),
             error: state.forecast_errors.view(),
             predictions: state.ledger.error(),
         })

@@ -27,6 +27,8 @@
 //! | `store` | a store's measurements of its own requests |
 //! | `verify`, `backup` | the verification of the database, and a backup, under a lease |
 //! | `file_checks` | the checks of one file after the other, for as long as the node runs |
+//! | `learner`, `learning` | the thread that learns a forecast of the load, and its state |
+//! | `load_file` | the file with the record of the load |
 //! | `running_maintenance`, `byte_rate` | a backup or a verification as the clients of jobs see it |
 //! | `maintenance` | the records of both in the history of jobs |
 //! | `pace` | the limit on the rate of both |
@@ -47,6 +49,13 @@ mod expect;
 )]
 mod file_checks;
 mod jobs;
+mod learner;
+mod learning;
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the record of the load is a file"
+)]
+mod load_file;
 mod maintenance;
 mod options;
 #[expect(
@@ -76,7 +85,7 @@ use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use ebb_colocate::{Colocated, Governor, GuardWatch, Latencies, LatencySource};
+use ebb_colocate::{Colocated, Governor, GuardWatch, Latencies, LatencySource, LeftForecast};
 use ebb_jobs::advice::SizedJob;
 use ebb_jobs::history::{History, Submission};
 use ebb_jobs::launch::{Site, TableCheck, delete_left_snapshots, permit_all};
@@ -90,6 +99,7 @@ use tracing::warn;
 use self::backup::BackupTimes;
 pub use self::ended::EndedJobs;
 use self::file_checks::FileChecker;
+use self::learner::{LearnedForecast, Learner, LearnerParts};
 pub use self::options::{NodeOptions, machine_cores};
 pub use self::pace::Pace;
 use self::registry::Registry;
@@ -112,6 +122,8 @@ pub struct Node {
     colocated: Option<Colocated>,
     runtime: Arc<Runtime>,
     checker: Mutex<Option<FileChecker>>,
+    learner: Mutex<Option<Learner>>,
+    learned: Arc<LearnedForecast>,
     /// The folder for temporary files of jobs. It is dropped after everything that may write to it.
     _spills: Spills,
 }
@@ -176,6 +188,8 @@ impl Node {
             colocated,
             runtime,
             checker: Mutex::default(),
+            learner: Mutex::default(),
+            learned: Arc::default(),
             _spills: spills,
         })
     }
@@ -382,18 +396,53 @@ impl Node {
         watch.transpose()
     }
 
+    /// Starts a thread that records the load in the file `load.csv` of the directory `dir`, and from two days of
+    /// records on lets policies plan by a forecast of it, until the node shuts down. The group may read the file
+    /// if `is_group_readable` is set. If the options fix how many cores jobs may use, this does nothing: the load
+    /// is not measured then.
+    ///
+    /// # Errors
+    /// When the system refuses a thread.
+    pub fn learn_load(&self, dir: &Path, is_group_readable: bool) -> io::Result<()> {
+        let Some(governor) = self.governor() else {
+            return Ok(());
+        };
+        let learner = Learner::start(LearnerParts {
+            runtime: Arc::clone(&self.runtime),
+            governor: Arc::clone(governor),
+            learned: Arc::clone(&self.learned),
+            dir: dir.to_path_buf(),
+            is_group_readable,
+        })?;
+        let before = self.lock_learner().replace(learner);
+        drop(before);
+        Ok(())
+    }
+
+    /// Returns the forecast by which policies plan, if it was [learned](Self::learn_load) from the record of the
+    /// load.
+    pub fn learned_forecast(&self) -> Option<Arc<LeftForecast>> {
+        self.learned.get()
+    }
+
     /// Refuses new jobs, stops the running ones as `how` states, and waits until they have ended. Cancelled
     /// jobs are done; parked jobs stay unfinished, and the next node over the database can start them again.
-    /// Also ends backups, verifications and the checks of files. May be called more than once.
+    /// Also ends backups, verifications, the checks of files and the record of the load. May be called more than once.
     pub fn shutdown(&self, how: Stop) {
         self.registry.close(how);
         self.runtime.shutdown();
         let checker = self.lock_checker().take();
         drop(checker);
+        let learner = self.lock_learner().take();
+        drop(learner);
     }
 
     fn lock_checker(&self) -> MutexGuard<'_, Option<FileChecker>> {
         self.checker.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn lock_learner(&self) -> MutexGuard<'_, Option<Learner>> {
+        self.learner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

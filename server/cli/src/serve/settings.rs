@@ -9,6 +9,7 @@ mod derived;
 mod durability;
 mod fields;
 mod file;
+mod forecast;
 mod names;
 mod slo;
 
@@ -17,4 +18,5 @@ pub(crate) use self::args::SettingsArgs;
 pub(super) use self::authentication::Authentication;
 pub(super) use self::durability::{Durability, OnFailedWrite};
 pub(crate) use self::fields::Settings;
+pub(super) use self::forecast::ForecastSource;
 pub(super) use self::names::misspelt;

@@ -16,6 +16,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use super::amounts;
 use super::authentication::Authentication;
 use super::durability::{Durability, OnFailedWrite};
+use super::forecast::ForecastSource;
 use super::slo::Slo;
 use crate::error::CliError;
 use crate::serve::log::LogFormat;
@@ -144,6 +145,12 @@ pub(crate) struct Settings {
     #[arg(long, value_name = "CORES", env = "EBB_ANALYTICS_FLOOR")]
     #[arg(default_value_t = FLOOR_CORES)]
     pub(crate) analytics_floor: f64,
+    /// Forecast by which jobs are planned: learn (the server records the CPU use of the load, in the file
+    /// load.csv of the directory --data, and from the third day on forecasts the next 24 hours from it,
+    /// unless the mean of the last ten minutes was the better forecast lately), or off (the mean alone).
+    #[arg(long, value_name = "HOW", env = "EBB_FORECAST")]
+    #[arg(default_value = "learn", hide_possible_values = true)]
+    pub(crate) forecast: ForecastSource,
     /// Name of the cluster, as clients find it in system.local and by DESCRIBE CLUSTER.
     #[arg(long, value_name = "NAME", env = "EBB_CLUSTER_NAME")]
     #[arg(default_value = "ebb")]

@@ -66,7 +66,7 @@ fn described(error: &toml::de::Error) -> String {
 mod tests {
     use bytesize::ByteSize;
 
-    use super::super::Durability;
+    use super::super::{Durability, ForecastSource};
     use super::*;
 
     #[test]
@@ -78,6 +78,7 @@ mod tests {
             memory: Some(ByteSize::mib(1500)),
             request_bytes_max: ByteSize(100_001),
             connections_max: Some(7),
+            forecast: ForecastSource::Off,
             audit_writes: "shop,app.users".parse().unwrap(),
             ..Settings::default()
         };
@@ -93,6 +94,7 @@ mod tests {
         assert!(error.contains("did you mean durability?"), "{error}");
         let error = Settings::parse("colour = 1").unwrap_err();
         assert!(error.contains("there are data, cql"), "{error}");
+        assert!(Settings::parse("forecast = \"guess\"").is_err());
         let error = Settings::parse("durability = \"often\"").unwrap_err();
         assert!(
             error.contains("often") && error.contains("line 1"),

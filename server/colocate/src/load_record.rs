@@ -1,0 +1,318 @@
+//! The record of the load over weeks: the mean number of cores that it used in each slot of five minutes.
+//!
+//! The text of a record has a line `TIME,CORES` for each slot that was measured, in the order of time. TIME is
+//! the begin of the slot in seconds since 1970. `ebb forecast` reads this form.
+
+use std::collections::BTreeMap;
+
+/// The length of a slot in seconds. A day of 288 slots shows each rise of a load, and a forecast of it takes
+/// about a second of CPU time.
+pub(crate) const SLOT_S: u64 = 300;
+/// The number of slots of a day.
+pub(crate) const SLOTS_PER_DAY: u64 = 86_400 / SLOT_S;
+/// The most slots of a record: eight weeks of measurements, so a file of 372 kB at most. Older slots than
+/// these are in no forecast either.
+const SLOTS_MAX: u64 = 56 * SLOTS_PER_DAY;
+/// The number of slots that a record has after its oldest slots were dropped: a week less than
+/// [`SLOTS_MAX`], so that the file of the record has to be rewritten only once a week.
+const SLOTS_KEPT: u64 = 49 * SLOTS_PER_DAY;
+/// The longest gap that is filled, in slots: an hour. A restart leaves such a gap.
+const GAP_FILLED: usize = 12;
+/// The least measured time from which the mean of a slot is recorded, in seconds: half of the slot.
+const SECONDS_MIN: f64 = SLOT_S as f64 / 2.0;
+/// The greatest number of cores in a line. A larger one is damage.
+const CORES_MAX: f64 = 1e6;
+
+/// The load of the last weeks, at most eight weeks of measurements. A slot without a measurement, for example
+/// while the server was down, is missing.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct LoadRecord {
+    /// The cores that the load used, by the number of the slot: its begin in seconds since 1970, divided by
+    /// [`SLOT_S`].
+    cores: BTreeMap<u64, f64>,
+}
+
+/// The load in one slot of five minutes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct LoadSlot {
+    number: u64,
+    cores: f64,
+}
+
+impl LoadSlot {
+    /// Returns the line of the slot, with a line feed.
+    pub fn line(self) -> String {
+        format!("{},{:.3}\n", self.number * SLOT_S, self.cores)
+    }
+
+    /// Returns the slot of a line without its line feed; `None` if the line is damaged.
+    fn of(line: &str) -> Option<Self> {
+        let (time, cores) = line.split_once(',')?;
+        let (unix_s, cores) = (time.parse::<u64>().ok()?, cores.parse::<f64>().ok()?);
+        (0.0..=CORES_MAX).contains(&cores).then_some(Self {
+            number: unix_s / SLOT_S,
+            cores,
+        })
+    }
+}
+
+impl LoadRecord {
+    /// Reads a record from the lines of a file. Lines that are damaged are skipped, and so is a last line
+    /// without a line feed, whose end may be missing. Returns false beside the record if lines were skipped or
+    /// were not in the order of time: then the file should be rewritten, for others that read it.
+    pub fn read(text: &[u8]) -> (Self, bool) {
+        let text = String::from_utf8_lossy(text);
+        let whole = text.rfind('\n').map_or("", |end| &text[..=end]);
+        let mut is_whole = whole.len() == text.len();
+        let mut record = Self::default();
+        for line in whole.lines() {
+            let Some(slot) = LoadSlot::of(line) else {
+                is_whole = false;
+                continue;
+            };
+            // One damaged time must not displace all other slots, as `push` would have it.
+            is_whole &= record.last().is_none_or(|last| last < slot.number);
+            record.cores.insert(slot.number, slot.cores);
+        }
+        (record, is_whole)
+    }
+
+    /// Adds a slot that was just measured. Drops all slots that are not before it, which a clock recorded that
+    /// was ahead. If the record has more than eight weeks of slots then, keeps the latest seven: their number
+    /// counts, not their age, so that a clock that is far ahead for a while displaces no other slot. Returns
+    /// true if slots were dropped: the file must be rewritten, otherwise the line can be appended.
+    pub fn push(&mut self, slot: LoadSlot) -> bool {
+        let is_ahead = !self.cores.split_off(&slot.number).is_empty();
+        self.cores.insert(slot.number, slot.cores);
+        let is_long = self.cores.len() as u64 > SLOTS_MAX;
+        let oldest = self.cores.keys().nth_back(SLOTS_KEPT as usize - 1).copied();
+        if let Some(oldest) = oldest.filter(|_| is_long) {
+            self.cores = self.cores.split_off(&oldest);
+        }
+        is_ahead || is_long
+    }
+
+    /// Returns all lines, in the order of time.
+    pub fn text(&self) -> String {
+        let slots = self.cores.iter();
+        let line = |(&number, &cores): (&u64, &f64)| LoadSlot { number, cores }.line();
+        slots.map(line).collect()
+    }
+
+    fn last(&self) -> Option<u64> {
+        self.cores.last_key_value().map(|(number, _)| *number)
+    }
+
+    /// Returns the number of the first slot in the eight weeks before the slot `end`, and the cores of all slots
+    /// from it until `end`, without `end` itself; `None` for slots that were not measured. A straight line fills
+    /// gaps of at most an hour between two measured slots: if a time of day is missing in the first days, most
+    /// methods have no forecast. Returns `None` if there is no slot.
+    pub(crate) fn until(&self, end: u64) -> Option<(u64, Vec<Option<f64>>)> {
+        let (first, _) = self
+            .cores
+            .range(end.saturating_sub(SLOTS_MAX)..end)
+            .next()?;
+        let slots = (*first..end).map(|number| self.cores.get(&number).copied());
+        let mut slots: Vec<Option<f64>> = slots.collect();
+        fill_gaps(&mut slots);
+        Some((*first, slots))
+    }
+}
+
+/// Fills the gaps of at most [`GAP_FILLED`] slots between two measured slots by a straight line.
+fn fill_gaps(slots: &mut [Option<f64>]) {
+    let known = slots.iter().enumerate();
+    let known: Vec<(usize, f64)> = known
+        .filter_map(|(at, cores)| Some((at, (*cores)?)))
+        .collect();
+    for pair in known.windows(2) {
+        let ((before, from), (after, to)) = (pair[0], pair[1]);
+        let gap = &mut slots[before + 1..after];
+        if gap.len() > GAP_FILLED {
+            continue;
+        }
+        let step = (to - from) / (gap.len() + 1) as f64;
+        for (nth, slot) in gap.iter_mut().enumerate() {
+            *slot = Some(from + step * (nth + 1) as f64);
+        }
+    }
+}
+
+/// The mean of the load in the present slot, from measurements that are shorter than a slot.
+#[derive(Debug, Default)]
+pub struct SlotMean {
+    open: Option<OpenSlot>,
+}
+
+#[derive(Debug)]
+struct OpenSlot {
+    number: u64,
+    /// The core-seconds that the load used in the measurements of the slot.
+    used_s: f64,
+    /// The length of the measurements, in seconds.
+    seconds: f64,
+}
+
+impl SlotMean {
+    /// Adds a measurement: the load used `cores` cores on average over the `length_s` seconds before `unix_s`, a
+    /// time in seconds since 1970. Returns the slot before if this measurement begins another one, and at least
+    /// half of the slot before was measured. Ignores numbers that are not finite, and a time before 1970.
+    pub fn take(&mut self, unix_s: f64, length_s: f64, cores: f64) -> Option<LoadSlot> {
+        let used_s = cores.max(0.0) * length_s;
+        let has_slot = (0.0..1e15).contains(&unix_s);
+        if !(has_slot && length_s > 0.0 && cores.is_finite() && used_s.is_finite()) {
+            return None;
+        }
+        let number = unix_s as u64 / SLOT_S;
+        let ended = self.open.take_if(|open| open.number != number);
+        let open = self.open.get_or_insert(OpenSlot {
+            number,
+            used_s: 0.0,
+            seconds: 0.0,
+        });
+        open.used_s += used_s;
+        open.seconds += length_s;
+        let ended = ended.filter(|slot| slot.seconds >= SECONDS_MIN)?;
+        Some(LoadSlot {
+            number: ended.number,
+            cores: (ended.used_s / ended.seconds).min(CORES_MAX),
+        })
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// A midnight: 2026-11-30 00:00 UTC.
+    pub(crate) const MIDNIGHT_S: u64 = 1_795_996_800;
+
+    /// Returns a record of a load that `cores` gives for each slot, counted from 0 at [`MIDNIGHT_S`].
+    pub(crate) fn record(slots: u64, cores: impl Fn(u64) -> Option<f64>) -> LoadRecord {
+        let first = MIDNIGHT_S / SLOT_S;
+        let slots = (0..slots).filter_map(|slot| Some((first + slot, cores(slot)?)));
+        LoadRecord {
+            cores: slots.collect(),
+        }
+    }
+
+    pub(crate) fn slot(number: u64, cores: f64) -> LoadSlot {
+        LoadSlot { number, cores }
+    }
+
+    #[test]
+    fn a_record_is_read_as_it_was_written() {
+        let written = record(500, |slot| (slot % 7 != 3).then_some(slot as f64 / 8.0));
+        let text = written.text();
+        assert_eq!(
+            text.lines().next(),
+            Some(format!("{MIDNIGHT_S},0.000").as_str())
+        );
+        assert_eq!(LoadRecord::read(text.as_bytes()), (written, true));
+        assert_eq!(LoadRecord::read(b""), (LoadRecord::default(), true));
+    }
+
+    #[test]
+    fn damaged_lines_are_skipped_and_reported() {
+        let good = record(3, |_| Some(0.5));
+        for damage in [
+            // A torn line, and one that looks like a whole one.
+            "1795",
+            "1795999999,0.",
+            "1795999999\n",
+            "x,1\n",
+            "1795999999,-1\n",
+            "1795999999,NaN\n",
+            "1795999999,1e300\n",
+            "1795999999,1,2\n",
+            "\0\0\0\0\n",
+            "\n",
+        ] {
+            let text = good.text() + damage;
+            assert_eq!(LoadRecord::read(text.as_bytes()), (good.clone(), false));
+            let before = format!("{damage}\n{}", good.text());
+            let (read, is_whole) = LoadRecord::read(before.as_bytes());
+            assert!(!is_whole && read.cores.len() >= 3, "{damage:?}");
+        }
+        let (read, is_whole) = LoadRecord::read(b"\xff\xfe,1\n1795996800,0.250\n");
+        assert_eq!((read.cores.len(), is_whole), (1, false));
+    }
+
+    #[test]
+    fn a_line_with_a_wrong_time_displaces_no_other() {
+        let good = record(4, |_| Some(0.5)).text();
+        for wrong in ["9795996800,1.000\n", "1095996800,1.000\n"] {
+            let (read, is_whole) = LoadRecord::read((wrong.to_owned() + &good).as_bytes());
+            assert_eq!(read.cores.len(), 5);
+            assert_eq!(is_whole, wrong.starts_with('1'));
+        }
+    }
+
+    #[test]
+    fn a_record_has_eight_weeks_of_slots_at_most() {
+        let mut full = record(SLOTS_MAX, |_| Some(0.5));
+        let first = MIDNIGHT_S / SLOT_S;
+        let next = slot(first + SLOTS_MAX, 1.0);
+        assert!(full.text().len() <= 372_000);
+        assert!(full.push(next));
+        assert_eq!(full.cores.len() as u64, SLOTS_KEPT);
+        assert_eq!(full.last(), Some(next.number));
+        assert!(!full.push(slot(next.number + 1, 1.0)));
+        // For one slot, the clock is years ahead.
+        assert!(!full.push(slot(next.number + 10 * SLOTS_MAX, 1.0)));
+        assert!(full.push(slot(next.number + 2, 1.0)));
+        assert_eq!(full.cores.len() as u64, SLOTS_KEPT + 2);
+        assert_eq!(full.last(), Some(next.number + 2));
+    }
+
+    #[test]
+    fn gaps_of_an_hour_are_filled_and_longer_ones_stay() {
+        let is_down = |slot: u64| (20..32).contains(&slot) || (50..63).contains(&slot);
+        let load = record(100, |slot| (!is_down(slot)).then_some(slot as f64));
+        let first = MIDNIGHT_S / SLOT_S;
+        let (begin, slots) = load.until(first + 103).unwrap();
+        assert_eq!((begin, slots.len()), (first, 103));
+        for (at, cores) in slots.into_iter().enumerate() {
+            let is_missing = (50..63).contains(&at) || at >= 100;
+            assert_eq!(cores.is_none(), is_missing, "{at}");
+            assert!(cores.is_none_or(|cores| (cores - at as f64).abs() < 1e-9));
+        }
+        assert!(load.until(first).is_none());
+    }
+
+    #[test]
+    fn slots_of_a_clock_that_was_ahead_are_dropped() {
+        let mut ahead = record(20, |_| Some(0.5));
+        let first = MIDNIGHT_S / SLOT_S;
+        assert!(ahead.push(slot(first + 10, 1.0)));
+        assert_eq!((ahead.cores.len(), ahead.last()), (11, Some(first + 10)));
+        // The same slot a second time, after the clock was set back by minutes.
+        assert!(ahead.push(slot(first + 10, 2.0)));
+        assert_eq!(ahead.cores[&(first + 10)], 2.0);
+        assert!(!ahead.push(slot(first + 11, 1.0)));
+    }
+
+    #[test]
+    fn the_mean_of_a_slot_weights_measurements_by_their_length() {
+        let mut mean = SlotMean::default();
+        let at = |second: u64| (MIDNIGHT_S + second) as f64;
+        assert_eq!(mean.take(at(60), 60.0, 1.0), None);
+        assert_eq!(mean.take(at(180), 120.0, 4.0), None);
+        let number = MIDNIGHT_S / SLOT_S;
+        assert_eq!(mean.take(at(300), 1.0, 9.0), Some(slot(number, 3.0)));
+        // Of the slot that began there, less than half is measured.
+        assert_eq!(mean.take(at(600), 100.0, 1.0), None);
+        // The clock is set back.
+        assert_eq!(mean.take(at(60), 60.0, 1.0), None);
+        for (unix_s, length_s, cores) in [
+            (f64::NAN, 1.0, 1.0),
+            (-1.0, 1.0, 1.0),
+            (f64::INFINITY, 1.0, 1.0),
+            (at(900), 0.0, 1.0),
+            (at(900), 1.0, f64::NAN),
+            (at(900), f64::MAX, f64::MAX),
+        ] {
+            assert_eq!(mean.take(unix_s, length_s, cores), None);
+        }
+    }
+}
