@@ -56,10 +56,10 @@ fn a_token_that_cannot_be_printed_is_not_created() {
     assert_eq!(place.ebb("token list").ok(), "no tokens yet\n");
 }
 
-/// Checks only metrics that begin with `ebb_cql_`. A test of the crate `ebb-server` checks the
-/// others.
+/// Checks only the metrics that the crate `ebb-cli` exports. A test of the crate `ebb-server` checks
+/// the others.
 #[test]
-fn the_alert_rules_and_the_dashboard_query_metrics_of_cql_that_exist() {
+fn the_alert_rules_and_the_dashboard_query_metrics_of_the_command_that_exist() {
     let place = Place::new();
     let server = Server::start(&place, "--http 127.0.0.1:0");
     let token = place.ebb("token create --scope read").ok();
@@ -69,7 +69,9 @@ fn the_alert_rules_and_the_dashboard_query_metrics_of_cql_that_exist() {
     let queries = files.map(|file| std::fs::read_to_string(monitoring.join(file)).unwrap());
     let queries = queries.concat();
     let words = queries.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
-    let names: Vec<&str> = words.filter(|word| word.starts_with("ebb_cql_")).collect();
+    let of_command = ["ebb_cql_", "ebb_last_reopening_"];
+    let is_of_command = |word: &&str| of_command.iter().any(|start| word.starts_with(start));
+    let names: Vec<&str> = words.filter(is_of_command).collect();
     assert!(!names.is_empty());
     for name in names {
         let has = |end: char| metrics.contains(&format!("\n{name}{end}"));
