@@ -7,7 +7,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::file_system::{descriptor_advice, is_fault_of_file, is_out_of_descriptors};
+use crate::file_system::{is_fault_of_file, is_out_of_resources, resource_advice};
 
 /// The result of a fallible call of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -44,7 +44,7 @@ pub enum ErrorKind {
 #[non_exhaustive]
 pub enum Error {
     /// A call to the operating system failed.
-    #[error("cannot {action} {}: {source}{}", path.display(), descriptor_advice(source))]
+    #[error("cannot {action} {}: {source}{}", path.display(), resource_advice(source))]
     Io {
         /// The operation that failed, as a verb whose object is `path`: "open", "write", "cut back".
         action: &'static str,
@@ -188,16 +188,16 @@ pub enum Error {
         /// The low-water mark: the free bytes that a write must leave.
         low_water_bytes: u64,
     },
-    /// The process, or the machine, can open no more files, and this write needed to open one. The
-    /// write had no effect. Reads continue, and writes succeed again as soon as other files are
-    /// closed.
+    /// The process, or the machine, can open no more files and this write needed to open one, or the
+    /// system has no memory for the write. The write had no effect. Reads continue, and writes
+    /// succeed again as soon as other files are closed or memory is freed.
     #[error(
-        "cannot open {}: {source}; nothing was written; retry{}",
+        "cannot open or extend {}: {source}; nothing was written; retry{}",
         path.display(),
-        descriptor_advice(source)
+        resource_advice(source)
     )]
     NoDescriptor {
-        /// The file that could not be opened.
+        /// The file that could not be opened or extended.
         path: PathBuf,
         /// The error of the operating system.
         source: Arc<io::Error>,
@@ -259,25 +259,30 @@ impl Error {
         }
     }
 
-    /// Returns whether the cause is that the process, or the machine, has no file descriptor left: a
-    /// state that passes.
-    pub(crate) fn is_out_of_descriptors(&self) -> bool {
+    /// Returns whether the cause is that the process, or the machine, has no file descriptor or no
+    /// memory left: a state that passes.
+    pub(crate) fn is_out_of_resources(&self) -> bool {
         match self {
-            Self::Io { source, .. } => is_out_of_descriptors(source),
+            Self::Io { source, .. } => is_out_of_resources(source),
             Self::NoDescriptor { .. } => true,
             _ => false,
         }
     }
 
-    /// Converts an error for lack of space or of file descriptors into the error of a refused write,
-    /// [`Error::DiskFull`] or [`Error::NoDescriptor`]. The write must have had no effect.
+    /// Returns whether this is the error of a write that had no effect, and may succeed later.
+    pub(crate) fn is_refusal(&self) -> bool {
+        self.kind() == ErrorKind::DiskFull || matches!(self, Self::NoDescriptor { .. })
+    }
+
+    /// Converts an error for lack of space, of file descriptors or of memory into the error of a
+    /// refused write, [`Error::DiskFull`] or [`Error::NoDescriptor`]. The write must have had no effect.
     ///
     /// # Errors
     /// Returns an error that has another cause unchanged.
     pub(crate) fn into_refusal(self) -> Result<Self> {
         match self {
             Self::DiskFull { .. } => Ok(self),
-            Self::Io { path, source, .. } if is_out_of_descriptors(&source) => {
+            Self::Io { path, source, .. } if is_out_of_resources(&source) => {
                 Ok(Self::NoDescriptor { path, source })
             }
             other => Err(other),

@@ -70,6 +70,7 @@ const WAL_TMP: &str = "WAL.tmp";
 const SSTABLE_TMP: &str = "SSTABLE.tmp";
 const CHECKS_TMP: &str = "CHECKS.tmp";
 const BACKUP_LINKS: &str = ".backup-";
+const DAMAGED: &str = "damaged";
 
 pub(crate) fn lock(dir: &Path) -> PathBuf {
     dir.join("LOCK")
@@ -145,13 +146,19 @@ pub(crate) fn backup_links(dir: &Path, number: u64) -> PathBuf {
 
 /// Returns the path of the folder that keeps damaged SSTables after new ones have replaced them.
 pub(crate) fn damaged_dir(dir: &Path) -> PathBuf {
-    dir.join("damaged")
+    dir.join(DAMAGED)
 }
 
 /// Returns the path in the folder `dir` of the damaged SSTable with this number. The name is not that of
 /// an SSTable, so the engine does not take the file for one.
 pub(crate) fn damaged(dir: &Path, number: FileNumber) -> PathBuf {
     sstable(dir, number).with_added_extension("damaged")
+}
+
+/// Returns whether an entry of a database's directory has the name of a folder in which the engine keeps
+/// files with the data of tables: `damaged`, or `.backup-1` (or another number).
+pub fn is_folder_of_tables(path: &Path) -> bool {
+    path.ends_with(DAMAGED) || is_backup_links(path)
 }
 
 /// Returns whether a path is that of a folder of links for a backup: see [`backup_links`].
@@ -218,6 +225,13 @@ mod tests {
         assert_eq!(FileKind::of(&damaged_dir(dir)), None);
         assert_eq!(FileKind::of(&damaged(&damaged_dir(dir), n)), None);
         assert!(is_backup_links(&backup_links(dir, 3)));
+        for (path, is_of_tables) in [
+            (damaged_dir(dir), true),
+            (backup_links(dir, 3), true),
+            (dir.join("undamaged"), false),
+        ] {
+            assert_eq!(is_folder_of_tables(&path), is_of_tables);
+        }
         for foreign in [".backup-monday", ".backup-+3", ".backup-03", ".backup-"] {
             assert!(!is_backup_links(&dir.join(foreign)), "{foreign}");
         }

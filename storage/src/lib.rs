@@ -103,11 +103,13 @@ pub use db::{
 pub use disk::{Disk, DiskCall, LocalDisk, StuckCall};
 pub use error::{Error, ErrorKind, Result};
 pub use file_system::{FileSystem, ReadFile, SyncFile, WriteFile};
+pub use files::is_folder_of_tables;
 pub use key::{MAX_KEY_BYTES, MAX_VALUE_BYTES, RunId, SeqNo};
 pub use log_store::{LockGuard, LogStore};
 pub use maintenance::{
     Backup, BackupInfo, FileLoss, Finding, LossReport, Lost, MaintenanceProgress, RepairReport,
-    RepairedTable, RestoreReport, RestoredFile, VerifyReport, repair, verify,
+    RepairedTable, RestoreReport, RestoreStep, RestoredFile, SpaceWatch, VerifyReport, repair,
+    verify,
 };
 pub use meter::{Meter, Metered, Requests};
 pub use options::{

@@ -88,15 +88,15 @@ pub struct Options {
     /// 32 MiB.
     pub wal_segment_bytes: u64,
     /// The largest size of the WAL in bytes, apart from records under way and segments that a
-    /// backup needs. From three quarters of this size on, the memtables that need the oldest
-    /// segment are flushed, however small. Writers are slowed from seven eighths of this size on,
+    /// backup or a verification reads. From three quarters of this size on, the memtables that need
+    /// the oldest segment are flushed, however small. Writers are slowed from seven eighths of this size on,
     /// and wait at the bound. Default: 512 MiB.
     pub wal_bytes_max: u64,
     /// The low-water mark: the number of bytes that writes and merges leave free on the disk of the
     /// directory. The mark is never below twice the size of the manifest and its copy. Writes that
     /// would leave less are refused with [`Error::LowSpace`](crate::Error::LowSpace); operations
-    /// that free space still work. Backups leave twice the mark. 0: there is no mark, and writes
-    /// are accepted until the disk is full. Default: 64 MiB.
+    /// that free space still work. Backups and verifications leave twice the mark. 0: there is no
+    /// mark, and writes are accepted until the disk is full. Default: 64 MiB.
     pub low_water_bytes: u64,
     /// The size in bytes of the cache, which keeps uncompressed data blocks and partitions of
     /// indexes and filters of all tables; 0 for no cache. Without effect if `memory_bytes` is set.

@@ -212,9 +212,15 @@ pub struct Stats {
     /// Holds of snapshots, over all keyspaces: see
     /// [`Keyspace::hold_snapshot`](crate::Keyspace::hold_snapshot).
     pub holds: usize,
-    /// Bytes of the SSTables that no table has any more (merges have replaced them, or their table
-    /// was dropped), and that running backups keep until they end.
+    /// Bytes of the files that the database does not need any more, and that running backups and
+    /// verifications keep until they end: SSTables that no table has (merges have replaced them, or
+    /// their table was dropped), and removed segments of the log.
     pub backup_held_bytes: u64,
+    /// The time since a look at the statistics first found the run that merges have left out for the
+    /// longest time ([`TableStats::unmergeable_bytes`]), in milliseconds; 0 without such a run. Begins
+    /// anew when the database is opened.
+    #[serde(default)]
+    pub oldest_unmergeable_run_ms: u64,
     /// The age of the oldest snapshot in milliseconds; 0 without any. A hold, which keeps a
     /// snapshot's state of one table, has the age of its snapshot, because it pins the same
     /// versions.

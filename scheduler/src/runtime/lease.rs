@@ -136,11 +136,16 @@ impl Payee for LeasePayee {
         self.pacer.pay(cpu_s, read_bytes);
     }
 
-    fn wait(&self, attempt_state: &AttemptState) -> Result<(), TaskError> {
+    fn wait(
+        &self,
+        attempt_state: &AttemptState,
+        goes_on: &dyn Fn() -> bool,
+    ) -> Result<(), TaskError> {
         let Some(lowered) = &self.lowered else {
-            return self.pacer.wait_unless(|| attempt_state.is_stopped());
+            let is_stopped = || attempt_state.is_stopped();
+            return self.pacer.wait_while(is_stopped, goes_on);
         };
-        self.pacer.wait(attempt_state)?;
+        self.pacer.wait(attempt_state, goes_on)?;
         lowered.follow_others();
         Ok(())
     }
@@ -263,6 +268,16 @@ impl Lease {
     /// [`TaskError::Cancelled`] if the lease was cancelled, the policy or the capacity source
     /// panicked, or the runtime shuts down.
     pub fn enter(&self) -> Result<LeasedThread, TaskError> {
+        self.enter_while(&|| true)
+    }
+
+    /// Puts the calling thread to work under the lease as [`enter`](Self::enter) does. While the lease
+    /// has no share, calls `goes_on` every second, and gives up once it returns false.
+    ///
+    /// # Errors
+    /// The errors are those of [`enter`](Self::enter), and [`TaskError::Cancelled`] after `goes_on` returned
+    /// false.
+    pub fn enter_while(&self, goes_on: &dyn Fn() -> bool) -> Result<LeasedThread, TaskError> {
         let shared = &self.0.shared;
         let mut state = shared.lock();
         let lease = state.jobs.get_mut(&self.0.id);
@@ -284,7 +299,7 @@ impl Lease {
         let lowered = lowers.then(|| LoweredThread::begin(&shared.cores, self.0.id));
         let payee = LeasePayee::new(Arc::clone(&self.0.pacer), lowered.flatten());
         Ok(LeasedThread {
-            account: Account::open(Box::new(payee), attempt_state)?,
+            account: Account::open(Box::new(payee), attempt_state, goes_on)?,
             _entered: entered,
             _stays: PhantomData,
         })
@@ -328,6 +343,16 @@ impl LeasedThread {
     /// [`TaskError::Cancelled`] if the work has to stop.
     pub fn checkpoint(&self) -> Result<(), TaskError> {
         self.account.look()
+    }
+
+    /// Does the same as [`checkpoint`](Self::checkpoint). While the lease has used more than its share,
+    /// calls `goes_on` every second, and gives up once it returns false.
+    ///
+    /// # Errors
+    /// The errors are those of [`checkpoint`](Self::checkpoint), and [`TaskError::Cancelled`] after `goes_on`
+    /// returned false.
+    pub fn checkpoint_while(&self, goes_on: &dyn Fn() -> bool) -> Result<(), TaskError> {
+        self.account.look_while(goes_on)
     }
 
     /// Like [`checkpoint`](Self::checkpoint), for a record of `bytes` bytes that was read: reads of

@@ -8,6 +8,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use ebb_jobs::SPILLS;
+use ebb_storage::is_folder_of_tables;
 
 /// The permission bits of the group and of all other users. Without `--group-readable`, none of them may be
 /// set.
@@ -87,26 +88,41 @@ impl fmt::Display for Exposure {
     }
 }
 
-/// Returns the modes of the directory, of the files in it and of its subdirectory for spills. Its other
+/// Returns the modes of the directory, of the files in it, of its subdirectory for spills, and of those that
+/// have files with the data of tables (`damaged` and the links of backups), with their files. Its other
 /// subdirectories do not belong to the database. Symbolic links are left out: they have no mode of their own.
 fn modes(data: &Path) -> Vec<(PathBuf, u32)> {
-    let mode = |metadata: fs::Metadata| metadata.permissions().mode() & 0o7777;
     let mut modes = Vec::new();
     if let Ok(metadata) = fs::metadata(data) {
-        modes.push((data.to_path_buf(), mode(metadata)));
+        modes.push((data.to_path_buf(), mode(&metadata)));
     }
-    // If the directory cannot be listed, the opening of the database fails and reports that.
-    for entry in fs::read_dir(data).into_iter().flatten().flatten() {
-        // Merges and flushes remove files meanwhile.
+    add_entries(data, &mut modes);
+    modes
+}
+
+/// Adds the modes of the entries of a directory that belong to the database: see [`modes`].
+fn add_entries(dir: &Path, modes: &mut Vec<(PathBuf, u32)>) {
+    // If the directory of the database cannot be listed, the opening fails and reports that.
+    for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
+        // Merges, flushes and backups remove files meanwhile.
         let Ok(metadata) = entry.metadata() else {
             continue;
         };
-        let is_foreign = metadata.is_dir() && entry.file_name() != SPILLS;
-        if !is_foreign && !metadata.is_symlink() {
-            modes.push((entry.path(), mode(metadata)));
+        let path = entry.path();
+        let has_tables = metadata.is_dir() && is_folder_of_tables(&path);
+        let is_foreign = metadata.is_dir() && !has_tables && entry.file_name() != SPILLS;
+        if is_foreign || metadata.is_symlink() {
+            continue;
         }
+        if has_tables {
+            add_entries(&path, modes);
+        }
+        modes.push((path, mode(&metadata)));
     }
-    modes
+}
+
+fn mode(metadata: &fs::Metadata) -> u32 {
+    metadata.permissions().mode() & 0o7777
 }
 
 #[cfg(test)]
@@ -169,5 +185,25 @@ mod tests {
         let expected = ["", "CURRENT", SPILLS].map(|name| data.join(name));
         assert_eq!(paths, expected);
         assert!(modes(&data.join("absent")).is_empty());
+    }
+
+    /// Regression: the folders of damaged files and of the links of backups were not looked at.
+    #[test]
+    fn folders_with_the_data_of_tables_are_looked_at_with_their_files() {
+        let temp = tempfile::tempdir().unwrap();
+        let data = temp.path();
+        let files = [
+            "damaged/000001.sst.damaged",
+            ".backup-1/000002.sst",
+            "output/000003.sst",
+        ];
+        for file in files.map(|name| data.join(name)) {
+            fs::create_dir(file.parent().unwrap()).unwrap();
+            fs::write(&file, "").unwrap();
+        }
+        let mut paths: Vec<PathBuf> = modes(data).into_iter().map(|(path, _)| path).collect();
+        paths.sort_unstable();
+        let expected = ["", ".backup-1", files[1], "damaged", files[0]];
+        assert_eq!(paths, expected.map(|name| data.join(name)));
     }
 }

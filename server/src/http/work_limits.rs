@@ -26,8 +26,8 @@ pub(super) enum WorkKind {
     AuditEntries,
     /// Storing of responses that are sent again for repeated requests.
     StoredResponses,
-    /// Reads of the names in the schema, of roles, and of the statistics of tables. They wait while a change
-    /// of the schema waits for the disk.
+    /// Reads of the names in the schema, of roles, and of the statistics of tables and of the database. They
+    /// wait while a change of the schema waits for the disk.
     SchemaReads,
     /// Requests that create, renew or delete a snapshot. They wait while a change of the schema takes long.
     SnapshotChanges,

@@ -78,7 +78,9 @@ pub(super) fn write(sheet: &mut Sheet<'_>, stats: &Stats) -> fmt::Result {
         "snapshot_holds": stats.holds as f64,
             "Snapshots of tables that are kept for the next publication";
         "backup_held_bytes": stats.backup_held_bytes as f64,
-            "Bytes of files that no table has any more and that running backups keep";
+            "Bytes of files that the store needs no more and that backups and verifications keep";
+        "oldest_unmergeable_run_seconds": stats.oldest_unmergeable_run_ms as f64 / 1e3,
+            "Time since a run was first found that merges leave out; 0 without any";
         "snapshots_pinned_bytes": pinned_bytes as f64,
             "About how many bytes of all tables, dropped ones included, only snapshots, holds and views \
              need";

@@ -8,11 +8,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ebb_jobs::history::{BACKUP, BackupReport, BackupRequest, History, JobRecord, now_unix_ms};
 use ebb_jobs::{JobError, check_outside};
-use ebb_scheduler::runtime::{Lease, LeaseOptions, LeasedThread, SubmitError};
+use ebb_scheduler::runtime::{LeaseOptions, SubmitError};
 use ebb_storage::{Backup, BackupInfo, Db, MaintenanceProgress};
 use tracing::{info, warn};
 
 use super::Node;
+use super::leased_work::{Conditions, LeasedWork};
 use super::pace::Pace;
 use super::running_maintenance::RunningMaintenance;
 
@@ -22,8 +23,9 @@ impl Node {
     /// gets no more CPU time than jobs may use. Only the last segment of the log is copied outside of the
     /// lease.
     ///
-    /// Calls `is_wanted` after each piece of a file. If it returns false, if the backup is cancelled, or if
-    /// the node shuts down, the backup ends, and its files are removed.
+    /// Calls `is_wanted` after each piece of a file, and while it waits. If it returns false, if the backup is
+    /// cancelled, or if the node shuts down, the backup ends, and its files are removed. So it does, with an
+    /// error, before the disk of the database is full.
     ///
     /// The history lists the backup as soon as the state of the database is captured. If the history cannot
     /// be written, the backup is made nevertheless.
@@ -53,70 +55,12 @@ impl Node {
         let _listed = self.registry.list(&running);
         drop(claim);
         let rate = request.options.rate_bytes_per_s;
-        let made = self.make(backup, &lease, &running, rate.map(Pace::new), is_wanted);
+        let goes_on = || is_wanted() && !running.is_cancelled() && !self.is_closed();
+        let conditions = Conditions::new(db, &goes_on);
+        let work = LeasedWork::new(&lease, rate.map(Pace::new), &conditions);
+        let made = copy_and_check(backup, work, &running, &conditions);
         self.end_backup(running.record(), is_recorded, &made);
         made
-    }
-
-    /// Copies and checks the files of a backup.
-    fn make(
-        &self,
-        mut backup: Backup<'_>,
-        lease: &Lease,
-        running: &RunningMaintenance,
-        mut pace: Option<Pace>,
-        is_wanted: &dyn Fn() -> bool,
-    ) -> Result<BackupInfo, JobError> {
-        // A client that has gone receives no error, so its backup needs none of its own.
-        let stopped = || {
-            if running.is_cancelled() {
-                return JobError::BackupCancelled;
-            }
-            JobError::from(SubmitError::ShuttingDown)
-        };
-        let goes_on = || is_wanted() && !running.is_cancelled() && !self.is_closed();
-        let advance = |now: MaintenanceProgress| -> ControlFlow<()> {
-            if !goes_on() {
-                return ControlFlow::Break(());
-            }
-            running.advance(now)?;
-            // After the last byte only the end of the backup is left, and a request to cancel is refused.
-            if now.bytes_done >= now.bytes_total {
-                running.complete()?;
-            }
-            ControlFlow::Continue(())
-        };
-        let mut thread = Some(lease.enter().map_err(|_| stopped())?);
-        let copied = backup.copy(&mut |now| {
-            if let Some(pace) = &mut pace {
-                pace.wait(now.bytes_done, || {
-                    // A thread that sleeps under the lease would keep its share from jobs.
-                    thread = None;
-                    goes_on()
-                });
-            }
-            // The wait above has left the lease.
-            if thread.is_none() {
-                thread = lease.enter().ok();
-            }
-            match thread.as_ref().map(LeasedThread::checkpoint) {
-                Some(Ok(())) => advance(now),
-                // The lease was cancelled, or the node shuts down.
-                Some(Err(_)) | None => ControlFlow::Break(()),
-            }
-        })?;
-        // The end of the log is copied and checked outside of the lease, see `backup`.
-        drop(thread);
-        if copied.is_break() {
-            return Err(stopped());
-        }
-        let finished = backup.finish(&mut |now| {
-            if let Some(pace) = &mut pace {
-                pace.wait(now.bytes_done, goes_on);
-            }
-            advance(now)
-        });
-        finished?.ok_or_else(stopped)
     }
 
     /// Returns the time at which the last backup without damage captured the data, in milliseconds since
@@ -159,6 +103,55 @@ impl Node {
             self.end_maintenance(record, |history| history.end_backup(record, &report));
         }
     }
+}
+
+/// Copies and checks the files of a backup.
+fn copy_and_check(
+    mut backup: Backup<'_>,
+    mut work: LeasedWork<'_>,
+    running: &RunningMaintenance,
+    conditions: &Conditions<'_>,
+) -> Result<BackupInfo, JobError> {
+    // A client that has gone receives no error, so its backup needs none of its own.
+    let stopped = || {
+        if let Some(shortage) = conditions.shortage() {
+            return JobError::from(shortage);
+        }
+        if running.is_cancelled() {
+            return JobError::BackupCancelled;
+        }
+        JobError::from(SubmitError::ShuttingDown)
+    };
+    let advance = |now: MaintenanceProgress| -> ControlFlow<()> {
+        running.advance(now)?;
+        // After the last byte only the end of the backup is left, and a request to cancel is refused.
+        if now.bytes_done >= now.bytes_total {
+            running.complete()?;
+        }
+        ControlFlow::Continue(())
+    };
+    if work.enter().is_break() {
+        return Err(stopped());
+    }
+    let copied = backup.copy(&mut |now| {
+        work.wait(now.bytes_done)?;
+        advance(now)
+    })?;
+    // The end of the log is copied and checked outside of the lease, see `Node::backup`.
+    let mut pace = work.into_pace();
+    if copied.is_break() {
+        return Err(stopped());
+    }
+    let finished = backup.finish(&mut |now| {
+        if let Some(pace) = &mut pace {
+            pace.wait(now.bytes_done, || conditions.hold_while_waiting());
+        }
+        if !conditions.hold() {
+            return ControlFlow::Break(());
+        }
+        advance(now)
+    });
+    finished?.ok_or_else(stopped)
 }
 
 /// The largest number of backups whose times a node keeps: the number of ended jobs that the history keeps.
@@ -285,16 +278,21 @@ mod tests {
         let node = node(&dir.path().join("data"));
         let mut slow = request("slow");
         slow.options.rate_bytes_per_s = Some(NonZeroU64::MIN);
-        let was_cancelled = Cell::new(false);
+        let (looks, was_cancelled) = (Cell::new(0), Cell::new(false));
         // The callback comes between the sleeps of the pace, too.
         let cancelled = node.backup(&dir.path().join("slow"), &slow, &|| {
-            if !was_cancelled.replace(true) {
-                let job = node.show("last", Duration::ZERO).unwrap();
-                assert!(job.is_running());
-                let progress = job.run.unwrap().progress;
-                assert!(progress.status.is_lease && progress.bytes.is_some());
-                // It does not sleep under the lease.
-                assert_eq!(progress.status.tasks_running, 0);
+            if was_cancelled.get() {
+                return true;
+            }
+            looks.set(looks.get() + 1);
+            assert!(looks.get() < 100, "it sleeps under the lease");
+            let job = node.show("last", Duration::ZERO).unwrap();
+            assert!(job.is_running());
+            let progress = job.run.unwrap().progress;
+            assert!(progress.status.is_lease && progress.bytes.is_some());
+            // A thread that waits for its share of the CPU has entered the lease.
+            if progress.status.tasks_running == 0 {
+                was_cancelled.set(true);
                 assert_eq!(node.unfinished().unwrap(), []);
                 assert!(node.discard("last").is_err());
                 assert!(node.cancel("last").unwrap());

@@ -51,6 +51,7 @@ mod file_checks;
 mod jobs;
 mod learner;
 mod learning;
+mod leased_work;
 #[expect(
     clippy::disallowed_methods,
     reason = "the record of the load is a file"
@@ -64,6 +65,7 @@ mod options;
 )]
 mod pace;
 mod registry;
+mod restore;
 mod running;
 mod running_maintenance;
 #[expect(

@@ -1,15 +1,14 @@
 //! Verification of the database beside the load. While it runs it is listed among the jobs, and its end
 //! is in their history.
 
-use std::ops::ControlFlow;
-
 use ebb_jobs::JobError;
 use ebb_jobs::history::{JobRecord, MaintenanceOptions, VERIFY, VerificationReport, now_unix_ms};
-use ebb_scheduler::runtime::{Lease, LeaseOptions, LeasedThread, SubmitError};
+use ebb_scheduler::runtime::{Lease, LeaseOptions, SubmitError};
 use ebb_storage::{Db, MaintenanceProgress, VerifyReport};
 use tracing::{info, warn};
 
 use super::Node;
+use super::leased_work::{Conditions, LeasedWork};
 use super::pace::Pace;
 use super::running_maintenance::RunningMaintenance;
 
@@ -24,7 +23,8 @@ impl Node {
     ///
     /// Calls `is_wanted` before each file in quarantine, and then after each block of a file. If
     /// `is_wanted` returns false, if the verification is cancelled, or if the node shuts down, the
-    /// verification ends early.
+    /// verification ends early. So it does, with an error, before the disk is full. Looks at all this while it
+    /// waits, too.
     ///
     /// If the history cannot be written, the files are verified nevertheless.
     ///
@@ -58,34 +58,22 @@ impl Node {
         db: &Db,
         lease: &Lease,
         running: &RunningMaintenance,
-        mut pace: Option<Pace>,
+        pace: Option<Pace>,
         is_wanted: &dyn Fn() -> bool,
     ) -> Result<VerifyReport, JobError> {
         let goes_on = || is_wanted() && !running.is_cancelled() && !self.is_closed();
+        let conditions = Conditions::new(db, &goes_on);
         // The thread enters once the state is captured, and leaves, with this function, before it is
         // released: both take a lock of the log, which a thread of low priority must not hold.
-        let mut thread = None;
+        let mut work = LeasedWork::new(lease, pace, &conditions);
         let step = move |now: MaintenanceProgress| {
-            if let Some(pace) = &mut pace {
-                pace.wait(now.bytes_done, || {
-                    // A thread that sleeps under the lease would keep its share from jobs.
-                    thread = None;
-                    goes_on()
-                });
-            }
-            if !goes_on() {
-                return ControlFlow::Break(());
-            }
-            if thread.is_none() {
-                thread = lease.enter().ok();
-            }
-            match thread.as_ref().map(LeasedThread::checkpoint) {
-                Some(Ok(())) => running.advance(now),
-                // The lease was cancelled, or the node shuts down.
-                Some(Err(_)) | None => ControlFlow::Break(()),
-            }
+            work.wait(now.bytes_done)?;
+            running.advance(now)
         };
-        let verified = db.verify_while(goes_on, step)?;
+        let verified = db.verify_while(|| conditions.hold(), step)?;
+        if let Some(shortage) = conditions.shortage() {
+            return Err(shortage.into());
+        }
         // One that is cancelled after its last file ends as cancelled, too.
         match verified {
             Some(verified) if running.complete().is_continue() => Ok(verified),
@@ -259,10 +247,14 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let node = node(dir.path());
         let slow = options(Some(NonZeroU64::MIN));
-        let waits = Cell::new(0);
+        let (looks, waits) = (Cell::new(0), Cell::new(0));
         let is_wanted = || {
-            waits.set(waits.get() + 1);
-            assert!(entered(&node).is_empty(), "it sleeps under the lease");
+            looks.set(looks.get() + 1);
+            assert!(looks.get() < 100, "it sleeps under the lease");
+            // A thread that waits for its share of the CPU has entered the lease.
+            if entered(&node).is_empty() {
+                waits.set(waits.get() + 1);
+            }
             waits.get() < 2
         };
         let ended = node.verify(&slow, &is_wanted);

@@ -9,8 +9,8 @@ use super::{Keyspace, SortedWriterOptions, Transaction, View, WriteBatch};
 use crate::db::{DbInner, Event, FileCheck, Health, LargeGroup, SnapshotPins};
 use crate::error::{Error, Result};
 use crate::maintenance::{
-    self, Backup, BackupInfo, LossReport, MaintenanceProgress, RestoreReport, VerifyReport,
-    has_database, verify_state,
+    self, Backup, BackupInfo, LossReport, MaintenanceProgress, RestoreReport, RestoreStep,
+    SpaceWatch, VerifyReport, has_database,
 };
 use crate::meter::Meter;
 use crate::options::{Options, WriteOptions};
@@ -333,21 +333,26 @@ impl Db {
     /// restored. It is no error if the backup lacks a file, or if the backup's copy is damaged or cannot be
     /// read: the report lists the file.
     pub fn restore(&self, backup: impl AsRef<Path>) -> Result<RestoreReport> {
-        let restored = self.restore_while(backup, || true);
+        let restored = self.restore_while(backup, |_| ControlFlow::Continue(()));
         Ok(restored?.expect("nothing stops it"))
     }
 
-    /// Restores files as [`Db::restore`] does, but can be stopped. Calls `goes_on` before each file, and
-    /// returns `None` as soon as it returns false. Files that were restored before stay restored.
+    /// Restores files as [`Db::restore`] does, but can be paced and stopped. Calls `step` after each block
+    /// that it reads, and before it takes locks for which requests wait: see [`RestoreStep`]. Returns
+    /// `None` as soon as `step` breaks. Files that were restored before stay restored. Drops `step` before
+    /// it removes the replaced files, which takes locks, too.
+    ///
+    /// A file is first read without a change of the system's cache, so that other reads stay fast. Only a
+    /// file that is damaged there is read again from the disk.
     ///
     /// # Errors
     /// As [`Db::restore`].
     pub fn restore_while(
         &self,
         backup: impl AsRef<Path>,
-        goes_on: impl FnMut() -> bool,
+        step: impl FnMut(RestoreStep) -> ControlFlow<()>,
     ) -> Result<Option<RestoreReport>> {
-        maintenance::restore(&self.inner, backup.as_ref(), goes_on)
+        maintenance::restore(&self.inner, backup.as_ref(), step)
     }
 
     /// Lists the data that is lost with the damaged, missing and unreadable files of a table if no
@@ -564,7 +569,8 @@ impl Db {
     /// damage: each SSTable's checksums, order, bounds and filter; the runs of SSTables; the
     /// snapshots; the log; both copies of the manifest and of `CURRENT`. First reads the files in
     /// quarantine, and ends the quarantine of each that is whole. Then reads every file once, while the
-    /// database goes on working; during this reading, no file and no segment of the log is removed.
+    /// database goes on working: first the log, which is not shortened until then, then the SSTables, of
+    /// which none is removed until the end.
     ///
     /// Calls `progress` before the manifest is read, and then after each block of an SSTable, each
     /// piece of the log and each file. Drops `progress` before the release of the files and the log,
@@ -572,7 +578,9 @@ impl Db {
     /// drop has to raise it again.
     ///
     /// # Errors
-    /// [`Error::ReadOnly`] after a failed write. Damage of files is in the report.
+    /// [`Error::ReadOnly`] after a failed write; [`Error::DiskFull`] when the disk is about to be full,
+    /// because the verification keeps files that the database does not need any more. Damage of files is
+    /// in the report.
     pub fn verify_all(
         &self,
         mut progress: impl FnMut(MaintenanceProgress),
@@ -599,23 +607,18 @@ impl Db {
     pub fn verify_while(
         &self,
         mut goes_on: impl FnMut() -> bool,
-        mut step: impl FnMut(MaintenanceProgress) -> ControlFlow<()>,
+        step: impl FnMut(MaintenanceProgress) -> ControlFlow<()>,
     ) -> Result<Option<VerifyReport>> {
-        let Some(lifted) = self.inner.lift_quarantines(&mut goes_on)? else {
-            return Ok(None);
-        };
-        let capture = self.inner.capture()?;
-        let manifest = self.inner.inspect_manifest()?;
-        let report = verify_state(
-            &self.inner.options,
-            self.inner.dir(),
-            &capture.state,
-            &capture.segments,
-            manifest,
-            &mut step,
-        );
-        drop(step);
-        Ok(report.map(|report| VerifyReport { lifted, ..report }))
+        maintenance::verify_online(&self.inner, &mut goes_on, step)
+    }
+
+    /// Returns a watch over the free space on the disk of the database, for work that keeps files or fills
+    /// the disk. The work ends once [`SpaceWatch::check`] fails: when less than twice
+    /// [`Options::low_water_bytes`] is free, or less than half of the space that is free now, if that is
+    /// less. A backup and a verification look by themselves whenever they have read a part of a file.
+    /// Where they wait, in the callbacks of their caller, the caller looks.
+    pub fn watch_space(&self) -> SpaceWatch {
+        SpaceWatch::new(&self.inner)
     }
 }
 

@@ -25,7 +25,7 @@ const EXPIRY_WAIT_MIN: Duration = Duration::from_millis(100);
 /// end by another clock, which does not show that the wall clock was set, or that the machine slept.
 const CLOCK_WAIT_MAX: Duration = Duration::from_secs(60);
 
-/// The first pause before a retry of work that found no space, or no file descriptor. It doubles with
+/// The first pause before a retry of work that found no space, file descriptor or memory. It doubles with
 /// each failure, up to [`RETRY_MAX`]. A new request for this work ends the pause at once.
 const RETRY_MIN: Duration = Duration::from_millis(50);
 const RETRY_MAX: Duration = Duration::from_secs(3);
@@ -52,7 +52,7 @@ impl Failures {
     }
 }
 
-/// The pause before background work is repeated because it found no space, or no file descriptor;
+/// The pause before background work is repeated because it found no space, descriptor or memory;
 /// `None` if the last attempt needs no retry. Flushes are repeated also while writes are refused
 /// below the low-water mark, because each flush looks whether there is space again.
 #[derive(Debug, Default)]
@@ -312,8 +312,8 @@ fn watch_disk_loop(engine: &Engine) {
     }
 }
 
-/// Runs background work; `what` names it in errors. Returns true if the work found no space, or no
-/// file descriptor, and is to be tried again. Any other failure, and a panic, stops writes (memtables
+/// Runs background work; `what` names it in errors. Returns true if the work found no space, no file
+/// descriptor or no memory, and is to be tried again. Any other failure, and a panic, stops writes (memtables
 /// could grow without bound, and the content of the disk is uncertain), but never reads. While the
 /// engine closes, failures are ignored, but not panics.
 fn guard(engine: &Engine, what: &str, work: impl FnOnce() -> Result<()>) -> bool {
@@ -327,7 +327,7 @@ fn guard(engine: &Engine, what: &str, work: impl FnOnce() -> Result<()>) -> bool
     }
     let _panicked = Panicked(engine, what);
     match work() {
-        Err(e) if e.kind() == ErrorKind::DiskFull || e.is_out_of_descriptors() => return true,
+        Err(e) if e.kind() == ErrorKind::DiskFull || e.is_out_of_resources() => return true,
         Err(e) if !engine.stopping.load(Ordering::Relaxed) => {
             engine.stop_writes(&format!("{what} failed: {e}"));
         }

@@ -13,6 +13,7 @@ use super::low_water::LowWater;
 use super::memtable_memory::MemtableMemory;
 use super::merge_pauses::MergePauses;
 use super::reserve::Reserve;
+use super::unmergeable::Unmergeable;
 use super::write::Member;
 use super::write_stall::WriteStall;
 use super::{BackupFiles, Catalog, EventListeners, GroupListeners, TableCore};
@@ -138,8 +139,10 @@ pub(crate) struct Engine {
     /// The number in the last name that a backup tried for its folder of hard links; 0 at the opening.
     /// Each try takes the next number.
     pub(crate) backups: AtomicU64,
-    /// The SSTables that running backups keep.
+    /// The files that running backups and verifications keep.
     pub(crate) backup_files: BackupFiles,
+    /// Since when merges leave runs out. No other lock is taken while its lock is held.
+    pub(super) unmergeable: Unmergeable,
     /// The lock of the directory, released with the engine. `None` if the caller holds it, or if a
     /// database that was opened for reading could not be locked.
     pub(super) _lock: Option<Box<dyn LockGuard>>,
@@ -155,7 +158,7 @@ pub(crate) enum Access {
 }
 
 /// A state of the database. The database removes none of the files that contain this state until
-/// [`Self::release`].
+/// [`Self::release`], and none of the segments of its log until [`Self::take_log`].
 #[derive(Debug)]
 pub(crate) struct Capture<'a> {
     pub(crate) state: State,
@@ -164,14 +167,23 @@ pub(crate) struct Capture<'a> {
     /// The WAL segments that the state needs, ascending, each with the number of its bytes that are
     /// part of the state.
     pub(crate) segments: Vec<(FileNumber, u64)>,
-    hold: Option<(Vec<Arc<TableVersion>>, SegmentHold<'a>)>,
+    /// The versions of the tables, which keep the SSTables.
+    versions: Vec<Arc<TableVersion>>,
+    log: Option<SegmentHold<'a>>,
 }
 
-impl Capture<'_> {
+impl<'a> Capture<'a> {
+    /// Returns the SSTables, each with its length in bytes.
+    pub(crate) fn sstables(&self) -> impl Iterator<Item = (FileNumber, u64)> {
+        let runs = self.state.runs().chain(&self.waiting);
+        let files = runs.flat_map(|run| &run.files);
+        files.map(|file| (file.number, file.bytes))
+    }
+
     /// Returns the files that were missing or could not be read when they were opened, with the
     /// errors; none after [`Self::release`].
     pub(crate) fn unreadable(&self) -> HashMap<FileNumber, Error> {
-        let versions = self.hold.iter().flat_map(|(versions, _)| versions);
+        let versions = self.versions.iter();
         let runs = versions.flat_map(|version| version.all_runs());
         let files = runs.flat_map(|run| run.unreadable());
         files
@@ -181,7 +193,14 @@ impl Capture<'_> {
 
     /// Allows the database to remove the captured files from now on.
     pub(crate) fn release(&mut self) {
-        drop(self.hold.take());
+        self.versions = Vec::new();
+        self.log = None;
+    }
+
+    /// Returns the guard that keeps the segments of the log; `None` if it was released or taken before.
+    /// Its drop takes no lock, so a thread of low priority may drop it.
+    pub(crate) fn take_log(&mut self) -> Option<SegmentHold<'a>> {
+        self.log.take()
     }
 }
 
@@ -270,14 +289,14 @@ impl Engine {
         self.catalog.read().unwrap().tables().cloned().collect()
     }
 
-    /// Makes an edit durable. After [`Error::DiskFull`] nothing of the edit is done. Any other
-    /// failure stops all writes: no edit can follow, so nothing that is written could ever be
+    /// Makes an edit durable. After a refusal ([`Error::is_refusal`]) nothing of the edit is done. Any
+    /// other failure stops all writes: no edit can follow, so nothing that is written could ever be
     /// flushed.
     pub(crate) fn commit_edit(&self, edit: Edit) -> Result<()> {
         self.check_access()?;
         let outcome = self.manifest.lock().unwrap().commit(edit);
         outcome.inspect_err(|e| {
-            if e.kind() != ErrorKind::DiskFull && !mutation::is(Mutation::GoOnAfterFailedEdit) {
+            if !e.is_refusal() && !mutation::is(Mutation::GoOnAfterFailedEdit) {
                 self.stop_writes(&e.to_string());
             }
         })
@@ -319,9 +338,7 @@ impl Engine {
         match &outcome {
             Ok(true) => {}
             Ok(false) => fresh.iter().for_each(|run| run.retire()),
-            Err(e) if e.kind() == ErrorKind::DiskFull => {
-                fresh.iter().for_each(|run| run.retire());
-            }
+            Err(e) if e.is_refusal() => fresh.iter().for_each(|run| run.retire()),
             Err(e) => self.stop_writes(&e.to_string()),
         }
         outcome
@@ -366,7 +383,8 @@ impl Engine {
             segments: segments.into_iter().filter(needed).collect(),
             state,
             waiting,
-            hold: Some((versions, hold)),
+            versions,
+            log: Some(hold),
         })
     }
 

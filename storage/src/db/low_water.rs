@@ -93,8 +93,8 @@ impl LowWater {
 /// `least_bytes` is 0, returns 0, which means no mark.
 ///
 /// The size of the manifest counts because any edit, also one that drops a table, may write a new
-/// manifest with its copy beside the old ones. In addition, the file `RESERVE` holds back twice
-/// `manifest_bytes`, or 1 MiB if that is more, while enough space is free.
+/// manifest with its copy beside the old ones. In addition, the file `RESERVE` holds back at least
+/// twice `manifest_bytes`, and at least 1 MiB, while enough space is free.
 fn mark_bytes(least_bytes: u64, manifest_bytes: u64) -> u64 {
     match least_bytes {
         0 => 0,

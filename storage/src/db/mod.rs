@@ -46,6 +46,7 @@ mod table_core;
 mod table_work;
 mod tables;
 mod truncation;
+mod unmergeable;
 mod unreadable;
 mod write;
 #[expect(

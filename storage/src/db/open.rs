@@ -252,6 +252,7 @@ impl Engine {
             checking_file: Mutex::default(),
             backups: AtomicU64::new(0),
             backup_files: Default::default(),
+            unmergeable: Default::default(),
             options,
             _lock: lock,
         });

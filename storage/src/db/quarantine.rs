@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use super::events::Event;
 use super::{Engine, TableCore};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::key::{FileNumber, RunId};
 use crate::manifest::{Edit, State};
 use crate::mutation::{self, Mutation};
@@ -43,7 +43,7 @@ impl Engine {
             }
             // Inputs are never written or synced, so an error with the path of one is that of a read.
             Error::Io { path, .. }
-                if !error.is_out_of_descriptors() && !mutation::is(Mutation::StopAtFailedRead) =>
+                if !error.is_out_of_resources() && !mutation::is(Mutation::StopAtFailedRead) =>
             {
                 let Some((run, ..)) = file_of(inputs, path) else {
                     return Err(error);
@@ -226,7 +226,7 @@ impl Engine {
             }
             Ok(false) => file.retire(),
             // After any other error the manifest may name the file.
-            Err(error) if is_new && error.kind() == ErrorKind::DiskFull => file.retire(),
+            Err(error) if is_new && error.is_refusal() => file.retire(),
             _ => {}
         }
         replaced

@@ -110,24 +110,24 @@ impl Reserve {
         let mut held_bytes = self.held_bytes.lock().unwrap();
         let held = *held_bytes.get_or_insert_with(|| self.found_bytes(disk));
         // Space for two new manifests beside the old one, both copies of each.
-        let wanted = (2 * manifest_bytes).max(RESERVE_BYTES_MIN);
-        if held >= wanted {
+        let needed = (2 * manifest_bytes).max(RESERVE_BYTES_MIN);
+        if held >= needed {
             return;
         }
         let free = disk.free_bytes(dir).ok().flatten();
-        if free.is_none_or(|free| free / FREE_FRACTION < wanted) {
+        let Some(bytes) = free.and_then(|free| reserve_bytes(needed, free)) else {
             return;
-        }
+        };
         let write = || -> io::Result<()> {
             let mut file = disk.create(&self.path)?;
-            let chunks = wanted.div_ceil(CHUNK_BYTES as u64);
+            let chunks = bytes / CHUNK_BYTES as u64;
             for chunk in self.chunks().take(chunks as usize) {
                 file.append(&chunk)?;
             }
             file.sync()
         };
         *held_bytes = match write() {
-            Ok(()) => Some(wanted),
+            Ok(()) => Some(bytes),
             // An unfinished file holds some space back, too.
             Err(_) => None,
         };
@@ -143,6 +143,18 @@ impl Reserve {
         *held_bytes = Some(0);
         removed
     }
+}
+
+/// Returns the length of a reserve that holds `needed` bytes back, in whole chunks; `None` if less than
+/// [`FREE_FRACTION`] times that many bytes are `free`. While the manifest grows, each longer reserve
+/// is written anew, during a flush. So the length is a power of two, unless there is too little free
+/// space for that.
+fn reserve_bytes(needed: u64, free: u64) -> Option<u64> {
+    let in_chunks = needed.next_multiple_of(CHUNK_BYTES as u64);
+    let lengths = [in_chunks.next_power_of_two(), in_chunks];
+    lengths
+        .into_iter()
+        .find(|length| *length <= free / FREE_FRACTION)
 }
 
 impl Engine {
@@ -178,5 +190,48 @@ impl Engine {
         let manifest_bytes = self.manifest.lock().unwrap().bytes();
         self.low_water.set_manifest_bytes(manifest_bytes);
         self.reserve.hold(self.disk(), &self.dir, manifest_bytes);
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::*;
+    use crate::file_system::FileSystem;
+    use crate::simulation::MemDisk;
+
+    const MIB: u64 = 1 << 20;
+
+    #[test]
+    fn the_length_is_a_power_of_two_if_that_fits() {
+        for (needed, free, length) in [
+            (MIB, 16 * MIB, Some(MIB)),
+            (MIB, 16 * MIB - 1, None),
+            (4 * MIB + 1, 1 << 30, Some(8 * MIB)),
+            (4 * MIB + 1, 100 * MIB, Some(5 * MIB)),
+            (4 * MIB + 1, 79 * MIB, None),
+        ] {
+            assert_eq!(reserve_bytes(needed, free), length, "{needed} of {free}");
+        }
+    }
+
+    /// Regression: once the manifest had some 500 edits, each flush wrote the file anew.
+    #[test]
+    fn a_growing_manifest_seldom_needs_another_reserve() {
+        let (disk, dir) = (MemDisk::new(), Path::new("/db"));
+        disk.create_dir_all(dir).unwrap();
+        disk.set_capacity_bytes(Some(1 << 30));
+        let reserve = Reserve::new(dir, DatabaseId([7; 16]));
+        let mut lengths = Vec::new();
+        for manifest_bytes in (0..4 * MIB).step_by(10_000) {
+            let calls = disk.io_calls();
+            reserve.hold(&disk, dir, manifest_bytes);
+            let length = disk.file_len(&reserve.path).unwrap();
+            assert_eq!(*reserve.held_bytes.lock().unwrap(), Some(length));
+            assert!(length >= 2 * manifest_bytes);
+            if disk.io_calls() > calls {
+                lengths.push(length);
+            }
+        }
+        assert_eq!(lengths, [MIB, 2 * MIB, 4 * MIB, 8 * MIB]);
     }
 }

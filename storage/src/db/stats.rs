@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::choose::table_debt_bytes;
 use super::pinned::pinned_together;
+use super::unmergeable::is_unmergeable;
 use super::{Engine, TableCore};
 use crate::key::KeyRange;
 use crate::runs::{FileMeta, Quarantine, Run, RunFile};
@@ -86,6 +87,7 @@ impl Engine {
             snapshots: census.snapshots,
             holds: census.holds,
             backup_held_bytes: self.backup_held_bytes(),
+            oldest_unmergeable_run_ms: self.oldest_unmergeable_ms(),
             snapshot_oldest_age_ms: census.oldest_ms.map_or(0, age_ms),
             maintenance_failure: self.maintenance_failure().map(|e| e.to_string()),
             read_only_cause: self.read_only_cause(),
@@ -165,7 +167,7 @@ impl Engine {
         let left_out = table.left_out.all();
         let unmergeable = version
             .all_runs()
-            .filter(|run| !run.is_mergeable() || left_out.contains(&run.id()));
+            .filter(|run| is_unmergeable(run, &left_out));
         TableStats {
             picker: format!("{:?}", self.options.compaction.picker),
             picks_refused,

@@ -10,7 +10,7 @@ use std::cell::Cell;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use crossbeam_utils::CachePadded;
 
@@ -23,6 +23,12 @@ const SLOTS: usize = 128;
 /// The number of slots, in the table of calls under way, that a call tries to take for its note. If
 /// none of them is free, the call is made without a note.
 const TRIES: usize = 4;
+
+/// The number of lists of names. A thread that finds one of them locked takes the next one.
+const NAME_LISTS: usize = 64;
+/// A list of names is cleared of closed files once it has twice as many names as after the last time, and
+/// this many more. So the cost is shared by many additions.
+const CLOSED_MAX: usize = 16;
 
 /// The number of bits of a [`Note`] that hold the number of the file.
 const FILE_BITS: u32 = 40;
@@ -52,7 +58,7 @@ impl Note {
         }
     }
 
-    /// Returns the number of the file, for a lookup of its path in [`Names`].
+    /// Returns the number of the file, for a lookup of its path in a list of [`Names`].
     fn file(self) -> u64 {
         self.0 & ((1 << FILE_BITS) - 1)
     }
@@ -73,35 +79,63 @@ pub(crate) struct DiskCalls {
     /// The slots of the table of calls under way. A slot has the bits of a [`Note`], which
     /// describes one call, or is 0 while it is free.
     slots: [CachePadded<AtomicU64>; SLOTS],
-    names: Mutex<Names>,
+    /// The number that the last file got. A number is never used again.
+    last_file: AtomicU64,
+    /// The paths of the open files. The name of a file is in the list that its number chooses. No thread that
+    /// opens or closes a file waits for one of these locks: the kernel may stop a thread of a job, which
+    /// opens files as well, while it holds one.
+    names: [Mutex<Names>; NAME_LISTS],
 }
 
-/// The paths of the open files, by the numbers under which the notes mention them. A number is
-/// never used again.
+/// The paths of open files, and of some that are closed, by the numbers under which the notes mention
+/// them. Each path belongs to its [`NotedFile`], so that a file is closed without a lock.
 #[derive(Debug, Default)]
 struct Names {
-    last: u64,
-    paths: HashMap<u64, PathBuf>,
+    paths: HashMap<u64, Weak<Path>>,
+    /// The number of paths at which those of closed files are removed.
+    clear_at: usize,
+}
+
+impl Names {
+    fn add(&mut self, number: u64, path: &Arc<Path>) {
+        if self.paths.len() >= self.clear_at {
+            self.paths.retain(|_, path| path.strong_count() > 0);
+            self.clear_at = 2 * self.paths.len() + CLOSED_MAX;
+        }
+        self.paths.insert(number, Arc::downgrade(path));
+    }
 }
 
 impl DiskCalls {
     pub(crate) fn new() -> Arc<Self> {
         Arc::new(Self {
             slots: array::from_fn(|_| CachePadded::new(AtomicU64::new(0))),
-            names: Mutex::default(),
+            last_file: AtomicU64::new(0),
+            names: array::from_fn(|_| Mutex::default()),
         })
     }
 
-    /// Gives a file a number, which the notes of calls on the file contain.
+    /// Gives a file a number, which the notes of calls on the file contain. If all lists of names are
+    /// locked, the file has no name, and a call on it that hangs is not reported.
     pub(super) fn file(self: &Arc<Self>, path: &Path) -> NotedFile {
-        let mut names = self.names.lock().unwrap();
-        names.last += 1;
-        let number = names.last;
-        names.paths.insert(number, path.to_path_buf());
+        let path = Arc::<Path>::from(path);
+        let mut number = 0;
+        for _ in 0..NAME_LISTS {
+            number = self.last_file.fetch_add(1, Ordering::Relaxed) + 1;
+            if let Ok(mut names) = self.names_of(number).try_lock() {
+                names.add(number, &path);
+                break;
+            }
+        }
         NotedFile {
             calls: self.clone(),
             number,
+            _path: path,
         }
+    }
+
+    fn names_of(&self, number: u64) -> &Mutex<Names> {
+        &self.names[number as usize % NAME_LISTS]
     }
 
     /// Returns the calls under way, each as the index of its slot and its note.
@@ -114,7 +148,10 @@ impl DiskCalls {
     /// Returns the path of the file of a call; `None` if the call has ended meanwhile and the file
     /// is closed.
     pub(super) fn path(&self, note: Note) -> Option<PathBuf> {
-        self.names.lock().unwrap().paths.get(&note.file()).cloned()
+        let names = self.names_of(note.file()).lock();
+        let names = names.unwrap_or_else(PoisonError::into_inner);
+        let path = names.paths.get(&note.file())?.upgrade()?;
+        Some(path.to_path_buf())
     }
 
     /// Notes a call in a free slot near the one that this thread tries first; the slot is free
@@ -150,6 +187,8 @@ impl Drop for NotedCall<'_> {
 pub(super) struct NotedFile {
     calls: Arc<DiskCalls>,
     number: u64,
+    /// Keeps the path for the list of names, which has a weak reference only.
+    _path: Arc<Path>,
 }
 
 impl NotedFile {
@@ -160,14 +199,10 @@ impl NotedFile {
     }
 }
 
-impl Drop for NotedFile {
-    fn drop(&mut self) {
-        self.calls.names.lock().unwrap().paths.remove(&self.number);
-    }
-}
-
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
+    use ebb_test_support::wait::until;
+
     use super::*;
 
     fn under_way(calls: &DiskCalls) -> Vec<(DiskCall, PathBuf)> {
@@ -215,10 +250,58 @@ mod tests {
     }
 
     #[test]
-    fn a_closed_file_leaves_no_name_behind() {
+    fn closed_files_leave_few_names_behind() {
         let calls = DiskCalls::new();
-        drop(calls.file("f".as_ref()));
-        assert!(calls.names.lock().unwrap().paths.is_empty());
+        let open: Vec<_> = (0..1000).map(|_| calls.file("open".as_ref())).collect();
+        for _ in 0..20_000 {
+            drop(calls.file("closed".as_ref()));
+        }
+        let names = calls.names.iter().map(|names| names.lock().unwrap());
+        let left: usize = names.map(|names| names.paths.len()).sum();
+        let left_max = 2 * open.len() + NAME_LISTS * (CLOSED_MAX + 1);
+        assert!(left <= left_max, "{left} names");
+        for file in &open {
+            file.noted(DiskCall::Read, || {
+                assert_eq!(under_way(&calls), [(DiskCall::Read, "open".into())]);
+            });
+        }
+    }
+
+    /// Regression: while the kernel stopped a thread of a job that held the lock of the names, a commit
+    /// could not open its segment of the log.
+    #[test]
+    fn no_thread_waits_for_the_names_to_open_or_close_a_file() {
+        let calls = DiskCalls::new();
+        let closed = calls.file("closed".as_ref());
+        let held = calls.names_of(closed.number).lock().unwrap();
+        let next = calls.names_of(closed.number + 1).lock().unwrap();
+        let opening = calls.clone();
+        let opened = std::thread::spawn(move || {
+            drop(closed);
+            let files: Vec<_> = (0..2 * NAME_LISTS)
+                .map(|_| opening.file("open".as_ref()))
+                .collect();
+            files
+        });
+        until("the files to be open", || opened.is_finished());
+        drop((held, next));
+        for file in opened.join().unwrap() {
+            file.noted(DiskCall::Sync, || {
+                assert_eq!(under_way(&calls), [(DiskCall::Sync, "open".into())]);
+            });
+        }
+        // A file without a name is read and written all the same.
+        let all: Vec<_> = calls
+            .names
+            .iter()
+            .map(|names| names.lock().unwrap())
+            .collect();
+        let nameless = calls.file("f".as_ref());
+        drop(all);
+        nameless.noted(DiskCall::Sync, || {
+            let note = calls.under_way().next().unwrap().1;
+            assert_eq!(calls.path(note), None);
+        });
     }
 
     #[test]

@@ -19,7 +19,7 @@ use rustix::fs::{Advice, fadvise};
 #[cfg(target_os = "linux")]
 use rustix::io::{Errno, ReadWriteFlags, preadv2};
 
-use crate::file_system::{FileSystem, ReadFile, SyncFile, WriteFile};
+use crate::file_system::{FileSystem, ReadFile, SyncFile, WriteFile, of_sync};
 use crate::log_store::{LockGuard, LogStore};
 use crate::table_store::TableFiles;
 
@@ -93,7 +93,7 @@ impl FileSystem for LocalDisk {
     fn truncate(&self, path: &Path, len: u64) -> io::Result<()> {
         let file = open_regular(OpenOptions::new().write(true), path)?;
         file.set_len(len)?;
-        file.sync_all()
+        file.sync_all().map_err(of_sync)
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
@@ -122,7 +122,7 @@ impl FileSystem for LocalDisk {
     }
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
-        File::open(dir)?.sync_all()
+        File::open(dir)?.sync_all().map_err(of_sync)
     }
 
     fn exists(&self, path: &Path) -> io::Result<bool> {
@@ -304,7 +304,7 @@ impl WriteFile for DiskFile {
     }
 
     fn sync(&mut self) -> io::Result<()> {
-        self.0.sync_data()
+        self.0.sync_data().map_err(of_sync)
     }
 
     /// Returns a handle that shares the open file description of the writer, and so its error state: if a
@@ -317,7 +317,7 @@ impl WriteFile for DiskFile {
 
 impl SyncFile for DiskFile {
     fn sync(&self) -> io::Result<()> {
-        self.0.sync_data()
+        self.0.sync_data().map_err(of_sync)
     }
 }
 

@@ -1,10 +1,12 @@
-//! A disk that waits while the process has no file descriptor left.
+//! A disk that waits while the process has no file descriptor left, or the system no memory for a
+//! call.
 //!
 //! The lack passes: the engine closes tables and spare descriptors, and the program closes other
-//! files. So a call that writes waits until it succeeds: a failure would leave a manifest in an
-//! unknown state, and stop all writes. A call that makes a segment of the log fails after a second,
-//! because a commit waits for it, which can be refused: nothing of it is written yet. A call that
-//! reads fails after a while, because the caller may itself hold the descriptors that it waits for.
+//! files, or memory becomes free. So a call that writes waits until it succeeds: a failure would
+//! leave a manifest in an unknown state, and stop all writes. A call that makes a segment of the log
+//! fails after a second, because a commit waits for it, which can be refused: nothing of it is
+//! written yet. A call that reads or removes fails after a while, because the caller may itself hold
+//! the descriptors that it waits for.
 //! While the database is being opened a call that writes fails after a while too: nothing relies on a
 //! database that did not open.
 //!
@@ -20,7 +22,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::disk::Disk;
-use crate::file_system::{FileSystem, ReadFile, SyncFile, WriteFile, is_out_of_descriptors};
+use crate::file_system::{FileSystem, ReadFile, SyncFile, WriteFile, is_out_of_resources};
 use crate::log_store::{LockGuard, LogStore, moved_error};
 use crate::mutation::{self, Mutation};
 use crate::table_store::{OpenFiles, Stage, TableFiles};
@@ -188,7 +190,7 @@ impl PatientDisk {
             };
             let is_to_wait = tries_max.is_none_or(|max| tried < max);
             match &outcome {
-                Err(e) if is_out_of_descriptors(e) && is_to_wait => {}
+                Err(e) if is_out_of_resources(e) && is_to_wait => {}
                 _ => return outcome,
             }
             if tried > 1 {
@@ -229,8 +231,10 @@ impl FileSystem for PatientDisk {
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
-        self.check_place(path)?;
-        self.disk.remove(path)
+        self.reading(|| {
+            self.check_place(path)?;
+            self.disk.remove(path)
+        })
     }
 
     fn list(&self, dir: &Path) -> io::Result<Vec<PathBuf>> {
@@ -258,9 +262,11 @@ impl FileSystem for PatientDisk {
 
 impl LogStore for PatientDisk {
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.check_place(from)?;
-        self.check_place(to)?;
-        self.disk.rename(from, to)
+        self.calling(Patience::Writes, || {
+            self.check_place(from)?;
+            self.check_place(to)?;
+            self.disk.rename(from, to)
+        })
     }
 
     fn lock(&self, path: &Path) -> io::Result<Box<dyn LockGuard>> {
@@ -276,9 +282,11 @@ impl LogStore for PatientDisk {
 
 impl TableFiles for PatientDisk {
     fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.check_place(from)?;
-        self.check_place(to)?;
-        self.disk.link(from, to)
+        self.reading(|| {
+            self.check_place(from)?;
+            self.check_place(to)?;
+            self.disk.link(from, to)
+        })
     }
 
     fn remove_dir(&self, dir: &Path) -> io::Result<()> {

@@ -74,10 +74,24 @@ pub trait ReadFile: Send + Sync + Debug {
 const ENFILE: i32 = 23;
 const EMFILE: i32 = 24;
 
-/// Returns whether a call failed because the process or the machine has no file descriptor left.
-/// The same call may succeed later, once other files were closed.
-pub(crate) fn is_out_of_descriptors(error: &io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(ENFILE | EMFILE))
+/// Returns whether a call failed because the process or the machine has no file descriptor or no
+/// memory left. The same call may succeed later, once other files were closed or memory was freed.
+pub(crate) fn is_out_of_resources(error: &io::Error) -> bool {
+    // The system reports ENOMEM as this kind.
+    error.kind() == io::ErrorKind::OutOfMemory
+        || matches!(error.raw_os_error(), Some(ENFILE | EMFILE))
+}
+
+/// Converts the error of a sync (fsync). A lack of memory becomes an error of another kind, so that
+/// [`is_out_of_resources`] is false and no caller repeats the sync. The system reports a lost page
+/// only once, with whatever error the write of that page had. So a repeated sync may succeed although
+/// the page is lost.
+pub(crate) fn of_sync(error: io::Error) -> io::Error {
+    if is_out_of_resources(&error) {
+        io::Error::other(error)
+    } else {
+        error
+    }
 }
 
 /// Returns whether a call failed because a file is missing or cannot be read. Returns false for
@@ -87,10 +101,9 @@ pub(crate) fn is_out_of_descriptors(error: &io::Error) -> bool {
 pub(crate) fn is_fault_of_file(error: &io::Error) -> bool {
     let others = [
         io::ErrorKind::PermissionDenied,
-        io::ErrorKind::OutOfMemory,
         io::ErrorKind::NotADirectory,
     ];
-    !others.contains(&error.kind()) && !is_out_of_descriptors(error)
+    !others.contains(&error.kind()) && !is_out_of_resources(error)
 }
 
 /// Returns the outcome of removing a file that is no longer needed. If the file did not exist, this
@@ -102,15 +115,18 @@ pub(crate) fn gone(removed: io::Result<()>) -> io::Result<()> {
     }
 }
 
-/// Returns advice for the user if the process or the machine has no file descriptor left, as text
-/// to append to the message of `error`. Returns an empty text for other errors.
-pub(crate) fn descriptor_advice(error: &io::Error) -> &'static str {
+/// Returns advice for the user if the process or the machine has no file descriptor or no memory
+/// left, as text to append to the message of `error`. Returns an empty text for other errors.
+pub(crate) fn resource_advice(error: &io::Error) -> &'static str {
     match error.raw_os_error() {
         Some(EMFILE) => {
             "; raise the limit of open files, with `ulimit -n` or LimitNOFILE= of a systemd unit"
         }
         Some(ENFILE) => {
             "; the machine can open no more files: end other processes, or raise fs.file-max"
+        }
+        _ if error.kind() == io::ErrorKind::OutOfMemory => {
+            "; raise the memory limit of the process, with MemoryMax= of a systemd unit"
         }
         _ => "",
     }
@@ -135,4 +151,20 @@ pub trait WriteFile: Send + Debug {
 pub trait SyncFile: Send + Sync + Debug {
     /// Makes all that was appended before the call durable (fdatasync).
     fn sync(&self) -> io::Result<()>;
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lack_of_memory_passes_unless_a_sync_reports_it() {
+        const ENOMEM: i32 = 12;
+        for (number, passes) in [(ENOMEM, true), (EMFILE, true), (ENFILE, true), (5, false)] {
+            let error = || io::Error::from_raw_os_error(number);
+            assert_eq!(is_out_of_resources(&error()), passes, "{number}");
+            assert_eq!(is_fault_of_file(&error()), !passes, "{number}");
+            assert!(!is_out_of_resources(&of_sync(error())), "{number}");
+        }
+    }
 }

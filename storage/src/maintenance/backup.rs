@@ -109,7 +109,7 @@ pub struct Backup<'a> {
     /// Hard links to the files of the database, which keep the files after `capture` is released;
     /// `None` if [`link_all`] could not make them. Then `capture` is held to the end.
     links: Option<LinkFolder>,
-    /// The SSTables that `links` or `capture` keep, for the statistics of the database.
+    /// The files that `links` or `capture` keep, for the statistics of the database.
     _kept: Arc<KeptFiles>,
     /// The files of the database that could not be opened, or were removed since, with the errors.
     unreadable: HashMap<FileNumber, Error>,
@@ -179,8 +179,11 @@ impl<'a> Backup<'a> {
             };
             files.push_back((file.clone(), origin));
         }
-        let kept = files.iter().map(|(file, _)| (file.number, file.bytes));
-        let kept = engine.backup_files.add(kept.collect());
+        let sstables = files.iter().map(|(file, _)| (file.number, file.bytes));
+        let kept = engine.backup_files.add(KeptFiles {
+            sstables: sstables.collect(),
+            segments: capture.segments.clone(),
+        });
         let log_shift = number_log(&mut capture, &target, engine.database_id());
         let log_check = LogCheck::new(Some(&capture.state));
         Ok(Self {
@@ -222,12 +225,12 @@ impl<'a> Backup<'a> {
         while let Some((file, origin)) = self.files.front().cloned() {
             let end = self.meter.bytes_done + file.bytes;
             if self.add(&file, origin, step)?.is_break() {
-                return self.meter.stopped(self.engine);
+                return self.meter.stopped();
             }
             self.unsynced.sync_older()?;
             let rest = end.saturating_sub(self.meter.bytes_done);
-            if self.meter.advance(self.engine, rest, step).is_break() {
-                return self.meter.stopped(self.engine);
+            if self.meter.advance(rest, step).is_break() {
+                return self.meter.stopped();
             }
             self.files.pop_front();
         }
@@ -275,13 +278,13 @@ impl<'a> Backup<'a> {
             let (number, bytes) = self.capture.segments[self.segments_done];
             let end = self.meter.bytes_done + bytes;
             if self.copy_segment(number, bytes, step)?.is_break() {
-                return self.meter.stopped(self.engine);
+                return self.meter.stopped();
             }
             self.unsynced.sync_older()?;
             // A segment may be short or missing.
             let rest = end.saturating_sub(self.meter.bytes_done);
-            if rest > 0 && self.meter.advance(self.engine, rest, step).is_break() {
-                return self.meter.stopped(self.engine);
+            if rest > 0 && self.meter.advance(rest, step).is_break() {
+                return self.meter.stopped();
             }
             self.segments_done += 1;
         }
@@ -336,7 +339,7 @@ impl<'a> Backup<'a> {
         let copied = read_in_steps(reader, 0..copied_bytes, &mut |piece| {
             target.append(piece)?;
             check.add(piece);
-            Ok(meter.advance(engine, piece.len() as u64, step))
+            Ok(meter.advance(piece.len() as u64, step))
         });
         let copied = copied.map_err(Error::no_space_or_io("copy", &copy.path))?;
         if copied.is_break() {
@@ -433,7 +436,7 @@ impl<'a> Backup<'a> {
         step: Step<'_>,
     ) -> Result<ControlFlow<()>> {
         let (engine, meter) = (self.engine, &mut self.meter);
-        let mut step = |bytes| meter.advance(engine, bytes, step);
+        let mut step = |bytes| meter.advance(bytes, step);
         let checked = check_blocks(engine, file, at, &self.cache, &mut step);
         let trusted = Ok(ControlFlow::Continue(()));
         match mutation::replace(checked, Mutation::BackupTrustsOlder, trusted) {
@@ -520,8 +523,8 @@ impl<'a> Backup<'a> {
         let bytes = source.len();
         let bytes = bytes.map_err(Error::io("get the length of", &from))?;
         let tee = Arc::new(TeeFile::new(source.clone(), create(self.engine, to)?));
-        let (engine, meter) = (self.engine, &mut self.meter);
-        let mut step = |bytes| meter.advance(engine, bytes, step);
+        let meter = &mut self.meter;
+        let mut step = |bytes| meter.advance(bytes, step);
         let checked = check_open(tee.clone(), file, &from, &self.cache, &mut step);
         let tee = Arc::into_inner(tee).expect("the check has closed the table");
         // A failure to write the copy has failed the check, too, and comes first.
@@ -562,7 +565,7 @@ impl<'a> Backup<'a> {
         step: Step<'_>,
     ) -> Result<ControlFlow<(), u64>> {
         let (engine, meter) = (self.engine, &mut self.meter);
-        let mut step = |bytes| meter.advance(engine, bytes, step);
+        let mut step = |bytes| meter.advance(bytes, step);
         let damage = match check_blocks(engine, file, to, &self.cache, &mut step) {
             Ok(ControlFlow::Break(())) => return Ok(ControlFlow::Break(())),
             Ok(ControlFlow::Continue(())) => known_damage(file, to),

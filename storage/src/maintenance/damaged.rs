@@ -43,7 +43,7 @@ pub(super) fn damaged_files(
 pub(super) fn damage_of(
     meta: &FileMeta,
     file: &RunFile,
-    check: impl Fn(&FileMeta, &SsTable) -> Result<()>,
+    check: impl FnOnce(&FileMeta, &SsTable) -> Result<()>,
 ) -> Result<Option<String>> {
     if let Some(known) = &meta.quarantine {
         return Ok(Some(known.detail.clone()));

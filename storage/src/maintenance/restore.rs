@@ -51,12 +51,28 @@ pub struct RestoredFile {
     pub detail: String,
 }
 
+/// A moment at which a restore calls its caller: see [`Db::restore_while`](crate::Db::restore_while).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RestoreStep {
+    /// The restore has read a block. The caller may wait, and may lower the priority of the thread.
+    Read {
+        /// The bytes of blocks that were read since the restore began.
+        bytes_done: u64,
+    },
+    /// The restore takes locks next, because it begins with a file, opens it or replaces it. Requests wait
+    /// for the same locks. If the caller has lowered the priority of the thread, it has to raise it again.
+    Lock,
+}
+
+/// The callback of a restore. It ends the restore by returning `Break`.
+type Step<'s> = &'s mut dyn FnMut(RestoreStep) -> ControlFlow<()>;
+
 /// Replaces damaged files of the database by those of the backup in `dir`: see
 /// [`Db::restore_while`](crate::Db::restore_while).
 pub(crate) fn restore(
     engine: &Engine,
     dir: &Path,
-    mut goes_on: impl FnMut() -> bool,
+    mut step: impl FnMut(RestoreStep) -> ControlFlow<()>,
 ) -> Result<Option<RestoreReport>> {
     engine.check_access()?;
     let backup = BackupFiles::find(engine, dir)?;
@@ -64,55 +80,127 @@ pub(crate) fn restore(
     // not be read when the database was opened, and can be read now, need no backup.
     flush_waiting_runs(engine)?;
     engine.retry_unreadable_now()?;
-    let restored = restore_all(engine, &backup, &mut goes_on);
+    let mut report = RestoreReport::default();
+    let restored = restore_all(engine, &backup, &mut report, &mut step);
+    drop(step);
     // Removes the damaged files, and tables that were dropped meanwhile.
     engine.release_retired();
-    restored
+    Ok(restored?.is_continue().then_some(report))
 }
 
-/// Restores the missing files, and then reads all files and restores the damaged ones. Returns `None`
-/// if `goes_on`, which is called before each file, returned false.
+/// Restores the missing files, and then reads all files and restores the damaged ones. Returns `Break`
+/// if `step` does.
 fn restore_all(
     engine: &Engine,
     backup: &BackupFiles,
-    goes_on: &mut dyn FnMut() -> bool,
-) -> Result<Option<RestoreReport>> {
-    let mut report = RestoreReport::default();
+    report: &mut RestoreReport,
+    step: Step<'_>,
+) -> Result<ControlFlow<()>> {
+    let mut progress = Progress {
+        bytes_done: 0,
+        step,
+    };
     for only_missing in [true, false] {
         for table in engine.tables() {
             for run in &table.version().runs {
                 for (meta, file) in run.meta().files.iter().zip(run.files()) {
-                    if !goes_on() {
-                        return Ok(None);
+                    if progress.lock().is_break() {
+                        return Ok(ControlFlow::Break(()));
                     }
                     let path = engine.runs.name(meta.number);
                     let was_tried = report.left.iter().any(|left| left.path == path);
                     if !was_tried && (!only_missing || engine.runs.is_missing(meta.number)) {
-                        restore_if_damaged(engine, backup, &table, (meta, file), &mut report)?;
+                        let file = (meta, file);
+                        let done = restore_if_damaged(
+                            engine,
+                            backup,
+                            &table,
+                            file,
+                            report,
+                            &mut progress,
+                        )?;
+                        if done.is_break() {
+                            return Ok(done);
+                        }
                     }
                 }
             }
         }
     }
-    Ok(Some(report))
+    Ok(ControlFlow::Continue(()))
 }
 
-/// If a file is damaged, restores it if possible, and adds it to the report.
+/// The callback of a restore, with the number of bytes that were read so far.
+struct Progress<'s> {
+    bytes_done: u64,
+    step: Step<'s>,
+}
+
+impl Progress<'_> {
+    /// Reads every block of a table, and checks it. If that fails, reads the table again, past the caches
+    /// of the system: bytes that changed in memory are no damage. Undamaged files stay in the caches.
+    /// Returns `Break` if the callback does.
+    ///
+    /// # Errors
+    /// As [`SsTable::verify`].
+    fn read(&mut self, table: &SsTable) -> Result<ControlFlow<()>> {
+        let mut read = || {
+            let (before, mut bytes) = (self.bytes_done, 0_u64);
+            table.verify_while(&mut |more| {
+                // The length of a block that cannot be read may be any number.
+                bytes = table.file_bytes().min(bytes.saturating_add(more));
+                self.bytes_done = before + bytes;
+                (self.step)(RestoreStep::Read {
+                    bytes_done: self.bytes_done,
+                })
+            })
+        };
+        match read() {
+            Err(error) if error.is_of_file() => {
+                table.forget_cached()?;
+                read()
+            }
+            done => done,
+        }
+    }
+
+    fn lock(&mut self) -> ControlFlow<()> {
+        (self.step)(RestoreStep::Lock)
+    }
+}
+
+/// If a file is damaged, restores it if possible, and adds it to the report. Returns `Break` if the
+/// callback does.
 fn restore_if_damaged(
     engine: &Engine,
     backup: &BackupFiles,
     table: &TableCore,
     (meta, file): (&FileMeta, &Arc<RunFile>),
     report: &mut RestoreReport,
-) -> Result<()> {
-    // A file that is open can be read without its name, which the next opening needs.
+    progress: &mut Progress<'_>,
+) -> Result<ControlFlow<()>> {
+    let mut read = ControlFlow::Continue(());
     let check = |meta: &FileMeta, table: &SsTable| {
-        table.verify_past_caches()?;
+        read = progress.read(table)?;
+        if read.is_continue() {
+            read = progress.lock();
+        }
+        if read.is_break() {
+            return Ok(());
+        }
+        // A file that is open can be read without its name, which the next opening needs.
         engine.runs.open_known(meta).map(drop)
     };
-    let Some(reason) = damage_of(meta, file, check)? else {
-        return Ok(());
+    let damage = damage_of(meta, file, check)?;
+    if read.is_break() {
+        return Ok(read);
+    }
+    let Some(reason) = damage else {
+        return Ok(read);
     };
+    if progress.lock().is_break() {
+        return Ok(ControlFlow::Break(()));
+    }
     let failed = match backup.by_id.get(&meta.id) {
         // No other thread opens a file of which only a part is copied.
         Some(from) => {
@@ -129,7 +217,7 @@ fn restore_if_damaged(
         path: engine.runs.name(meta.number),
         detail: failed.unwrap_or(reason),
     });
-    Ok(())
+    Ok(ControlFlow::Continue(()))
 }
 
 struct BackupFiles {

@@ -16,7 +16,7 @@ use super::inspection::Inspection;
 use super::record::{HEADER_BYTES, check_header, encode, header};
 use super::replay::replay;
 use super::state::{Edit, State};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::file_system::WriteFile;
 use crate::files;
 use crate::key::FileNumber;
@@ -239,9 +239,10 @@ impl Manifest {
     /// Makes an edit durable.
     ///
     /// # Errors
-    /// [`Error::DiskFull`] if there was no space: the edit is in neither copy of the manifest, and
-    /// the next edit may succeed. After any other error the edit may or may not be on disk, and
-    /// every later edit fails with [`Error::ReadOnly`].
+    /// [`Error::DiskFull`] if there was no space, [`Error::NoDescriptor`] if there was no file
+    /// descriptor or no memory: the edit is in neither copy of the manifest, and the next edit may
+    /// succeed. After any other error the edit may or may not be on disk, and every later edit fails
+    /// with [`Error::ReadOnly`].
     pub(crate) fn commit(&mut self, edit: Edit) -> Result<()> {
         if let Some(cause) = &self.failed {
             return Err(Error::ReadOnly {
@@ -264,14 +265,15 @@ impl Manifest {
             Err(_) if mutation::is(Mutation::KeepRefusedEdit) => {
                 self.state.apply(edit).expect("it was checked");
             }
-            Err(e) if e.kind() == ErrorKind::DiskFull => {}
+            Err(e) if e.is_refusal() => {}
             Err(e) => self.failed = Some(e.to_string().into()),
         }
         result
     }
 
-    /// Appends a record to both copies of the manifest. If one of them has no space for it, the
-    /// record is cut off again from both, durably, so that the next edit follows the last good one.
+    /// Appends a record to both copies of the manifest. If there is no space or no memory for it in
+    /// one of them, the record is cut off again from both, durably, so that the next edit follows the
+    /// last good one.
     ///
     /// This is safe after a sync that found no space, too (on a thin volume, or where space is
     /// allocated late). Each edit is synced in both copies before the next one is appended, so a
@@ -282,7 +284,7 @@ impl Manifest {
         let appended = open.append(record);
         let written = appended.and_then(|()| open.sync(Mutation::EditWithoutSync));
         if let Err(e) = written {
-            if e.kind() == ErrorKind::DiskFull {
+            if e.is_refusal() {
                 for path in &open.paths {
                     mutation::unless(Mutation::LeaveRefusedEdit, || {
                         self.log_store.truncate(path, open.bytes)
@@ -328,10 +330,10 @@ impl Manifest {
         let [current, current_copy] = files::currents(&self.dir);
         self.log_store
             .rename(&tmp, &current)
-            .map_err(Error::no_space_or_io("rename", &tmp))
+            .map_err(refused("rename", &tmp))
             .inspect_err(|e| {
                 // POSIX: a rename that fails leaves the old CURRENT, unless it fails by EIO.
-                if e.kind() == ErrorKind::DiskFull {
+                if e.is_refusal() {
                     self.remove_unnamed(&open.paths);
                 }
             })?;
@@ -368,9 +370,8 @@ impl Manifest {
         let mut file = self
             .log_store
             .create(path)
-            .map_err(Error::no_space_or_io("create", path))?;
-        file.append(bytes)
-            .map_err(Error::no_space_or_io("write", path))?;
+            .map_err(refused("create", path))?;
+        file.append(bytes).map_err(refused("write", path))?;
         Ok(file)
     }
 
@@ -384,8 +385,7 @@ impl Manifest {
 
     /// Syncs the directory, so that CURRENT and its copy keep their new content after a crash.
     fn sync_names(&self) -> Result<()> {
-        self.sync_dir()
-            .map_err(Error::no_space_or_io("sync", &self.dir))
+        self.sync_dir().map_err(refused("sync", &self.dir))
     }
 
     fn sync_dir(&self) -> io::Result<()> {
@@ -401,7 +401,7 @@ impl OpenCopies {
         let mut files = self.files.iter_mut().zip(&self.paths).take(copies);
         files.try_for_each(|(file, path)| {
             let appended = file.append(record);
-            appended.map_err(Error::no_space_or_io("write", path))
+            appended.map_err(refused("write", path))
         })
     }
 
@@ -412,9 +412,17 @@ impl OpenCopies {
         let mut files = self.files.iter_mut().zip(&self.paths);
         files.try_for_each(|(file, path)| {
             let synced = mutation::unless(unless, || file.sync());
-            synced.map_err(Error::no_space_or_io("sync", path))
+            synced.map_err(refused("sync", path))
         })
     }
+}
+
+/// Returns a function (for `map_err`) that wraps the error of a call on whose effect nothing relies yet.
+/// A lack of space, of file descriptors or of memory becomes the error of a refused edit: see
+/// [`Error::is_refusal`].
+fn refused(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
+    let wrap = Error::no_space_or_io(action, path);
+    move |source| wrap(source).into_refusal().unwrap_or_else(|other| other)
 }
 
 /// Reads the id of the database in a directory. Another process may have the database open.
@@ -450,6 +458,7 @@ fn read_id(log_store: &dyn LogStore, path: &Path) -> Result<DatabaseId> {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use crate::error::ErrorKind;
     use crate::file_system::FileSystem;
     use crate::key::SeqNo;
     use crate::simulation::{FaultOp, MemDisk};
@@ -571,10 +580,10 @@ mod tests {
         assert_eq!(manifest.inspect().unwrap().finish().len(), 1);
     }
 
-    /// Regression: a sync or a rename that found no space stopped all writes until the next
-    /// opening.
+    /// Regression: a sync or a rename that found no space, or any call that found no memory, stopped all
+    /// writes until the next opening.
     #[test]
-    fn an_edit_that_finds_no_space_is_refused_in_any_call_and_the_next_one_is_taken() {
+    fn an_edit_that_finds_no_space_or_memory_is_refused_in_any_call_and_the_next_one_is_taken() {
         for (is_appended_to, op, calls) in [
             // An edit is appended to both copies.
             (true, FaultOp::Append, 2),
@@ -587,13 +596,17 @@ mod tests {
             (false, FaultOp::SyncDir, 1),
             (false, FaultOp::Rename, 1),
         ] {
-            let kinds = [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded];
+            let kinds = [
+                io::ErrorKind::StorageFull,
+                io::ErrorKind::QuotaExceeded,
+                io::ErrorKind::OutOfMemory,
+            ];
             for (nth, kind) in (1..=calls).flat_map(|nth| kinds.map(|kind| (nth, kind))) {
                 let (disk, mut manifest) = manifest(is_appended_to);
                 let files_before = disk.list(Path::new(DIR)).unwrap().len();
                 disk.fail_next(op, nth, kind);
                 let refused = manifest.commit(add("refused")).unwrap_err();
-                assert_eq!(refused.kind(), ErrorKind::DiskFull, "{op:?} {nth}");
+                assert!(refused.is_refusal(), "{op:?} {nth} {kind:?}: {refused}");
                 assert_eq!(disk.armed_faults(), 0, "{op:?} {nth}");
                 let found = load(&disk.fork());
                 assert!(found.state().keyspaces.is_empty(), "{op:?} {nth}");

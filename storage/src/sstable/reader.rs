@@ -112,9 +112,15 @@ impl SsTable {
     /// Does the same as [`Self::verify`], but first drops the file from the operating system's
     /// cache, if possible, so that the disk is read.
     pub(crate) fn verify_past_caches(&self) -> Result<()> {
-        let forgotten = self.file.forget_cached();
-        forgotten.map_err(Error::io("read past the cache", &self.path))?;
+        self.forget_cached()?;
         self.verify()
+    }
+
+    /// Drops the file from the operating system's cache, if possible, so that the next read comes from
+    /// the disk.
+    pub(crate) fn forget_cached(&self) -> Result<()> {
+        let forgotten = self.file.forget_cached();
+        forgotten.map_err(Error::io("read past the cache", &self.path))
     }
 
     /// Returns the properties that the table's file contains.

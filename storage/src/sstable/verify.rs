@@ -124,14 +124,25 @@ impl SsTable {
     /// # Errors
     /// `Corruption`; `Io`.
     pub(crate) fn verify(&self) -> Result<()> {
-        let mut first = Ok(());
+        self.verify_while(&mut |_| ControlFlow::Continue(()))
+            .map(|_whole| ())
+    }
+
+    /// Like [`Self::verify`], but calls `step` as [`Self::verify_all`] does. Returns `Break` if `step`
+    /// does.
+    ///
+    /// # Errors
+    /// `Corruption`; `Io`.
+    pub(crate) fn verify_while(
+        &self,
+        step: &mut dyn FnMut(u64) -> ControlFlow<()>,
+    ) -> Result<ControlFlow<()>> {
+        let mut first = None;
         let mut keep_first = |error| {
-            if first.is_ok() {
-                first = Err(error);
-            }
+            first.get_or_insert(error);
         };
-        let _whole = self.verify_all(&mut |_| ControlFlow::Continue(()), &mut keep_first);
-        first
+        let read = self.verify_all(step, &mut keep_first);
+        first.map_or(Ok(read), Err)
     }
 }
 

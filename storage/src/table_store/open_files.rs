@@ -4,13 +4,18 @@
 //! closed. Readers of an open table take no lock. A reader keeps the file open that it reads, so a
 //! few more may be open for a moment.
 //!
+//! No thread waits for the locks of the lists of open tables and of spare descriptors: a thread of a
+//! job, which the kernel may stop for seconds, takes them as well as a thread of a request. A reader
+//! that does not get the lock of the open tables reads from a file of its own, and closes it
+//! afterwards.
+//!
 //! The table to close is chosen by a clock (Corbató 1968): the tables are in a ring, and the hand
 //! takes the first one that was not read since the hand last passed it.
 
 use std::collections::VecDeque;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, TryLockError, Weak};
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
@@ -27,15 +32,18 @@ const GONE_MAX: usize = 64;
 /// for the file, for its second handle, and for the sync of its name.
 const SPARES: usize = 4;
 
+/// The number of tries to get the lock of `ring`. They take about as long as the lock is usually held.
+const RING_TRIES: usize = 100;
+
 #[derive(Debug)]
 pub(crate) struct OpenFiles {
     max: usize,
     open: AtomicUsize,
     /// The open tables, and some tables that no longer exist, in the order in which the clock's
-    /// hand passes them.
+    /// hand passes them. Locked by `try_ring` only.
     ring: Mutex<VecDeque<Weak<TableFile>>>,
     /// Files that are open only to reserve descriptors: they are closed when a call that writes
-    /// finds no free descriptor.
+    /// finds no free descriptor. No thread waits for the lock, as for that of `ring`.
     spares: Mutex<Vec<Arc<dyn ReadFile>>>,
     stage: AtomicU8,
     waited_us: AtomicU64,
@@ -108,18 +116,36 @@ impl OpenFiles {
         self.waited_us.load(Ordering::Relaxed)
     }
 
-    /// Closes a quarter of the open tables, rounded up, to free descriptors for other files.
+    /// Locks the list of open tables; `None` if another thread holds the lock for long.
+    fn try_ring(&self) -> Option<MutexGuard<'_, VecDeque<Weak<TableFile>>>> {
+        for _ in 0..RING_TRIES {
+            match self.ring.try_lock() {
+                Ok(ring) => return Some(ring),
+                Err(TryLockError::Poisoned(poisoned)) => return Some(poisoned.into_inner()),
+                Err(TryLockError::WouldBlock) => std::hint::spin_loop(),
+            }
+        }
+        None
+    }
+
+    /// Closes a quarter of the open tables, rounded up, to free descriptors for other files. Closes none
+    /// while another thread holds the list of open tables: the caller tries again.
     pub(crate) fn make_room(&self) {
-        let mut ring = self.ring.lock().unwrap();
+        let Some(mut ring) = self.try_ring() else {
+            return;
+        };
         let open = self.open.load(Ordering::Relaxed);
         let closed = self.close_down_to(open - open.div_ceil(4), &mut ring);
         drop(ring);
         drop(closed);
     }
 
-    /// Calls `open` until enough files are held as spare descriptors, or until a call fails.
+    /// Calls `open` until enough files are held as spare descriptors, or until a call fails. Calls it not
+    /// at all while another thread holds the list of spare descriptors.
     pub(crate) fn hold_spares(&self, open: impl Fn() -> io::Result<Arc<dyn ReadFile>>) {
-        let mut spares = self.spares.lock().unwrap();
+        let Ok(mut spares) = self.spares.try_lock() else {
+            return;
+        };
         while spares.len() < SPARES
             && let Ok(file) = open()
         {
@@ -127,10 +153,15 @@ impl OpenFiles {
         }
     }
 
-    /// Closes the spare descriptors, until they are held again.
+    /// Closes the spare descriptors, until they are held again. Closes none while another thread holds
+    /// the list of them: the caller tries again.
     pub(crate) fn give_up_spares(&self) {
-        let spares = std::mem::take(&mut *self.spares.lock().unwrap());
+        let Ok(mut spares) = self.spares.try_lock() else {
+            return;
+        };
+        let closed = std::mem::take(&mut *spares);
         drop(spares);
+        drop(closed);
     }
 
     /// Closes tables until at most `max` are open, and returns their files, which the caller drops
@@ -183,9 +214,13 @@ pub(crate) struct TableFile {
 struct Opened(Arc<dyn ReadFile>);
 
 impl TableFile {
+    /// Opens the file and adds it to the open ones, unless the list of these is locked: then the file is
+    /// open only while the caller has it.
     fn open(&self) -> io::Result<Arc<Opened>> {
         let opened = Arc::new(Opened(self.tables.open(self.number)?));
-        let mut ring = self.files.ring.lock().unwrap();
+        let Some(mut ring) = self.files.try_ring() else {
+            return Ok(opened);
+        };
         if let Some(earlier) = self.opened.load_full() {
             return Ok(earlier);
         }
@@ -246,6 +281,8 @@ impl Drop for TableFile {
 mod tests {
     use std::path::Path;
     use std::thread;
+
+    use ebb_test_support::wait::until;
 
     use super::*;
     use crate::file_system::FileSystem;
@@ -315,6 +352,30 @@ mod tests {
         assert_eq!(files.open.load(Ordering::Relaxed), 0);
         let places = files.ring.lock().unwrap().len();
         assert!(places <= 2 * GONE_MAX, "{places} places");
+    }
+
+    /// Regression: while the kernel stopped a thread of a job that held the lock, requests that opened a
+    /// table waited, and so did commits that needed a descriptor.
+    #[test]
+    fn no_thread_waits_for_the_lock_of_the_open_tables() {
+        let tables = tables(20);
+        let files = OpenFiles::new(Some(4));
+        let all: Vec<_> = (1..=20).map(|n| files.open(&tables, n).unwrap()).collect();
+        thread::scope(|scope| {
+            let (ring, spares) = (files.ring.lock().unwrap(), files.spares.lock().unwrap());
+            let reader = scope.spawn(|| {
+                for file in &all {
+                    assert_eq!(u64::from(first_byte(file)), file.number);
+                }
+                files.make_room();
+                files.give_up_spares();
+            });
+            until("the reads", || reader.is_finished());
+            drop((ring, spares));
+        });
+        assert_eq!(files.open.load(Ordering::Relaxed), 4);
+        files.make_room();
+        assert_eq!(files.open.load(Ordering::Relaxed), 3);
     }
 
     #[test]

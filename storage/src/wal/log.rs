@@ -9,8 +9,8 @@
 //! A group that finds no space is refused, and so is all that was pushed behind
 //! it meanwhile: the segment is cut back, durably, to where it was good, so that
 //! nothing refused can come back after a crash, and the next push starts afresh.
-//! A group whose segment cannot be made is refused, too: for want of space, or of
-//! a file descriptor. After any other failed write, or a failed fsync, nothing
+//! A group whose segment cannot be made is refused, too: for want of space, of a file
+//! descriptor or of memory. After any other failed write, or a failed fsync, nothing
 //! more is ever written: what the disk holds is uncertain (an fsync that fails
 //! may have dropped the pages).
 
@@ -53,6 +53,10 @@ pub(crate) struct Wal {
     durable_lsn: AtomicU64,
     /// `Progress::writing`, readable without the lock.
     is_writing: AtomicBool,
+    /// The number of guards that forbid the removal of segments, such as that of a backup. Not guarded
+    /// by the lock of `progress`: a thread of low priority, which must not hold that lock, may drop a
+    /// guard.
+    holds: AtomicU64,
     listener: Listener,
 }
 
@@ -120,6 +124,7 @@ impl Wal {
             progressed: Condvar::new(),
             durable_lsn: AtomicU64::new(end.lsn),
             is_writing: AtomicBool::new(false),
+            holds: AtomicU64::new(0),
             listener: Listener::default(),
         }
     }
@@ -159,7 +164,8 @@ impl Wal {
     ///
     /// # Errors
     /// [`Error::DiskFull`] when there was no space for the record, [`Error::NoDescriptor`] when no
-    /// segment could be opened for it: the record is nowhere in the log then.
+    /// segment could be opened for it or the system had no memory for it: the record is nowhere in
+    /// the log then.
     /// [`Error::ReadOnly`] when a write or an fsync failed, now or earlier.
     pub(crate) fn write_to(&self, position: Position) -> Result<()> {
         self.written(position).map(drop)
@@ -308,9 +314,8 @@ impl Wal {
     /// numbered below `floor`, and no [`SegmentHold`] keeps the segments.
     pub(crate) fn has_free_below(&self, floor: FileNumber) -> bool {
         let progress = self.progress.lock().unwrap();
-        let is_held = progress.holds > 0 && !mutation::is(Mutation::BackupHoldsNoLog);
         let mut closed = progress.closed.first().into_iter();
-        closed.any(|(number, _)| *number < floor) && !is_held
+        closed.any(|(number, _)| *number < floor) && !self.is_held()
     }
 
     /// Deletes the closed segments numbered below `floor`, oldest first, so that no segment is ever
@@ -325,11 +330,7 @@ impl Wal {
             let (number, bytes) = {
                 let mut progress = self.progress.lock().unwrap();
                 match progress.closed.first() {
-                    Some(&(number, bytes))
-                        if number < floor
-                            && (progress.holds == 0
-                                || mutation::is(Mutation::BackupHoldsNoLog)) =>
-                    {
+                    Some(&(number, bytes)) if number < floor && !self.is_held() => {
                         progress.closed.remove(0);
                         (number, bytes)
                     }
@@ -345,9 +346,26 @@ impl Wal {
     }
 
     /// Keeps all segments until the guard drops.
+    ///
+    /// A removal under way may still remove a segment that the manifest did not need when the removal
+    /// began. So the caller reads the state of the manifest afterwards.
     pub(crate) fn hold_segments(&self) -> SegmentHold<'_> {
-        self.progress.lock().unwrap().holds += 1;
+        self.holds.fetch_add(1, Ordering::AcqRel);
         SegmentHold(self)
+    }
+
+    /// Returns whether a [`SegmentHold`] keeps the segments.
+    fn is_held(&self) -> bool {
+        self.holds.load(Ordering::Acquire) > 0 && !mutation::is(Mutation::BackupHoldsNoLog)
+    }
+
+    /// Returns the number of the oldest segment that was not removed; if there is none, the number of the
+    /// next one.
+    pub(crate) fn oldest_segment(&self) -> FileNumber {
+        let progress = self.progress.lock().unwrap();
+        let closed = progress.closed.first().map(|(number, _)| *number);
+        let written = progress.written_segment.map(|(number, _)| number);
+        closed.or(written).unwrap_or(progress.next_segment)
     }
 
     /// Returns the segments, ascending, each with its length in bytes up to the end of the last
@@ -618,7 +636,7 @@ pub(crate) struct SegmentHold<'a>(&'a Wal);
 
 impl Drop for SegmentHold<'_> {
     fn drop(&mut self) {
-        self.0.progress.lock().unwrap().holds -= 1;
+        self.0.holds.fetch_sub(1, Ordering::Release);
     }
 }
 

@@ -43,8 +43,6 @@ pub(super) struct Progress {
     pub(super) waiting: usize,
     /// Memory for the buffer of the next group of records, which are written by one call.
     pub(super) spare: Vec<u8>,
-    /// The number of guards that forbid the removal of segments, such as that of a backup.
-    pub(super) holds: usize,
     /// The closed segments that are not removed yet, oldest first, with their sizes in bytes.
     pub(super) closed: Vec<(FileNumber, u64)>,
     pub(super) next_segment: FileNumber,

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use super::Lsn;
 use super::record;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::file_system::{self, SyncFile, WriteFile};
 use crate::files;
 use crate::key::FileNumber;
@@ -163,9 +163,7 @@ impl SegmentFiles {
         };
         if let Err(e) = segment.file.append(group) {
             let e = Error::no_space_or_io("write", &segment.path)(e);
-            if e.kind() != ErrorKind::DiskFull {
-                return Err(WriteFailure::Failed(e));
-            }
+            let refusal = e.into_refusal().map_err(WriteFailure::Failed)?;
             // What fitted goes, durably: a crash must not bring it back. If the cut finds no space
             // either, whole records of the refused group may stay, and the failed sync of the cut
             // may have dropped records that were acknowledged before. So it is a failure.
@@ -174,14 +172,14 @@ impl SegmentFiles {
             })
             .map_err(Error::io("cut back", &segment.path))
             .map_err(WriteFailure::Failed)?;
-            return Err(WriteFailure::Refused(e));
+            return Err(WriteFailure::Refused(refusal));
         }
         segment.bytes += group.len() as u64;
         self.count_written(group.len() as u64);
         Ok(())
     }
 
-    /// Makes a segment. If that fails for lack of space or of a descriptor, the segment is removed,
+    /// Makes a segment. If that fails for lack of space, a descriptor or memory, the segment is removed,
     /// which loses nothing, as it has no records yet; and the group of records that was to be
     /// written is refused.
     fn open_segment(&self, number: FileNumber, base: Lsn) -> Result<OpenSegment, WriteFailure> {

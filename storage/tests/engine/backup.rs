@@ -73,7 +73,7 @@ fn a_backup_under_way_holds_neither_the_log_nor_merged_files() {
         }
         let before = [files(&mem, ".sst"), files(&mem, ".log")];
         let len = |path: &PathBuf| mem.file_len(path).unwrap();
-        let lens: Vec<u64> = before[0].iter().map(len).collect();
+        let lens: Vec<u64> = before.iter().flatten().map(len).collect();
         let held_bytes = || db.stats().backup_held_bytes;
         let mut backup = db.start_backup(TARGET).unwrap();
         assert_eq!(held_bytes(), 0);
@@ -82,9 +82,9 @@ fn a_backup_under_way_holds_neither_the_log_nor_merged_files() {
         for oldest in before.iter().map(|files| &files[0]) {
             assert!(!mem.exists(oldest).unwrap(), "{}", oldest.display());
         }
-        let replaced = before[0].iter().zip(lens);
-        let replaced = replaced.filter(|(path, _)| !mem.exists(path).unwrap());
-        assert_eq!(held_bytes(), replaced.map(|(_, len)| len).sum::<u64>());
+        let unneeded = before.iter().flatten().zip(lens);
+        let unneeded = unneeded.filter(|(path, _)| !mem.exists(path).unwrap());
+        assert_eq!(held_bytes(), unneeded.map(|(_, len)| len).sum::<u64>());
         assert!(backup.copy(&mut go_on).unwrap().is_continue());
         let info = backup.finish(&mut go_on).unwrap().unwrap();
         assert_eq!((info.linked_bytes > 0, info.damaged), (is_linked, vec![]));

@@ -225,11 +225,14 @@ fn a_run_that_cannot_be_read_is_left_out_of_merges_until_it_can() {
         // the retry.
         it.db.compact().unwrap_err();
         assert_eq!(failures_after(15_999), 5);
+        // The run has been out since the first look, before these waits.
+        assert_eq!(it.db.stats().oldest_unmergeable_run_ms, 30_998);
         it.set(None);
         assert_eq!(it.runs(), (3, 1));
         assert_eq!(failures_after(1), 5);
         assert_eq!(it.runs(), (1, 0));
         assert_eq!(it.of_users().unmergeable_bytes, 0);
+        assert_eq!(it.db.stats().oldest_unmergeable_run_ms, 0);
         assert_eq!(it.db.stats().maintenance_failure, None);
         it.assert_content();
     }

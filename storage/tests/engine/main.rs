@@ -40,5 +40,6 @@ mod table_readers;
 mod table_store;
 mod transactions;
 mod traps;
+mod verification;
 mod versions;
 mod write_stalls;

@@ -279,6 +279,50 @@ fn writers_do_not_wait_for_a_log_that_a_backup_keeps() {
     });
 }
 
+/// Regression: a verification at a low rate kept all segments of the log for hours, and writers did not
+/// wait for the log to become shorter.
+#[test]
+fn the_log_keeps_within_its_bound_beside_a_slow_verification_of_the_tables() {
+    must_end(|| {
+        let wal_bytes_max = MIB;
+        let disk = HookedDisk::new(&MemDisk::new(), |_, _| Ok(()));
+        let (db, app) = open(Options {
+            wal_bytes_max,
+            ..on_disk(disk)
+        });
+        let tables = make_tables(&app, 20);
+        let write = |rounds: std::ops::Range<u32>| {
+            for i in rounds {
+                let table = &tables[i as usize % tables.len()];
+                table.put(&i.to_be_bytes(), &VALUE).unwrap();
+            }
+        };
+        write(0..500);
+        db.flush().unwrap();
+        write(500..600);
+        let log_bytes = db.stats().wal_bytes;
+        let door = Door::default();
+        door.close();
+        thread::scope(|scope| {
+            let verification = scope.spawn(|| {
+                db.verify_all(|now| {
+                    if now.bytes_done > log_bytes {
+                        door.pass();
+                    }
+                })
+            });
+            until("the verification to read tables", || door.is_waited_at());
+            write(600..2600);
+            let wal_bytes = db.stats().wal_bytes;
+            door.open();
+            // The last write may have been admitted just below the bound.
+            let bytes_max = wal_bytes_max + 2 * VALUE.len() as u64;
+            assert!(wal_bytes <= bytes_max, "{wal_bytes} bytes");
+            assert_eq!(verification.join().unwrap().unwrap().findings, []);
+        });
+    });
+}
+
 /// Regression: the indexes and filters of 1 TB of data took 31 GB of memory outside of the block
 /// cache, and no option limited them.
 #[test]

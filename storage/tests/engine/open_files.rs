@@ -1,13 +1,14 @@
 //! More tables than the number of files that the process may open, and a process that cannot open
 //! any more file.
 
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use crate::common::limited_disk::LimitedDisk;
+use crate::common::limited_disk::{EMFILE, ENOMEM, LimitedDisk};
 use crate::common::*;
-use ebb_storage::simulation::MemDisk;
+use ebb_storage::simulation::{FaultOp, MemDisk};
 use ebb_storage::{
     Db, Durability, Error, ErrorKind, Keyspace, Maintenance, Options, Table, TableOptions,
 };
@@ -74,9 +75,19 @@ fn hundreds_of_tables_are_written_read_and_opened_with_sixty_files() {
 /// merges wait for one, and then go on.
 #[test]
 fn a_process_without_a_file_to_open_goes_on_when_it_has_one() {
-    must_end(|| {
+    goes_on_after(EMFILE);
+}
+
+/// Regression: in a cgroup with little memory, a call that found no memory stopped all writes.
+#[test]
+fn a_system_without_memory_for_calls_goes_on_when_it_has_some() {
+    goes_on_after(ENOMEM);
+}
+
+fn goes_on_after(error: i32) {
+    must_end(move || {
         let mem = MemDisk::new();
-        let disk = LimitedDisk::new(&mem, 60);
+        let disk = LimitedDisk::failing_with(&mem, 60, error);
         let (db, _keyspace, table) = open(Options {
             durability: Durability::Os,
             maintenance: Maintenance::Background,
@@ -120,9 +131,18 @@ fn a_process_without_a_file_to_open_goes_on_when_it_has_one() {
 /// commit.
 #[test]
 fn a_commit_without_a_file_for_its_segment_is_refused_and_the_next_one_is_written() {
-    must_end(|| {
+    is_refused_for(EMFILE, "ulimit -n");
+}
+
+#[test]
+fn a_commit_without_memory_for_its_segment_is_refused_and_the_next_one_is_written() {
+    is_refused_for(ENOMEM, "MemoryMax=");
+}
+
+fn is_refused_for(error: i32, advice: &'static str) {
+    must_end(move || {
         let mem = MemDisk::new();
-        let disk = LimitedDisk::new(&mem, 60);
+        let disk = LimitedDisk::failing_with(&mem, 60, error);
         let options = || Options {
             durability: Durability::Sync,
             disk: Arc::new(disk.clone()),
@@ -134,7 +154,7 @@ fn a_commit_without_a_file_for_its_segment_is_refused_and_the_next_one_is_writte
         disk.set_max(0);
         let error = table.put(&key(1), &[1; 100]).unwrap_err();
         assert!(matches!(error, Error::NoDescriptor { .. }), "{error}");
-        for part in ["nothing was written", "ulimit -n"] {
+        for part in ["nothing was written", advice] {
             assert!(error.to_string().contains(part), "{error}");
         }
         assert_eq!(table.get(&key(1)).unwrap(), None);
@@ -145,6 +165,22 @@ fn a_commit_without_a_file_for_its_segment_is_refused_and_the_next_one_is_writte
         let rows = content(table.range::<&[u8], _>(..)).unwrap();
         assert!(rows.keys().eq([&key(0)[..], &key(2)[..]]));
     });
+}
+
+/// Regression: if the system had no memory for the bytes of a commit, all writes stopped.
+#[test]
+fn a_commit_that_finds_no_memory_is_cut_off_and_the_next_one_is_written() {
+    let mem = MemDisk::new();
+    let (db, keyspace, table) = open(manual(&mem));
+    table.put(&key(0), &[0; 100]).unwrap();
+    mem.fail_next(FaultOp::Append, 1, io::ErrorKind::OutOfMemory);
+    let error = table.put(&key(1), &[1; 100]).unwrap_err();
+    assert!(matches!(error, Error::NoDescriptor { .. }), "{error}");
+    table.put(&key(2), &[2; 100]).unwrap();
+    drop((db, keyspace, table));
+    let (_db, _keyspace, table) = open(manual(&mem));
+    let rows = content(table.range::<&[u8], _>(..)).unwrap();
+    assert!(rows.keys().eq([&key(0)[..], &key(2)[..]]));
 }
 
 #[test]

@@ -11,17 +11,18 @@ mod space;
 mod unreadable;
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
-use std::sync::Arc;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
 use crate::common::hooked_disk::{Call, HookedDisk};
 use crate::common::*;
 use ebb_storage::simulation::MemDisk;
 use ebb_storage::{
     Compression, Db, DetachedOptions, DetachedTable, Entry, Error, FileSystem, FilterPrefix,
-    LossReport, Maintenance, Options, QuarantinedFile, Range, SortedWriter, SsTableOptions, Table,
-    TableOptions,
+    LossReport, Maintenance, Options, QuarantinedFile, Range, RestoreStep, SortedWriter,
+    SsTableOptions, Table, TableOptions,
 };
 use rand::RngExt;
 
@@ -451,6 +452,60 @@ fn a_file_that_is_removed_while_it_is_open_is_restored() {
     assert_eq!(read(&db, &model, &[]).damaged, 0);
 }
 
+/// Regression: a restore dropped every file from the system's cache, so that other reads had to wait for
+/// the disk. It also took locks wherever its caller had lowered the priority of the thread.
+#[test]
+fn a_restore_leaves_undamaged_files_in_the_caches_and_changes_nothing_while_it_reads() {
+    let (mem, model) = database(3);
+    let db = Db::open(DIR, options(&mem)).unwrap();
+    db.backup("/linked").unwrap();
+    copy_dir(&mem, "/linked", "/copied");
+    drop(db);
+    let damaged = files_of_users(&mem.fork()).remove(0);
+    mem.flip_bit(&damaged, 100, 3).unwrap();
+    let undamaged: Vec<PathBuf> = files(&mem, ".sst")
+        .into_iter()
+        .filter(|path| *path != damaged)
+        .collect();
+
+    let (forgotten, is_reading) = (Arc::new(Mutex::new(Vec::new())), Arc::default());
+    let (noted, reads): (_, Arc<AtomicBool>) = (Arc::clone(&forgotten), Arc::clone(&is_reading));
+    let hook = move |call: Call, path: &Path| {
+        match call {
+            Call::ForgetCached => noted.lock().unwrap().push(path.to_path_buf()),
+            Call::Create | Call::SyncDir | Call::Change => {
+                assert!(
+                    !reads.load(Ordering::Relaxed),
+                    "{call:?} of {}",
+                    path.display()
+                );
+            }
+            Call::Open | Call::Read { .. } => {}
+        }
+        Ok(())
+    };
+    let options = on_disk(HookedDisk::new(&mem, hook), options(&mem));
+    let db = Db::open(DIR, options).unwrap();
+    forgotten.lock().unwrap().clear();
+    let mut read_bytes = 0;
+    let restored = db.restore_while("/copied", |step| {
+        if let RestoreStep::Read { bytes_done } = step {
+            assert!(bytes_done > read_bytes);
+            read_bytes = bytes_done;
+        }
+        is_reading.store(step != RestoreStep::Lock, Ordering::Relaxed);
+        ControlFlow::Continue(())
+    });
+    is_reading.store(false, Ordering::Relaxed);
+    let report = restored.unwrap().unwrap();
+    assert_eq!((report.restored.len(), report.left), (1, vec![]));
+    assert!(read_bytes > 0);
+    let forgotten = forgotten.lock().unwrap();
+    assert!(forgotten.contains(&damaged));
+    assert!(!undamaged.iter().any(|path| forgotten.contains(path)));
+    assert_eq!(read(&db, &model, &[]).damaged, 0);
+}
+
 /// Regression: a restore accepted an empty directory, such as the mount point of a disk that is not
 /// mounted, as a backup.
 #[test]
@@ -577,7 +632,13 @@ fn a_restore_that_is_stopped_keeps_the_files_that_it_has_restored() {
     };
 
     let db = Db::open(DIR, options(&mem)).unwrap();
-    let stopped = db.restore_while("/copied", || are_back() == 0);
+    let stopped = db.restore_while("/copied", |_| {
+        if are_back() == 0 {
+            ControlFlow::Continue(())
+        } else {
+            ControlFlow::Break(())
+        }
+    });
     assert_eq!(stopped.unwrap(), None);
     assert_eq!(are_back(), 1);
     let report = db.restore("/copied").unwrap();

@@ -29,11 +29,16 @@ pub(in crate::runtime) trait Payee {
     fn pay(&self, cpu_s: f64, read_bytes: u64);
 
     /// Waits until the attempt with this state may use CPU, and read. Then moves the calling thread
-    /// to the class in which tasks run now.
+    /// to the class in which tasks run now. A wait in this process calls `goes_on` every second or
+    /// so.
     ///
     /// # Errors
-    /// If the attempt or its job is cancelled.
-    fn wait(&self, attempt_state: &AttemptState) -> Result<(), TaskError>;
+    /// If the attempt or its job is cancelled, or `goes_on` returns false.
+    fn wait(
+        &self,
+        attempt_state: &AttemptState,
+        goes_on: &dyn Fn() -> bool,
+    ) -> Result<(), TaskError>;
 }
 
 /// The account of an attempt, which charges the job for the CPU time and input that the attempt
@@ -69,8 +74,9 @@ where
     S: Deref<Target = AttemptState>,
 {
     /// Opens the account of an attempt, which pays `payee` for the CPU time and input of the
-    /// calling thread, and waits until the job may use CPU at all.
-    pub fn open(payee: T, state: S) -> Result<Self, TaskError> {
+    /// calling thread, and waits until the job may use CPU at all. A long wait ends with an error
+    /// once `goes_on` returns false.
+    pub fn open(payee: T, state: S, goes_on: &dyn Fn() -> bool) -> Result<Self, TaskError> {
         let account = Self {
             settle_every: payee.settle_every(),
             yielding: RefCell::new(yielding(&*payee)),
@@ -84,7 +90,7 @@ where
             handled: Cell::new(0),
             read_bytes: Cell::new(0),
         };
-        account.wait()?;
+        account.wait(goes_on)?;
         Ok(account)
     }
 
@@ -115,6 +121,12 @@ where
     /// passed, also charges the job for the CPU time and input used so far, and waits until the job
     /// may use more.
     pub fn look(&self) -> Result<(), TaskError> {
+        self.look_while(&|| true)
+    }
+
+    /// Does the same as [`look`](Self::look), but a long wait ends with an error once `goes_on` returns
+    /// false.
+    pub fn look_while(&self, goes_on: &dyn Fn() -> bool) -> Result<(), TaskError> {
         self.state.step();
         self.ticks.set(0);
         self.bytes.set(0);
@@ -123,14 +135,18 @@ where
         if now.saturating_duration_since(self.settled_at.get()) < self.settle_every {
             return Ok(());
         }
-        self.settle()
+        self.settle_while(goes_on)
     }
 
     /// Pays for the use so far, and waits until the job may use more.
     pub fn settle(&self) -> Result<(), TaskError> {
+        self.settle_while(&|| true)
+    }
+
+    fn settle_while(&self, goes_on: &dyn Fn() -> bool) -> Result<(), TaskError> {
         self.charge();
         self.state.set_handled(self.handled.get());
-        let waited = self.wait();
+        let waited = self.wait(goes_on);
         self.settled_at.set(Instant::now());
         waited
     }
@@ -149,9 +165,9 @@ where
     }
 
     /// Waits until the job may use CPU.
-    fn wait(&self) -> Result<(), TaskError> {
+    fn wait(&self, goes_on: &dyn Fn() -> bool) -> Result<(), TaskError> {
         self.state.set_waiting(true);
-        let waited = self.payee.wait(&self.state);
+        let waited = self.payee.wait(&self.state, goes_on);
         self.state.set_waiting(false);
         let is_on_floor = self.state.is_on_floor();
         if self.was_on_floor.replace(is_on_floor) != is_on_floor {

@@ -32,7 +32,7 @@ impl<'a> Attempt<'a> {
         may_finish: &'a dyn Fn() -> bool,
     ) -> Result<Self, TaskError> {
         Ok(Self {
-            account: Account::open(payee, state)?,
+            account: Account::open(payee, state, &|| true)?,
             may_finish,
             counters: RefCell::default(),
         })

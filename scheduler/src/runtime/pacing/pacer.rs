@@ -23,6 +23,10 @@ pub const BURST_S: f64 = 0.02;
 /// noticed within this time.
 const WAIT_S_MAX: f64 = 0.1;
 
+/// The time of a wait between two questions whether the work of the thread goes on, in seconds. The answer
+/// may need a system call, such as a look at the free space of a disk.
+const ASK_EVERY_S: f64 = 1.0;
+
 /// Wall time between two settlements of a thread: it charges its CPU time to the job, and waits if
 /// the job has used more than its share. Reading a thread's CPU time is a system call; every half
 /// millisecond it costs less than a thousandth, and a paced job still computes in bursts far below
@@ -114,8 +118,14 @@ impl Pacer {
 
     /// Waits until the job may use CPU, and all jobs together may read more. Returns
     /// [`TaskError::Cancelled`] when the job is cancelled or when `is_stopped`, which concerns a
-    /// single task, returns true.
-    pub fn wait_unless(&self, is_stopped: impl Fn() -> bool) -> Result<(), TaskError> {
+    /// single task, returns true; also when `goes_on` returns false. A wait of some seconds calls
+    /// `goes_on` every second, without a lock, because `goes_on` may take long.
+    pub fn wait_while(
+        &self,
+        is_stopped: impl Fn() -> bool,
+        goes_on: &dyn Fn() -> bool,
+    ) -> Result<(), TaskError> {
+        let mut ask_at_s = None;
         let mut state = self.lock();
         loop {
             if state.cancelled || is_stopped() {
@@ -136,6 +146,15 @@ impl Pacer {
                 Verdict::WaitFor(wait_s) => wait_s.min(WAIT_S_MAX),
                 Verdict::Pause => WAIT_S_MAX,
             };
+            if now_s >= *ask_at_s.get_or_insert(now_s + ASK_EVERY_S) {
+                drop(state);
+                if !goes_on() {
+                    return Err(TaskError::Cancelled);
+                }
+                ask_at_s = None;
+                state = self.lock();
+                continue;
+            }
             let waited = self
                 .changed
                 .wait_timeout(state, Duration::from_secs_f64(wait_s));
@@ -168,8 +187,12 @@ impl Payee for Pacer {
         self.charge_read(read_bytes);
     }
 
-    fn wait(&self, attempt_state: &AttemptState) -> Result<(), TaskError> {
-        self.wait_unless(|| attempt_state.is_stopped())?;
+    fn wait(
+        &self,
+        attempt_state: &AttemptState,
+        goes_on: &dyn Fn() -> bool,
+    ) -> Result<(), TaskError> {
+        self.wait_while(|| attempt_state.is_stopped(), goes_on)?;
         self.class.follow_with(attempt_state);
         Ok(())
     }
@@ -177,13 +200,42 @@ impl Payee for Pacer {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::RefCell;
+
     use super::*;
     use crate::runtime::tests::ManualClock;
 
     fn pacer() -> Arc<Pacer> {
+        pacer_with(Arc::default())
+    }
+
+    fn pacer_with(clock: Arc<ManualClock>) -> Arc<Pacer> {
         let reads = Arc::<ReadBudget>::default();
-        let clock = Arc::new(ManualClock::default());
         Arc::new(Pacer::new(clock, true, None, reads, Arc::default()))
+    }
+
+    /// Regression: while jobs had no share, a backup looked neither at the free space nor at its client.
+    #[test]
+    fn a_wait_calls_its_closure_every_second() {
+        let clock = Arc::<ManualClock>::default();
+        let pacer = pacer_with(Arc::clone(&clock));
+        let asked_at_s = RefCell::new(Vec::new());
+        // The job has no share. Half a second passes between two looks of the wait.
+        let is_stopped = || {
+            clock.advance_s(0.5);
+            false
+        };
+        let goes_on = || {
+            // It holds no lock: another thread can change the share meanwhile.
+            assert!(!pacer.is_cancelled());
+            asked_at_s.borrow_mut().push(clock.now_s());
+            asked_at_s.borrow().len() < 2
+        };
+        let ended = pacer.wait_while(is_stopped, &goes_on);
+        assert!(matches!(ended, Err(TaskError::Cancelled)));
+        assert_eq!(asked_at_s.into_inner(), [1.5, 3.0]);
+        pacer.set_share(10);
+        assert!(matches!(pacer.wait_while(|| false, &|| false), Ok(())));
     }
 
     #[test]
@@ -191,7 +243,7 @@ mod tests {
         let pacer = pacer();
         let waiter = {
             let pacer = Arc::clone(&pacer);
-            std::thread::spawn(move || pacer.wait_unless(|| false))
+            std::thread::spawn(move || pacer.wait_while(|| false, &|| true))
         };
         pacer.set_share(10);
         waiter.join().unwrap().unwrap();
@@ -201,11 +253,11 @@ mod tests {
     fn a_stopped_task_ends_its_wait_and_the_others_of_its_job_go_on() {
         let pacer = pacer();
         assert!(matches!(
-            pacer.wait_unless(|| true),
+            pacer.wait_while(|| true, &|| true),
             Err(TaskError::Cancelled)
         ));
         pacer.set_share(10);
-        assert!(matches!(pacer.wait_unless(|| false), Ok(())));
+        assert!(matches!(pacer.wait_while(|| false, &|| true), Ok(())));
     }
 
     #[test]
@@ -215,7 +267,7 @@ mod tests {
         pacer.charge(1.0);
         let waiter = {
             let pacer = Arc::clone(&pacer);
-            std::thread::spawn(move || pacer.wait_unless(|| false))
+            std::thread::spawn(move || pacer.wait_while(|| false, &|| true))
         };
         pacer.cancel();
         assert!(matches!(waiter.join().unwrap(), Err(TaskError::Cancelled)));
@@ -233,7 +285,7 @@ mod tests {
         pacer.charge_read(1000);
         let waiter = {
             let pacer = Arc::clone(&pacer);
-            std::thread::spawn(move || pacer.wait_unless(|| false))
+            std::thread::spawn(move || pacer.wait_while(|| false, &|| true))
         };
         reads.set_rate(None, 0.0);
         waiter.join().unwrap().unwrap();

@@ -329,7 +329,11 @@ impl Payee for Parent {
         self.lock().read_bytes += read_bytes;
     }
 
-    fn wait(&self, attempt_state: &AttemptState) -> Result<(), TaskError> {
+    fn wait(
+        &self,
+        attempt_state: &AttemptState,
+        _goes_on: &dyn Fn() -> bool,
+    ) -> Result<(), TaskError> {
         let used = self.lock().take_use(attempt_state);
         if self.request(&ToParent::Used(used))? {
             lower_current_thread();

@@ -231,6 +231,25 @@ fn a_thread_under_a_lease_is_tied_to_a_core_only_beside_others() {
     wait::until("the thread to be free again", || may_use(before));
 }
 
+/// Regression: while jobs had no CPU time, a backup did not notice that its client had gone.
+#[test]
+fn a_thread_that_waits_for_a_share_gives_up_when_its_work_is_no_longer_needed() {
+    let clock = Arc::new(ManualClock::default());
+    let options = fair_options(&with_cpu(0));
+    let runtime = TestRuntime::start_with_clock(options, clock.clone());
+    let lease = lease(&runtime, "backup");
+    let thread = {
+        let lease = lease.clone();
+        spawn(move || lease.enter_while(&|| false).map(drop))
+    };
+    wait::until("the thread to give up", || {
+        clock.advance_s(1.0);
+        thread.is_finished()
+    });
+    assert!(matches!(thread.join().unwrap(), Err(TaskError::Cancelled)));
+    assert_eq!(status(&lease).tasks_running, 0);
+}
+
 #[test]
 fn a_cancelled_lease_refuses_its_threads_and_is_listed_until_it_is_dropped() {
     let runtime = start(&with_cpu(100));

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use axum::extract::{Extension, State};
 use ebb_jobs::JobError;
 use ebb_jobs::history::MaintenanceOptions;
-use ebb_scheduler::runtime::SubmitError;
 use ebb_storage::RestoreReport;
 use ebb_tables::unreadable_objects;
 use utoipa_axum::router::OpenApiRouter;
@@ -41,7 +40,7 @@ async fn stats(
 ) -> Result<JsonBytes, Problem> {
     check_admin(&principal)?;
     let memory = served.memory;
-    let report = served.json_work(WorkKind::Long, move |node| {
+    let report = served.json_work(WorkKind::SchemaReads, move |node| {
         Ok(StatsReport {
             memory,
             ..StatsReport::of(node.database("a report")?)
@@ -53,8 +52,9 @@ async fn stats(
 /// Reads every file of the database, and lists what is damaged
 ///
 /// It takes a token for scope `admin`. The response comes at the end. The work uses no more CPU time
-/// than jobs may use. No file and no segment of the log is removed meanwhile. Unless the request has
-/// an idempotency key, the work ends when the client disconnects.
+/// than jobs may use. The log is read first, and is not shortened until then; no file is removed until
+/// the end. Before that fills the disk, the work ends with an error. Unless the request has an
+/// idempotency key, it ends when the client disconnects.
 ///
 /// The verification is among the jobs, as application `verify`, with its progress, and can be
 /// cancelled there.
@@ -88,11 +88,12 @@ async fn verify(
 /// Replaces damaged files by those of a backup
 ///
 /// It takes a token for scope `admin`. Every file is read. Files that are damaged, missing or unreadable are
-/// replaced by the same files of the backup. The work ends early when the server stops; files that are
-/// replaced by then stay replaced.
+/// replaced by the same files of the backup. The reads use no more CPU time than jobs may use. The work ends
+/// early when the server stops, and, unless the request has an idempotency key, when the client disconnects;
+/// files that are replaced by then stay replaced.
 #[utoipa::path(
     post, path = "/v1/restore", operation_id = "restore_files", tag = "database",
-    request_body = BackupPlace,
+    params(Paced), request_body = BackupPlace,
     responses((status = 200, body = Object,
         description = "The files that are whole again, and those that are still damaged")),
 )]
@@ -100,16 +101,16 @@ async fn restore(
     State(served): At,
     Extension(principal): Extension<Principal>,
     Extension(peer): Extension<Peer>,
+    Params(paced): Params<Paced>,
     body: Body,
 ) -> Answer<RestoreReport> {
-    let request: BackupPlace = json_of(body)?;
+    let (rate_bytes_per_s, request) = (paced.rate()?, json_of::<BackupPlace>(body)?);
     check_admin(&principal)?;
     let dir = served.roots.backup(&request, peer.address.is_none())?;
+    let client = Arc::new(());
+    let waits = Arc::downgrade(&client);
     let report = served.work(WorkKind::Long, move |node| {
-        let goes_on = || !node.is_closed();
-        let restored = node.database("a backup")?.restore_while(dir, goes_on)?;
-        node.reread_catalog();
-        restored.ok_or_else(|| SubmitError::ShuttingDown.into())
+        node.restore(&dir, rate_bytes_per_s, &|| waits.strong_count() > 0)
     });
     report.await.map(Json)
 }

@@ -183,6 +183,27 @@ fn a_request_is_refused_when_too_many_wait_for_the_same_work() {
         .for_each(|stream| assert_status(stream, 200));
 }
 
+/// Regression: `ebb stats` was refused while four backups or verifications waited for their rate.
+#[test]
+fn the_statistics_are_served_beside_as_much_long_work_as_is_accepted() {
+    let (dir, node, _server) = serve();
+    let app = node.db().unwrap().keyspace("app").unwrap();
+    let table = app.table("t", TableOptions::default()).unwrap();
+    table.put(b"k", b"v").unwrap();
+    node.db().unwrap().flush().unwrap();
+    let verify = |_| send_over_socket(dir.path(), "POST /v1/verify?rate_bytes_per_s=1", "");
+    let sent: Vec<_> = (0..WorkKind::Long.places()).map(verify).collect();
+    until_some("the verifications to run", || {
+        let jobs = node.runtime().status().jobs;
+        let running = jobs.iter().filter(|job| job.is_lease).count();
+        (running == sent.len()).then_some(())
+    });
+    assert_status(verify(0), 503);
+    assert_status(send_over_socket(dir.path(), "GET /v1/stats", ""), 200);
+    // The clients go, and the server stops.
+    drop(sent);
+}
+
 /// Regression: any number of checks of tokens waited for threads.
 #[tokio::test]
 async fn a_token_is_not_checked_when_too_many_checks_wait() {

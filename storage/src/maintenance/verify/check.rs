@@ -54,7 +54,7 @@ pub fn verify(
             }
             let state = manifest.state();
             let segments = check.segments(state.wal_segments());
-            check.state(state, &segments)
+            check.state(state, &segments, &mut || ())
         }
         Ok(None) => {
             check.add(&files::current(dir), 0, "it is missing");
@@ -72,20 +72,22 @@ pub fn verify(
 
 /// Verifies the database in `dir`. Finishes the inspection `manifest`, which the caller has begun,
 /// and verifies the files that `state` names. The caller must prevent the removal of these files
-/// meanwhile. `segments` are the WAL segments, each with the number of bytes to verify. Calls `step`
-/// before the manifest is read, and then after each block, each piece of a segment and each file.
-/// Returns `None` if `step` returns `Break`.
-pub(crate) fn verify_state(
+/// meanwhile. `segments` are the WAL segments, each with the number of bytes to verify; they may be
+/// removed from the call of `log_checked` on. Calls `step` before the manifest is read, and then after
+/// each block, each piece of a segment and each file. Returns `None` if `step` returns `Break`.
+pub(super) fn verify_state(
     options: &Options,
     dir: &Path,
     state: &State,
     segments: &[(FileNumber, u64)],
     manifest: Inspection,
+    log_checked: &mut dyn FnMut(),
     step: Step<'_>,
 ) -> Option<VerifyReport> {
     let mut check = Check::new(options, dir, false, step);
+    let segments = with_paths(dir, segments);
     let is_whole = check.manifest(manifest).is_continue()
-        && check.state(state, &with_paths(dir, segments)).is_continue();
+        && check.state(state, &segments, log_checked).is_continue();
     is_whole.then_some(check.report)
 }
 
@@ -194,19 +196,37 @@ impl<'a> Check<'a> {
         ControlFlow::Continue(())
     }
 
-    fn state(&mut self, state: &State, segments: &[(Segment, u64)]) -> ControlFlow<()> {
+    /// Checks the state of the manifest, the log, and the SSTables that the two name. Calls
+    /// `log_checked` once the segments of the log are no longer needed.
+    fn state(
+        &mut self,
+        state: &State,
+        segments: &[(Segment, u64)],
+        log_checked: &mut dyn FnMut(),
+    ) -> ControlFlow<()> {
         let wal_bytes: u64 = segments.iter().map(|(_, bytes)| bytes).sum();
         self.bytes_total = state.runs().map(|run| run.bytes()).sum::<u64>() + wal_bytes;
         let manifest = files::current(self.dir);
         for detail in contradictions(state) {
             self.add(&manifest, 0, detail);
         }
+        // The log is read first, because an open database cannot shorten it before that. Its findings
+        // are listed behind those of the tables.
+        let known = self.report.findings.len();
+        let waiting = self.log(state, segments)?;
+        log_checked();
+        let of_log = self.report.findings.split_off(known);
+        self.bytes_total += waiting.iter().map(|(_, run)| run.bytes()).sum::<u64>();
         for table in state.tables.values() {
             for run in &table.runs {
                 self.run(table, run)?;
             }
         }
-        self.wal(state, segments)
+        self.report.findings.extend(of_log);
+        for (table, run) in &waiting {
+            self.run(&state.tables[table], run)?;
+        }
+        ControlFlow::Continue(())
     }
 
     fn run(&mut self, table: &TableMeta, run: &RunMeta) -> ControlFlow<()> {
@@ -312,15 +332,6 @@ impl<'a> Check<'a> {
         self.report.entries += file.properties().entries_with_tombstones();
         self.read(file.file_bytes())?;
         ControlFlow::Continue(Some(file))
-    }
-
-    fn wal(&mut self, state: &State, segments: &[(Segment, u64)]) -> ControlFlow<()> {
-        let waiting = self.log(state, segments)?;
-        self.bytes_total += waiting.iter().map(|(_, run)| run.bytes()).sum::<u64>();
-        for (table, run) in &waiting {
-            self.run(&state.tables[table], run)?;
-        }
-        ControlFlow::Continue(())
     }
 
     /// Checks the segments of the log. Returns the ingested runs that only the log names.

@@ -12,12 +12,13 @@
 mod check;
 mod contradictions;
 mod log_check;
+mod online;
 mod report;
 mod segment_check;
 
 pub use check::verify;
-pub(crate) use check::verify_state;
 pub(crate) use log_check::{LogCheck, table_of};
+pub(crate) use online::verify_online;
 pub(crate) use report::finding;
 pub use report::{Finding, VerifyReport};
 pub(crate) use segment_check::SegmentCheck;

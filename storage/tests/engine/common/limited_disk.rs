@@ -9,10 +9,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use ebb_storage::simulation::MemDisk;
 use ebb_storage::{FileSystem, LockGuard, LogStore, ReadFile, SyncFile, TableFiles, WriteFile};
 
-const EMFILE: i32 = 24;
+/// The error of a process that may open no more files.
+pub const EMFILE: i32 = 24;
+/// The error of a call for which the system has no memory.
+pub const ENOMEM: i32 = 12;
 
-/// A disk that passes calls on to `mem`. A call that needs a descriptor fails with `EMFILE` if as
-/// many files are open as the limit allows.
+/// A disk that passes calls on to `mem`. A call that needs a descriptor fails if as many files are
+/// open as the limit allows: with `EMFILE`, unless the test chooses another error.
 #[derive(Clone)]
 pub struct LimitedDisk {
     pub mem: MemDisk,
@@ -22,6 +25,8 @@ pub struct LimitedDisk {
 #[derive(Debug)]
 struct Descriptors {
     max: AtomicUsize,
+    /// The number of the error of a refused call.
+    error: i32,
     open: AtomicUsize,
     refused: AtomicUsize,
 }
@@ -32,8 +37,14 @@ struct Descriptor(Arc<Descriptors>);
 
 impl LimitedDisk {
     pub fn new(mem: &MemDisk, max: usize) -> Self {
+        Self::failing_with(mem, max, EMFILE)
+    }
+
+    /// Creates a disk whose calls fail with the error of this number.
+    pub fn failing_with(mem: &MemDisk, max: usize, error: i32) -> Self {
         let descriptors = Descriptors {
             max: AtomicUsize::new(max),
+            error,
             open: AtomicUsize::new(0),
             refused: AtomicUsize::new(0),
         };
@@ -65,7 +76,7 @@ impl LimitedDisk {
         let (order, open) = (Ordering::Relaxed, &taken.open);
         if open.fetch_update(order, order, one_more).is_err() {
             taken.refused.fetch_add(1, Ordering::Relaxed);
-            return Err(io::Error::from_raw_os_error(EMFILE));
+            return Err(io::Error::from_raw_os_error(taken.error));
         }
         Ok(Descriptor(taken))
     }

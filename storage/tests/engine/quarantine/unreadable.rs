@@ -2,6 +2,7 @@
 //! after all.
 
 use std::io;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -210,11 +211,11 @@ fn two_restores_at_once_copy_a_missing_file_once() {
     let options = on_disk(HookedDisk::new(&mem, hook), options(&mem));
     let db = Db::open(DIR, options).unwrap();
     let mut handle = Some(db.clone());
-    let restored = db.restore_while("/copied", || {
+    let restored = db.restore_while("/copied", |_| {
         if let Some(handle) = handle.take() {
             *other.lock().unwrap() = Some(handle);
         }
-        true
+        ControlFlow::Continue(())
     });
     assert_eq!(restored.unwrap().unwrap().left, []);
     let was_used = other.lock().unwrap().is_none();

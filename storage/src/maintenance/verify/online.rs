@@ -1,0 +1,57 @@
+//! Verification of a database that is open, beside its readers and writers.
+//!
+//! ```text
+//!   capture ─► manifest ─► log ─► the log is released: flushes shorten it again
+//!                           └───► SSTables, which the capture keeps to the end
+//! ```
+//!
+//! A verification may take hours. A log that it held to its end would grow for as long, and with it
+//! the time of the next opening. The SSTables that merges replace meanwhile stay until the end, as for
+//! a reader. So the verification ends before they fill the disk.
+
+use std::ops::ControlFlow;
+
+use super::check::verify_state;
+use super::report::VerifyReport;
+use crate::db::{Engine, KeptFiles};
+use crate::error::Result;
+use crate::maintenance::progress::MaintenanceProgress;
+use crate::maintenance::space::SpaceLooks;
+
+/// Verifies the files of an open database: see [`Db::verify_while`](crate::Db::verify_while). Drops
+/// `step` before the capture is dropped, which takes locks.
+pub(crate) fn verify_online(
+    engine: &Engine,
+    goes_on: &mut dyn FnMut() -> bool,
+    mut step: impl FnMut(MaintenanceProgress) -> ControlFlow<()>,
+) -> Result<Option<VerifyReport>> {
+    let Some(lifted) = engine.lift_quarantines(goes_on)? else {
+        return Ok(None);
+    };
+    let mut capture = engine.capture()?;
+    let kept = KeptFiles {
+        sstables: capture.sstables().collect(),
+        segments: Vec::new(),
+    };
+    let _kept = engine.backup_files.add(kept);
+    let manifest = engine.inspect_manifest()?;
+    let mut space = SpaceLooks::new(engine);
+    let mut log = capture.take_log();
+    let report = verify_state(
+        &engine.options,
+        engine.dir(),
+        &capture.state,
+        &capture.segments,
+        manifest,
+        &mut || drop(log.take()),
+        &mut |now| {
+            space.look(now.bytes_done)?;
+            step(now)
+        },
+    );
+    drop(step);
+    if let Some(shortage) = space.shortage() {
+        return Err(shortage);
+    }
+    Ok(report.map(|report| VerifyReport { lifted, ..report }))
+}

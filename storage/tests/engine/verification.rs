@@ -1,0 +1,87 @@
+//! Verifications of an open database: the files that they keep meanwhile, and the space that they leave.
+
+use std::path::Path;
+
+use ebb_storage::simulation::MemDisk;
+use ebb_storage::{Db, Error, Options};
+
+use crate::common::one_table::{open, uncompressed};
+use crate::common::{DIR, manual};
+
+const MARK_BYTES: u64 = 64 << 20;
+
+/// Creates a database with the same keys in four runs, each of 200 kB.
+fn database(mem: &MemDisk) -> Db {
+    let options = Options {
+        low_water_bytes: MARK_BYTES,
+        memtable_bytes: 1 << 20,
+        ..manual(mem)
+    };
+    let (db, _, table) = open(options, uncompressed());
+    for round in 0..4 {
+        for key in 0..200_u8 {
+            table.put(&[key], &[round; 1000]).unwrap();
+        }
+        db.flush().unwrap();
+    }
+    db
+}
+
+fn set_free(mem: &MemDisk, bytes: u64) {
+    mem.set_capacity_bytes(Some(mem.used_bytes() + bytes));
+}
+
+fn is_full(error: &Error) -> bool {
+    matches!(error, Error::DiskFull { path } if path == Path::new(DIR))
+}
+
+/// Regression: a verification kept replaced files until all writes were refused for lack of space.
+#[test]
+fn a_verification_ends_before_the_disk_is_full() {
+    let mem = MemDisk::new();
+    let db = database(&mem);
+    let verify_with = |free_bytes: u64| {
+        set_free(&mem, 8 * MARK_BYTES);
+        db.verify_all(|_| set_free(&mem, free_bytes))
+    };
+    let error = verify_with(2 * MARK_BYTES - 1).unwrap_err();
+    assert!(is_full(&error), "{error}");
+    assert_eq!(verify_with(2 * MARK_BYTES).unwrap().findings, []);
+}
+
+#[test]
+fn the_files_that_a_verification_keeps_are_in_the_statistics() {
+    let mem = MemDisk::new();
+    let db = database(&mem);
+    let held_bytes = || db.stats().backup_held_bytes;
+    let mut held = None;
+    let verified = db.verify_all(|_| {
+        if held.is_none() {
+            assert_eq!(held_bytes(), 0);
+            db.compact().unwrap();
+            held = Some(held_bytes());
+        }
+    });
+    assert_eq!(verified.unwrap().findings, []);
+    assert!(held.unwrap() > 500_000, "{held:?}");
+    assert_eq!(held_bytes(), 0);
+}
+
+#[test]
+fn work_leaves_twice_the_mark_or_half_of_the_space_that_is_free_at_its_start() {
+    let mem = MemDisk::new();
+    let db = database(&mem);
+    for (free, left) in [
+        (8 * MARK_BYTES, 2 * MARK_BYTES),
+        (2 * MARK_BYTES, MARK_BYTES),
+        (1000, 500),
+    ] {
+        set_free(&mem, free);
+        let watch = db.watch_space();
+        watch.check().unwrap();
+        set_free(&mem, left);
+        watch.check().unwrap();
+        set_free(&mem, left - 1);
+        assert!(is_full(&watch.check().unwrap_err()), "{free}");
+    }
+}
