@@ -30,6 +30,7 @@ Examples:
   ebb publish app@monday ./lake --decimal 18,2 --empty-as-null
   ebb publish app@tuesday ./lake --pin-max 20%
   ebb publish app@tuesday ./lake --full
+  ebb publish app@tuesday ./lake --take-over
   ebb publish app@tuesday ./lake --keep 3,7d
   ebb publish app@monday s3://lake/ebb
   ebb publish app@monday s3://lake/ebb --catalog 'https://catalog.example.org/api?warehouse=lake'
@@ -37,7 +38,7 @@ Examples:
 
 Each table becomes an Iceberg table in TARGET/KEYSPACE/TABLE, with a tag of the snapshot's name.
 Static columns are a table of their own, TABLE_static. Publishing another snapshot to the same
-folder adds a tag. Readers that name no tag see the latest publication.
+folder adds a tag. Readers that name no tag see the newest snapshot of which all tables are published.
 
 After a publication ebb keeps its snapshot readable for a week, or as --pin-max sets it. The next
 publication to the same folder then writes only what changed. The report has for each table the
@@ -45,6 +46,10 @@ number of these rows, or the reason why all rows were written.
 
 Publications stay until a later one with --keep removes them: --keep 3,7d keeps the newest three of
 each table and all that are younger than a week. Their files go with the publication after that one.
+
+A database that was restored from a backup or repaired has another id, and a copy of a directory the
+same one. The tables of the other database, or what the other copy has published since, are refused.
+--take-over makes them tables of this database: all rows are written, and older tags stay.
 
 A publication is a job like those of ebb run: Ctrl-C cancels it, ebb jobs shows it, and if ebb
 serve holds the directory of --data, the server runs it. Finished tasks are kept in the folder: the

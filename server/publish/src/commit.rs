@@ -15,6 +15,9 @@
 //! be committed any more. What to do is decided by `Publication::decide`, which looks at no clock and
 //! no target.
 //!
+//! If a publication has several tables, a second commit of each of them, which writes metadata only, makes the
+//! branch `main` name the new snapshot once all of them have its tag.
+//!
 //! If the target has a [catalog](crate::catalog), the last two objects are not there: the catalog takes the
 //! change of the metadata, and writes it. Then N is the sequence number of the snapshot.
 //!
@@ -31,6 +34,10 @@
 //! | `summary` | numbers in the summary of a snapshot |
 //! | `expiry` | which old publications the commit of a new one removes, as a decision |
 //! | `origin` | the snapshot of the store that was published |
+//! | `rights` | the rights of a publisher in a table |
+//! | `owner` | the database to which a table belongs, as a decision |
+//! | `properties` | names of ebb's own properties of tables, and of entries in summaries |
+//! | `main_branch` | when `main` follows the tags, as a decision |
 //! | `live` | the files of the newest publication |
 //! | `rewrites` | which of these files are written anew, as a decision |
 //! | `manifests` | manifests in a target |
@@ -49,12 +56,16 @@ mod expiry;
 #[cfg(test)]
 mod kills;
 mod live;
+mod main_branch;
 mod manifests;
 mod metadata_store;
 mod names;
 mod origin;
+mod owner;
+mod properties;
 mod publication;
 mod rewrites;
+mod rights;
 mod summary;
 mod sweep;
 mod table;
@@ -70,5 +81,6 @@ pub(crate) use self::names::delete_file_name;
 pub use self::origin::Origin;
 pub use self::publication::{Base, Publication, Stamp};
 pub use self::rewrites::{Rewrites, plan_rewrites};
+pub use self::rights::Rights;
 pub use self::sweep::{sweep, sweep_sparing};
 pub use self::table::PublishedTable;

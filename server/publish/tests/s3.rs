@@ -7,7 +7,7 @@ use std::thread;
 
 use bytes::Bytes;
 use ebb_model::types::CqlType;
-use ebb_publish::commit::{Base, Origin, Publication, PublishedTable, Stamp};
+use ebb_publish::commit::{Base, Origin, Publication, PublishedTable, Rights, Stamp};
 use ebb_publish::data_file::{Column, DataFileWriter};
 use ebb_publish::source::Source;
 use ebb_publish::target::Target;
@@ -133,13 +133,16 @@ fn s3_server_gives_back_the_rows_of_a_table_by_its_tag() {
         base: Base::Replaced,
         files: vec![file],
         deletes: Vec::new(),
-        replaces_tag: false,
+        rights: Rights::default(),
+        moves_main: true,
         retention: None,
+        entries: Default::default(),
     };
     let stamp = Stamp {
         now_ms: 1,
         snapshot_id: 1,
         table_uuid: "uuid".to_owned(),
+        epoch: "epoch".to_owned(),
     };
     let table = PublishedTable::open(&target, "t").unwrap();
     assert!(table.commit(&publication, &stamp).unwrap());

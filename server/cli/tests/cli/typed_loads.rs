@@ -5,7 +5,7 @@ use std::fs;
 use std::io::Write;
 
 use ebb_model::types::CqlType;
-use ebb_publish::commit::{Base, Origin, Publication, PublishedTable, Stamp};
+use ebb_publish::commit::{Base, Origin, Publication, PublishedTable, Rights, Stamp};
 use ebb_publish::data_file::{Column, DataFileWriter};
 use ebb_publish::iceberg::manifest::DataFile;
 use ebb_publish::target::Target;
@@ -69,13 +69,19 @@ fn publish(place: &Place, tag: &str, number: i64, rows: &[Row<'_>]) {
         base: Base::Replaced,
         files: vec![file],
         deletes: Vec::new(),
-        replaces_tag: false,
+        rights: Rights {
+            own_epochs: (0..number).map(|number| number.to_string()).collect(),
+            ..Rights::default()
+        },
+        moves_main: true,
         retention: None,
+        entries: BTreeMap::new(),
     };
     let stamp = Stamp {
         now_ms: number,
         snapshot_id: number,
         table_uuid: "uuid".to_owned(),
+        epoch: number.to_string(),
     };
     let table = PublishedTable::open(&target, "t").unwrap();
     assert!(table.commit(&publication, &stamp).unwrap());

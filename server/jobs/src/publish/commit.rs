@@ -2,16 +2,17 @@
 //! the pins for the next publication.
 
 use ebb_publish::commit::{
-    Base, CommitError, DeleteFile, Expired, LiveFile, Origin, Publication, PublishedTable, Stamp,
+    Base, CommitError, DeleteFile, Expired, LiveFile, Origin, Publication, PublishedTable, Rights,
     sweep_sparing,
 };
 use ebb_publish::iceberg::manifest::DataFile;
-use ebb_publish::rows::{PositionalDeletes, RowsError};
+use ebb_publish::rows::PositionalDeletes;
 use ebb_publish::target::TargetError;
 use ebb_scheduler::runtime::TaskError;
 use ebb_text::counts::counted;
 
 use super::PinMax;
+use super::access::CommitFailure;
 use super::extent::Extent;
 use super::job::{PublicationJob, lock};
 use super::plan::{COLUMNS_PROPERTY, OPTIONS_PROPERTY, TablePlan};
@@ -21,9 +22,9 @@ use super::whole::{WholeRecord, WholeTable};
 use crate::history::now_unix_ms;
 
 impl PublicationJob {
-    /// Commits the tables that are not published yet, then writes the completion record of the publication,
-    /// and keeps the published snapshot readable for the next publication. The commits also remove the old
-    /// publications that the option `keep` does not keep.
+    /// Commits the tables that are not published yet, makes `main` follow in all tables, then writes the completion
+    /// record of the publication, and keeps the published snapshot readable for the next publication. The
+    /// commits also remove the old publications that the option `keep` does not keep.
     pub(super) fn commit(&self) -> Result<(), TaskError> {
         let target = &self.target;
         // A publication has a table at least.
@@ -38,26 +39,14 @@ impl PublicationJob {
         let forgotten = self.forget_whole(origin).map_err(TaskError::failed)?;
         // Until the tags are removed, no other publication may write these records again.
         let sections = self.forget_expired(&expired).map_err(TaskError::failed)?;
+        let mut is_own = self.commit_tables(&expired, now_ms)?;
+        self.move_mains(&expired, now_ms, &mut is_own)?;
         let (mut own, mut removed) = (Vec::new(), Vec::new());
-        for (number, planned) in (0..).zip(self.tables.iter().zip(&expired)) {
-            let is_own = self.commit_table(number, planned, now_ms);
-            let is_own = is_own.map_err(|error| {
-                TaskError::failed(match number {
-                    0 => error.to_string(),
-                    // Readers of these tables already see the new tag.
-                    at => format!(
-                        "{error}; {at} of {} tables are published",
-                        self.tables.len()
-                    ),
-                })
-            })?;
-            if !is_own {
-                continue;
-            }
-            own.push(planned);
-            let (table, Expired { snapshots, .. }) = planned;
-            if !snapshots.is_empty() {
-                let publications = counted(snapshots.len(), "older publication");
+        let planned = self.tables.iter().zip(&expired).zip(is_own);
+        for ((table, expired), _) in planned.filter(|(_, is_own)| *is_own) {
+            own.push((table, expired));
+            if !expired.snapshots.is_empty() {
+                let publications = counted(expired.snapshots.len(), "older publication");
                 removed.push(format!("{}: {publications} removed", table.label()));
             }
         }
@@ -81,6 +70,29 @@ impl PublicationJob {
         }
         self.renew_pins(&newest, is_new);
         Ok(())
+    }
+
+    /// Commits the tables that are not published yet, with the tag of the snapshot. The commit of the last one also
+    /// moves `main`. Returns for each table whether this publication has committed it.
+    fn commit_tables(&self, expired: &[Expired], now_ms: i64) -> Result<Vec<bool>, TaskError> {
+        let last = self.last_left();
+        let mut is_own = Vec::new();
+        for (number, planned) in self.tables.iter().zip(expired).enumerate() {
+            let moves_main = Some(number) == last;
+            let committed = self.commit_table((number as u32, moves_main), planned, now_ms);
+            let committed = committed.map_err(|error| {
+                TaskError::failed(match number {
+                    0 => error.to_string(),
+                    // Readers of these tables already see the new tag.
+                    at => format!(
+                        "{error}; {at} of {} tables are published",
+                        self.tables.len()
+                    ),
+                })
+            })?;
+            is_own.push(committed);
+        }
+        Ok(is_own)
     }
 
     /// Checks that the store still keeps the earlier snapshots with which tasks compared rows. The
@@ -118,33 +130,34 @@ impl PublicationJob {
     /// If a publisher of another snapshot has committed the table, if the snapshot must not be published
     /// into the table, or if a request to the target fails.
     fn is_left(&self, table: &TablePlan) -> Result<bool, CommitFailure> {
-        let found = PublishedTable::open(&self.target, &table.name)?;
-        if self.is_published(&found, table)? {
+        let (found, rights) = self.open_table(table)?;
+        if self.is_published((&found, &rights), table)? {
             return Ok(false);
         }
         found.check_is_at(table.version, table.parent)?;
         Ok(true)
     }
 
-    /// Commits a table, unless it is published already, and returns whether it has committed it. `planned` is
-    /// the table with the old publications that the commit removes.
+    /// Commits a table, unless it is published already, and returns whether it has committed it. `number` is that of
+    /// the table, and `moves_main` is true if the commit also moves `main`. `planned` is the table with the
+    /// old publications that are removed.
     ///
     /// Another publisher of the same snapshot, for example the job of a server that was started again,
     /// may commit the table after this job has read its metadata and before it commits. Then the table
     /// is published, and this is no error.
     fn commit_table(
         &self,
-        number: u32,
+        (number, moves_main): (u32, bool),
         planned: (&TablePlan, &Expired),
         now_ms: i64,
     ) -> Result<bool, CommitFailure> {
-        let failure = match self.commit_new(number, planned, now_ms) {
+        let failure = match self.commit_new((number, moves_main), planned, now_ms) {
             Ok(is_own) => return Ok(is_own),
             Err(failure) => failure,
         };
         let (table, _) = planned;
-        let found = PublishedTable::open(&self.target, &table.name).map_err(CommitFailure::from);
-        match found.and_then(|found| self.is_published(&found, table)) {
+        let found = self.open_table(table);
+        match found.and_then(|(found, rights)| self.is_published((&found, &rights), table)) {
             Ok(true) => Ok(false),
             _ => Err(failure),
         }
@@ -154,10 +167,10 @@ impl PublicationJob {
     /// hint: the publisher that committed the metadata may have ended before it wrote the hint.
     fn is_published(
         &self,
-        found: &PublishedTable<'_>,
+        (found, rights): (&PublishedTable<'_>, &Rights),
         table: &TablePlan,
     ) -> Result<bool, CommitFailure> {
-        let is_published = found.is_published(&table.origin, self.replaces_tag)?;
+        let is_published = found.is_published(&table.origin, rights)?;
         if is_published {
             found.mend_hint().map_err(CommitError::from)?;
         }
@@ -166,17 +179,17 @@ impl PublicationJob {
 
     fn commit_new(
         &self,
-        number: u32,
+        (number, moves_main): (u32, bool),
         (table, expired): (&TablePlan, &Expired),
         now_ms: i64,
     ) -> Result<bool, CommitFailure> {
-        let found = PublishedTable::open(&self.target, &table.name)?;
+        let (found, rights) = self.open_table(table)?;
         // Before this start, or by another one of the same publication.
-        if self.is_published(&found, table)? {
+        if self.is_published((&found, &rights), table)? {
             return Ok(false);
         }
         found.check_is_at(table.version, table.parent)?;
-        self.check_expired(&found, (table, expired), now_ms)?;
+        self.check_expired((&found, &rights), (table, expired), now_ms)?;
         let (mut files, mut deletes) = (Vec::new(), Vec::new());
         for task in lock(&self.done).values() {
             files.extend(of_table(&task.files, number));
@@ -189,11 +202,7 @@ impl PublicationJob {
             Base::Replaced
         };
         let columns = table.columns.iter().map(|column| column.field.clone());
-        let properties = [
-            (COLUMNS_PROPERTY, &table.columns_property),
-            (OPTIONS_PROPERTY, &table.options_property),
-        ];
-        let properties = properties.map(|(name, value)| (name.to_owned(), value.clone()));
+        let entry = |name: &str, value: &String| [(name.to_owned(), value.clone())].into();
         let publication = Publication {
             origin: table.origin.clone(),
             columns: columns.collect(),
@@ -201,17 +210,13 @@ impl PublicationJob {
             base,
             files,
             deletes,
-            replaces_tag: self.replaces_tag,
+            rights,
+            moves_main,
             retention: self.retention,
-            properties: properties.into(),
+            properties: entry(COLUMNS_PROPERTY, &table.columns_property),
+            entries: entry(OPTIONS_PROPERTY, &table.options_property),
         };
-        let stamp = Stamp {
-            now_ms,
-            snapshot_id: rand::random_range(1..=i64::MAX),
-            table_uuid: uuid::Builder::from_random_bytes(rand::random())
-                .into_uuid()
-                .to_string(),
-        };
+        let stamp = self.stamp(&found, table, now_ms)?;
         Ok(found.commit(&publication, &stamp)?)
     }
 
@@ -302,9 +307,9 @@ impl PublicationJob {
         // afterwards, and removes the record that is written here.
         let _section = self.enter_section();
         for table in &self.tables {
-            let found = PublishedTable::open(target, &table.name);
-            let found = found.map_err(TaskError::failed)?;
-            let is_there = found.is_published(&table.origin, true);
+            let found = self.open_tagged(table);
+            let (found, rights) = found.map_err(TaskError::failed)?;
+            let is_there = found.is_published(&table.origin, &rights);
             if !is_there.map_err(TaskError::failed)? {
                 return Err(TaskError::failed(format!(
                     "{}: another publication has removed or moved the tag {} meanwhile; publish again",
@@ -399,6 +404,8 @@ impl PublicationJob {
         for (name, numbers) in &self.stored {
             let published = &self.tables[numbers.start as usize].origin;
             if !numbers.clone().all(|number| newest[number as usize]) {
+                // A pin that stays goes by itself when its time is over.
+                let _ = self.pins.end(name, published.sequence_number);
                 continue;
             }
             let why = match self.pins.renew(name, published.sequence_number) {
@@ -417,15 +424,6 @@ impl PublicationJob {
             )]);
         }
     }
-}
-
-/// The reason why a table cannot be committed.
-#[derive(Debug, thiserror::Error)]
-enum CommitFailure {
-    #[error(transparent)]
-    Commit(#[from] CommitError),
-    #[error(transparent)]
-    Rows(#[from] RowsError),
 }
 
 /// Returns those of the files that belong to the table with the number `number`.

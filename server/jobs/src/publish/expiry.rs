@@ -8,52 +8,58 @@
 
 use std::collections::BTreeMap;
 
-use ebb_publish::commit::{CommitError, Expired, PublishedTable};
+use ebb_publish::commit::{CommitError, Expired, PublishedTable, Rights};
 use ebb_publish::target::TargetError;
 
+use super::access::CommitFailure;
 use super::job::PublicationJob;
 use super::plan::TablePlan;
 use super::section::{self, Section};
 
 impl PublicationJob {
-    /// Returns for each Iceberg table the old publications that its commit at the time `now_ms`, in
-    /// milliseconds since 1970, is to remove. A table that is published already has none, because nothing is
-    /// committed to it.
+    /// Returns for each Iceberg table the old publications that its commits at the time `now_ms`, in
+    /// milliseconds since 1970, are to remove. A table that is published already has none, because nothing is
+    /// committed to it, unless `main` is still to be moved.
     ///
     /// # Errors
     /// If another publisher has committed a table meanwhile, or if a request to the target fails.
-    pub(super) fn expired(&self, now_ms: i64) -> Result<Vec<Expired>, CommitError> {
+    pub(super) fn expired(&self, now_ms: i64) -> Result<Vec<Expired>, CommitFailure> {
         let tables = self.tables.iter();
         tables.map(|table| self.expired_of(table, now_ms)).collect()
     }
 
-    fn expired_of(&self, table: &TablePlan, now_ms: i64) -> Result<Expired, CommitError> {
-        let Some(retention) = self.retention.as_ref().filter(|_| !table.is_published) else {
+    fn expired_of(&self, table: &TablePlan, now_ms: i64) -> Result<Expired, CommitFailure> {
+        let Some(retention) = &self.retention else {
             return Ok(Expired::default());
         };
-        let found = PublishedTable::open(&self.target, &table.name)?;
-        if found.is_published(&table.origin, self.replaces_tag)? {
+        let (found, rights) = self.open_table(table)?;
+        if !table.is_published && !found.is_published(&table.origin, &rights)? {
+            found.check_is_at(table.version, table.parent)?;
+        }
+        // The tag of a table that was published before may be gone: then nothing is committed to it.
+        if table.is_published && !found.is_main_behind(&table.origin) {
             return Ok(Expired::default());
         }
-        found.check_is_at(table.version, table.parent)?;
-        Ok(found.expired(&table.origin.snapshot, retention, now_ms))
+        Ok(found.expired(&table.origin, &rights, retention, now_ms)?)
     }
 
-    /// Checks that the commit of a table removes just the old publications `expired`, whose completion
-    /// records are removed. `found` is the table right before the commit.
+    /// Checks that the commits of a table remove just the old publications `expired`, whose completion
+    /// records are removed. `found` is the table right before one of the commits, with the rights of this
+    /// publisher in it.
     ///
     /// # Errors
-    /// If another engine has changed branches or tags of the table, so that the commit would remove others.
+    /// If another publisher or another engine has changed branches or tags of the table, so that the commit
+    /// would remove others.
     pub(super) fn check_expired(
         &self,
-        found: &PublishedTable<'_>,
+        (found, rights): (&PublishedTable<'_>, &Rights),
         (table, expired): (&TablePlan, &Expired),
         now_ms: i64,
     ) -> Result<(), CommitError> {
         let Some(retention) = &self.retention else {
             return Ok(());
         };
-        if found.expired(&table.origin.snapshot, retention, now_ms) == *expired {
+        if found.expired(&table.origin, rights, retention, now_ms)? == *expired {
             return Ok(());
         }
         Err(CommitError::Refused {

@@ -17,6 +17,7 @@ pub(super) enum Extent {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum WhyWhole {
     Demanded,
+    TakenOver,
     IsFirst,
     OtherColumns,
     OtherOptions,
@@ -32,6 +33,9 @@ impl fmt::Display for WhyWhole {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Demanded => "--full was given",
+            Self::TakenOver => {
+                "the table is taken over from another database, or another copy of this one"
+            }
             Self::IsFirst => "it is the first publication of the table to this target",
             Self::OtherColumns => "the columns have changed since the publication before",
             Self::OtherOptions => "the publication before had other options",
@@ -49,6 +53,8 @@ impl fmt::Display for WhyWhole {
 pub(super) struct Facts<'f> {
     /// True if the user requested that all rows are written.
     pub(super) is_whole_demanded: bool,
+    /// True if another database, or another copy of this one, has made the newest publication.
+    pub(super) is_taken_over: bool,
     /// The snapshot that is to be published.
     pub(super) origin: &'f Origin,
     /// The snapshot of the newest publication; `None` if there is none.
@@ -69,6 +75,7 @@ impl Facts<'_> {
     pub(super) fn decide(&self) -> Extent {
         let why = match self.newest {
             _ if self.is_whole_demanded => WhyWhole::Demanded,
+            _ if self.is_taken_over => WhyWhole::TakenOver,
             None => WhyWhole::IsFirst,
             Some(_) if !self.has_same_columns => WhyWhole::OtherColumns,
             Some(_) if !self.has_same_options => WhyWhole::OtherOptions,
@@ -107,6 +114,7 @@ mod tests {
         let (before, now) = (origin(5), origin(9));
         let facts = Facts {
             is_whole_demanded: false,
+            is_taken_over: false,
             origin: &now,
             newest: Some(&before),
             has_same_columns: true,
@@ -123,6 +131,13 @@ mod tests {
                     ..facts.clone()
                 },
                 WhyWhole::Demanded,
+            ),
+            (
+                Facts {
+                    is_taken_over: true,
+                    ..facts.clone()
+                },
+                WhyWhole::TakenOver,
             ),
             (
                 Facts {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use ebb_publish::commit::{Origin, Retention, sweep};
+use ebb_publish::commit::{CommitError, Origin, PublishedTable, Retention, sweep};
 use ebb_publish::data_file::ROW_GROUP_BYTES_MAX;
 use ebb_publish::iceberg::manifest::DataFile;
 use ebb_publish::target::Target;
@@ -15,13 +15,15 @@ use ebb_tables::names::TableName;
 use ebb_tables::schema_at;
 use serde_json::json;
 
+use super::epochs::Epochs;
 use super::input::{Differing, PendingInput};
 use super::output::PublicationOutput;
 use super::pins::TargetPins;
-use super::plan::{StoredColumns, TablePlan, check_tables};
+use super::plan::{StoredColumns, TablePlan, check_names_beside, check_tables};
 use super::planner::{Planner, agree};
 use super::previous::Previous;
 use super::records::{Records, StoredPlan, TaskRecord, data_files};
+use super::whole::WholeRecord;
 use super::{CHANGES_JOB, CatalogUrl, KeepRule, PublishRequest};
 use crate::SpillPlace;
 use crate::application::PublicationSite;
@@ -101,6 +103,9 @@ pub(super) struct PublicationJob {
     /// True if a tag that has the snapshot's name, but names another Iceberg snapshot, is moved to the new
     /// one. If false, such a tag is an error.
     pub(super) replaces_tag: bool,
+    /// True if tables of another database, or of another copy of this one, are taken over. If false, such a
+    /// table is an error.
+    pub(super) takes_over: bool,
     /// The rule by which the commit of each table removes old publications; `None` if it keeps all of them.
     pub(super) retention: Option<Retention>,
     /// A random id of this start, which makes the names of the files that it writes unique.
@@ -115,13 +120,14 @@ pub(super) struct PublicationJob {
     pub(super) label: String,
     snapshot: String,
     pub(super) pins: TargetPins,
+    pub(super) epochs: Epochs,
 }
 
 pub(super) fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn unique_id() -> String {
+pub(super) fn unique_id() -> String {
     format!("{:016x}", rand::random::<u64>())
 }
 
@@ -138,6 +144,10 @@ impl PublicationJob {
             location: target.url("").trim_end_matches('/').to_owned(),
             max: options.pin_max.unwrap_or_default(),
         };
+        let epochs = Epochs {
+            db: pins.db.clone(),
+            location: pins.location.clone(),
+        };
         let database_id = site.db.id();
         let mut tables: Vec<TablePlan> = Vec::new();
         let mut cells = CellsInput::default();
@@ -150,6 +160,7 @@ impl PublicationJob {
             let planner = Planner {
                 target: &target,
                 options,
+                epochs: &epochs,
                 pinned: pinned
                     .as_ref()
                     .map(|pinned| (pinned.seq().0, read_time_s(pinned))),
@@ -199,6 +210,7 @@ impl PublicationJob {
             .first()
             .map_or("", |(name, _)| &name.keyspace[..]);
         check_tables(keyspace, &tables)?;
+        check_tables_beside(&target, keyspace, &tables)?;
         // Each table was opened by the name of the snapshot. If the snapshot was deleted and created
         // anew meanwhile, the tables are of different commits.
         let mut commits = site.tables.iter().map(|(_, table)| table.seq());
@@ -221,6 +233,11 @@ impl PublicationJob {
             "options": options,
         });
         let stored = records.plans(&target).map_err(TaskError::failed)?;
+        let whole = records.whole(&target).map_err(TaskError::failed)?;
+        if !options.take_over {
+            let place = target.url(records.folder());
+            check_records(&place, &database_id, &stored, whole.as_ref())?;
+        }
         // An earlier start of the same publication may have left its plan. The files of its tasks fit
         // only the splits of that plan, so its other tasks are done as it planned them. The plans
         // come from the target, where others may have changed them. The publication would lack the
@@ -274,6 +291,7 @@ impl PublicationJob {
             row_group_bytes: (site.task_memory_bytes / 2)
                 .clamp(ROW_GROUP_BYTES_MIN, ROW_GROUP_BYTES_MAX),
             replaces_tag: options.replace,
+            takes_over: options.take_over,
             retention: options.keep.map(KeepRule::retention),
             run: unique_id(),
             has_begun: Mutex::new(false),
@@ -282,6 +300,7 @@ impl PublicationJob {
             label: format!("{keyspace}@{}", site.snapshot),
             snapshot: site.snapshot.to_owned(),
             pins,
+            epochs,
         };
         Ok((job, cells))
     }
@@ -398,6 +417,50 @@ fn open_target(target: &PublishTarget, catalog: Option<&CatalogUrl>) -> Result<T
         Some(catalog) => opened.and_then(|target| target.with_catalog(&catalog.to_string())),
     };
     opened.map_err(JobError::senseless)
+}
+
+/// Checks that no new table has a name that differs only in case from that of a table in the target.
+fn check_tables_beside(
+    target: &Target,
+    keyspace: &str,
+    tables: &[TablePlan],
+) -> Result<(), JobError> {
+    if tables.iter().all(|table| table.version > 0) {
+        return Ok(());
+    }
+    let folders = target.folders(keyspace).map_err(TaskError::failed)?;
+    let has_table = |name: &str| -> Result<bool, JobError> {
+        match PublishedTable::open(target, name) {
+            Ok(table) => Ok(table.version() > 0),
+            // Another engine wrote it, or another place commits it.
+            Err(CommitError::Refused { .. } | CommitError::Metadata { .. }) => Ok(true),
+            Err(error) => Err(TaskError::failed(error).into()),
+        }
+    };
+    check_names_beside(tables, &folders, has_table)
+}
+
+/// Checks that the records of the snapshot in the target, the plans `stored` and the completion record `whole`, are
+/// of the database with the id `database_id`. `place` is their location.
+///
+/// # Errors
+/// If they are of another database: two databases would remove the records of each other.
+fn check_records(
+    place: &str,
+    database_id: &str,
+    stored: &[StoredPlan],
+    whole: Option<&WholeRecord>,
+) -> Result<(), JobError> {
+    let of_plans = stored.iter().filter_map(StoredPlan::database_id);
+    let mut owners = of_plans.chain(whole.map(WholeRecord::database_id));
+    match owners.find(|owner| *owner != database_id) {
+        None => Ok(()),
+        Some(owner) => Err(JobError::senseless(format!(
+            "{place}: the database {owner} has published a snapshot of this name, and this is {database_id}; \
+             choose another target or another name, or publish with --take-over if this database was restored \
+             or repaired from that one"
+        ))),
+    }
 }
 
 /// Returns the records of the tasks that an earlier start has finished. A task is left out if a file that it

@@ -15,7 +15,8 @@
 //! kept, it writes all rows.
 //!
 //! A table always shows its old publications, or also the new one, and nothing in between.
-//! Until the record of the set is there, some of the tables may have the new one and others not.
+//! Until the record of the set is there, some of the tables may have the tag of the new one and others not. What
+//! readers see without a tag, `main`, follows in all tables once the last one has the tag.
 //!
 //! | file | content |
 //! | --- | --- |
@@ -23,6 +24,7 @@
 //! | `planner` | the plan of a table, after what the target has of it |
 //! | `extent` | whether all rows of a table are written, or those that changed, as a decision |
 //! | `pins` | the snapshots that targets show, kept for their next publications |
+//! | `epochs` | the marks of this database in the tables of targets, by which it notices another copy of itself |
 //! | `records` | the objects in the target that are ebb's own: what is planned, done, and whole |
 //! | `job` | a publication: its plan, what its tasks share, and the rows that it refuses |
 //! | `input` | the rows to write |
@@ -30,6 +32,8 @@
 //! | `row_keys` | the keys of rows, made of the columns of the primary key |
 //! | `output` | data files and delete files |
 //! | `commit` | the commit of the tables, and what is reported and kept after it |
+//! | `mains` | the moves of `main`, once all tables have the tag |
+//! | `access` | the tables as commits open them, with rights and epochs |
 //! | `expiry` | the old publications that a new one removes, and their records |
 //! | `whole` | the record that a publication is whole, with its tables |
 //! | `section` | the exclusion of publications that change this record at once |
@@ -39,9 +43,13 @@
 //! The options and the list of pins are part of every build. The job needs the feature `publish`, which the binary
 //! `ebb` has by default.
 
+#[cfg(feature = "publish")]
+mod access;
 mod catalog_url;
 #[cfg(feature = "publish")]
 mod commit;
+#[cfg(feature = "publish")]
+mod epochs;
 #[cfg(feature = "publish")]
 mod expiry;
 #[cfg(feature = "publish")]
@@ -51,6 +59,8 @@ mod input;
 #[cfg(feature = "publish")]
 mod job;
 mod keep_rule;
+#[cfg(feature = "publish")]
+mod mains;
 #[cfg(feature = "publish")]
 mod output;
 mod pin_max;
@@ -123,15 +133,22 @@ pub struct PublishRequest {
     #[serde(default)]
     #[cfg_attr(feature = "args", arg(long))]
     pub full: bool,
+    /// Take over tables that another database has published, or another copy of this one, and publish all of their
+    /// rows: after this database was restored or repaired, or if the other copy is gone. Older tags stay
+    /// [default: such tables fail the job].
+    #[serde(default)]
+    #[cfg_attr(feature = "args", arg(long))]
+    pub take_over: bool,
     /// Keep the published snapshot readable, so that the next publication can compare with it: for a time such as
-    /// 36h, or until it takes a percentage of the database such as 20%; 0s keeps nothing [default: 7d].
+    /// 36h, or until it takes a percentage of the database such as 20%, which a server checks once a minute; 0s keeps
+    /// nothing [default: 7d].
     #[serde(default)]
     #[cfg_attr(feature = "args", arg(long, value_name = "TIME|PERCENT"))]
     #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
     pub pin_max: Option<PinMax>,
     /// Keep this many of the newest publications of each table, the new one included, and those that are younger than
-    /// TIME, such as 36h. The commit of a new publication removes the others with their tags; their files go with the
-    /// publication after it [default: all are kept].
+    /// TIME, such as 36h. The commit of a new publication removes the others with their tags, but not what readers see
+    /// without a tag; their files go with the publication after it [default: all are kept].
     #[serde(default)]
     #[cfg_attr(feature = "args", arg(long, value_name = "N[,TIME]"))]
     #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]

@@ -9,7 +9,7 @@
 //! and added again keeps its id in the store, but has another time of its drop, so the added column gets a new field
 //! id. With the old one, old data files would show values from before the drop.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::slice;
 use std::sync::Arc;
 
@@ -30,8 +30,8 @@ use crate::inputs::cell_columns;
 /// The name of the Iceberg table property that maps each field to the identity of its column in the store.
 pub(super) const COLUMNS_PROPERTY: &str = "ebb.columns";
 
-/// The name of the Iceberg table property with those options of the publication that the cells of rows depend
-/// on.
+/// The name of the entry in the summary of an Iceberg snapshot with those options of the publication that the cells
+/// of rows depend on. Earlier builds of ebb wrote it as a property of the table.
 pub(super) const OPTIONS_PROPERTY: &str = "ebb.options";
 
 /// The plan of one Iceberg table of a publication.
@@ -48,9 +48,10 @@ pub(super) struct TablePlan {
     /// The greatest field id that any field of the table ever had.
     pub(super) last_column_id: i32,
     /// The value of the table property [`COLUMNS_PROPERTY`]: JSON with, for each field, the
-    /// identity of the column in the store.
+    /// identity of the column in the store. Fields of the newest publication that this one lacks are among
+    /// them: `main` may stay at that one.
     pub(super) columns_property: String,
-    /// The value of the table property [`OPTIONS_PROPERTY`]: JSON with those options of the
+    /// The value of the entry [`OPTIONS_PROPERTY`]: JSON with those options of the
     /// publication that the cells of rows depend on.
     pub(super) options_property: String,
     /// The form of the rows, which decides how the key of a row in the store is made from the row's cells.
@@ -221,6 +222,12 @@ impl TablePlan {
         }
         let fields: Vec<_> = columns.iter().map(|column| column.field.clone()).collect();
         check_fields(&fields, &format!("table {}", name.replace('/', ".")))?;
+        let own: BTreeSet<i32> = known.iter().map(|known| known.field).collect();
+        let others = previous.known.iter().filter(|known| {
+            let mut fields = previous.fields.iter();
+            !own.contains(&known.field) && fields.any(|field| field.id == known.field)
+        });
+        known.extend(others.copied());
         Ok(Self {
             name,
             origin,
@@ -248,8 +255,9 @@ impl TablePlan {
     /// Returns whether the newest publication of the table has the same columns as this plan.
     pub(super) fn has_columns_of(&self, table: &PublishedTable<'_>) -> bool {
         let (fields, _) = table.columns();
+        // Equal ids are those of the same columns of the store: others would have got new ids.
         let own = self.columns.iter().map(|column| &column.field);
-        own.eq(&fields) && table.property(COLUMNS_PROPERTY) == Some(&self.columns_property[..])
+        own.eq(&fields)
     }
 
     /// Returns whether the keys of rows in the store can always be made from the cells in data
@@ -293,6 +301,8 @@ impl TablePlan {
             "columns": columns.collect::<Vec<_>>(),
             "columns_property": self.columns_property,
             "version": self.version,
+            // In a catalog, a move of `main` does not change the version.
+            "parent": self.parent,
             "is_of_changes": self.is_of_changes(),
             // Tasks have copied the rows of these.
             "rewritten_files": self.rewrites.files,
@@ -336,6 +346,34 @@ pub(super) fn check_tables(keyspace: &str, tables: &[TablePlan]) -> Result<(), R
         &place,
         "the static columns of a table are a table, too",
     )
+}
+
+/// Checks that no new table of a publication has a name that differs only in case from that of a table in the target.
+/// `folders` are the folders in the keyspace's folder of the target, as `KEYSPACE/FOLDER`. `has_table` returns
+/// whether the target has a table in such a folder.
+///
+/// # Errors
+/// When one does; the error names both. The errors of `has_table`.
+pub(super) fn check_names_beside<E: From<RequestError>>(
+    tables: &[TablePlan],
+    folders: &[String],
+    has_table: impl Fn(&str) -> Result<bool, E>,
+) -> Result<(), E> {
+    for table in tables.iter().filter(|table| table.version == 0) {
+        let name = &table.name;
+        let is_alike =
+            |other: &&String| *other != name && other.to_lowercase() == name.to_lowercase();
+        for other in folders.iter().filter(is_alike) {
+            if has_table(other)? {
+                let reason = format!(
+                    "{name}: the target has the table {other}, and both would be one name to engines that do not \
+                     look at case; rename the table, or choose another target"
+                );
+                return Err(RequestError::Senseless(reason).into());
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Checks that no two columns and fields of a table have whole names that are the same, or differ only in case.
@@ -520,6 +558,41 @@ mod tests {
         let error = check_tables("app", &["app/t_static", "app/t_static"].map(table)).unwrap_err();
         let told = "two would be called app/t_static, because the static columns";
         assert!(error.to_string().contains(told), "{error}");
+    }
+
+    #[test]
+    fn a_new_table_whose_name_differs_from_one_in_the_target_only_in_case_is_refused() {
+        let none = PreviousColumns::default();
+        let table = |name: &str, version: u64| TablePlan {
+            name: name.to_owned(),
+            version,
+            ..planned(&schema(), false, &none)
+        };
+        let folders = ["app/Users", "app/t", "app/Left"].map(str::to_owned);
+        let check = |name: &str, version| {
+            let has_table = |name: &str| Ok(name != "app/Left");
+            check_names_beside::<RequestError>(&[table(name, version)], &folders, has_table)
+        };
+        let error = check("app/users", 0).unwrap_err().to_string();
+        assert!(error.contains("app/Users"), "{error}");
+        // The table itself, one that is there already, and a folder that a killed publisher left.
+        for (name, version) in [("app/t", 0), ("app/users", 3), ("app/left", 0)] {
+            check(name, version).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_column_that_main_still_has_keeps_its_field_while_an_older_snapshot_is_published() {
+        let older = schema();
+        let newer = older.add_column("n", CqlType::Int, false).unwrap();
+        let newest = planned(&newer, false, &PreviousColumns::default());
+        // `main` stays at the newest publication, and so does the current schema.
+        let beside = planned(&older, false, &published(&newest));
+        let previous = PreviousColumns {
+            known: serde_json::from_str(&beside.columns_property).unwrap(),
+            ..published(&newest)
+        };
+        assert_eq!(ids(&planned(&newer, false, &previous)), ids(&newest));
     }
 
     #[test]

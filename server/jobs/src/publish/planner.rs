@@ -1,12 +1,13 @@
 //! The plans of the Iceberg tables of a table of the store, made from the state of the target and from the
 //! snapshots that the store keeps.
 
-use ebb_publish::commit::{CommitError, Origin, PublishedTable, plan_rewrites};
+use ebb_publish::commit::{CommitError, Origin, PublishedTable, Rights, plan_rewrites};
 use ebb_publish::target::Target;
 use ebb_scheduler::runtime::TaskError;
 use ebb_storage::{Changes, SnapshotTable};
 
 use super::PublishRequest;
+use super::epochs::Epochs;
 use super::extent::{Extent, Facts, WhyWhole};
 use super::plan::{OPTIONS_PROPERTY, PreviousColumns, StoredColumns, TablePlan};
 use crate::error::JobError;
@@ -16,6 +17,7 @@ use crate::error::JobError;
 pub(super) struct Planner<'p> {
     pub(super) target: &'p Target,
     pub(super) options: &'p PublishRequest,
+    pub(super) epochs: &'p Epochs,
     /// The snapshot of the table that is pinned (kept) for the target: its sequence number, and its
     /// read time in seconds since 1970. `None` if no snapshot is pinned.
     pub(super) pinned: Option<(u64, i64)>,
@@ -28,8 +30,7 @@ impl Planner<'_> {
     ///
     /// The result is true if an earlier publication of the same table of the database has written
     /// that Iceberg table, with one exception: the result is false if the rows of this snapshot are
-    /// published already, and another snapshot was published later. The later snapshot may have
-    /// static columns.
+    /// published already, and so are those of a later snapshot, which may have static columns.
     pub(super) fn empties_statics(
         &self,
         rows: &TablePlan,
@@ -38,7 +39,7 @@ impl Planner<'_> {
     ) -> Result<bool, JobError> {
         let open = |name: &str| PublishedTable::open(self.target, name);
         match open(name) {
-            Ok(found) if found.is_of_table(origin) => {}
+            Ok(found) if found.is_of_table(origin, self.options.take_over) => {}
             // A table that another engine wrote does not keep this one from being published.
             Ok(_) | Err(CommitError::Refused { .. } | CommitError::Metadata { .. }) => {
                 return Ok(false);
@@ -48,9 +49,10 @@ impl Planner<'_> {
         if !rows.is_published {
             return Ok(true);
         }
-        // If another snapshot was published after this one, it may have static columns.
+        // An earlier newest publication shows that a publisher of this snapshot was stopped between the tables.
         let newest = open(&rows.name).map_err(TaskError::failed)?.origin();
-        Ok(newest.as_ref() == Some(&rows.origin))
+        let place = |origin: &Origin| (origin.sequence_number, origin.read_time_s);
+        Ok(newest.is_none_or(|newest| place(&newest) <= place(&rows.origin)))
     }
 
     /// Plans the publication of an Iceberg table, on the basis of its newest publication in the target.
@@ -61,8 +63,16 @@ impl Planner<'_> {
         stored: StoredColumns,
     ) -> Result<TablePlan, JobError> {
         let found = PublishedTable::open(self.target, &name).map_err(TaskError::failed)?;
-        let is_published = found.is_published(&origin, self.options.replace);
+        // After the table is opened: another publication of this database may be at work.
+        let rights = Rights {
+            replaces_tag: self.options.replace,
+            takes_over: self.options.take_over,
+            own_epochs: self.epochs.of(&name)?,
+        };
+        let is_published = found.is_published(&origin, &rights);
         let is_published = is_published.map_err(JobError::senseless)?;
+        let is_taken_over = found.is_taken_over(&origin, &rights);
+        let is_taken_over = is_taken_over.map_err(JobError::senseless)?;
         let previous = PreviousColumns::of(&found);
         let mut plan = TablePlan::new(name, origin, stored, &previous, self.options)?;
         plan.version = found.version();
@@ -71,10 +81,12 @@ impl Planner<'_> {
         let newest = found.origin();
         let facts = Facts {
             is_whole_demanded: self.options.full,
+            is_taken_over,
             origin: &plan.origin,
             newest: newest.as_ref(),
             has_same_columns: plan.has_columns_of(&found),
-            has_same_options: found.property(OPTIONS_PROPERTY) == Some(&plan.options_property[..]),
+            has_same_options: found.main_entry(OPTIONS_PROPERTY)
+                == Some(&plan.options_property[..]),
             has_exact_keys: plan.has_exact_keys(),
             pinned: self.pinned,
         };

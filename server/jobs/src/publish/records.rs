@@ -11,6 +11,7 @@
 //! All records but the first are under the id of their plan, so the records of two publishers that
 //! run at once do not mix. Publications of different tables of the snapshot may be under way at
 //! once: each leaves the plans and tasks of the others alone, and all share the completion record.
+//! A publisher refuses a snapshot of which another database has records here.
 //! Plans and the records of tasks have a checksum: with a wrong number in one of them, a
 //! publication could lack rows without an error.
 //!
@@ -78,6 +79,11 @@ impl StoredPlan {
         self.tables.len() == tables.len() && self.tables.iter().zip(tables).all(is_same)
     }
 
+    /// Returns the id of the database whose snapshot is published; `None` if the plan has none.
+    pub(super) fn database_id(&self) -> Option<&str> {
+        self.origin["database_id"].as_str()
+    }
+
     /// Returns whether both plans are of the same snapshot, and have no table in common.
     fn is_beside(&self, other: &Self) -> bool {
         let is_same = |member: &str| self.origin[member] == other.origin[member];
@@ -142,6 +148,11 @@ impl Records {
             keyspace: keyspace.to_owned(),
             folder: format!("{RECORDS}/{keyspace}/{snapshot}"),
         }
+    }
+
+    /// Returns the folder of the plans in the target. The completion record has this name with `.json` at its end.
+    pub(super) fn folder(&self) -> &str {
+        &self.folder
     }
 
     /// Returns the names of the objects for another snapshot of the same keyspace.

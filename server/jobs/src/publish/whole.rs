@@ -58,6 +58,11 @@ impl WholeRecord {
             && self.read_time_s == origin.read_time_s
     }
 
+    /// Returns the id of the database that published the snapshot.
+    pub(super) fn database_id(&self) -> &str {
+        &self.database_id
+    }
+
     pub(super) fn has(&self, table: &str) -> bool {
         self.tables.iter().any(|of| of.table == table)
     }

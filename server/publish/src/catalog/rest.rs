@@ -1,9 +1,9 @@
 //! Tables of a REST catalog: how they are read, prepared and committed.
 //!
 //! A commit whose answer is lost, or is an error of the server, may have taken effect. So the table is
-//! read again: it has the new snapshot or not, and in the second case the same commit is sent once more. It
-//! takes effect at most once, because it requires the state before it. For the same reason a conflict is no
-//! conflict if the table has the snapshot.
+//! read again: it has the change or not, and in the second case the same commit is sent once more. It takes
+//! effect at most once, because it requires the state before it. For the same reason a conflict is no conflict
+//! if the table has the change.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -171,8 +171,8 @@ impl RestCatalog {
         }
     }
 
-    /// Commits a change of the table `KEYSPACE/TABLE` that adds the snapshot `snapshot_id`. Returns false if
-    /// the table no longer meets the requirements of the commit.
+    /// Commits a change of the table `KEYSPACE/TABLE`. Returns false if the table no longer meets the requirements
+    /// of the commit. `has_change` returns whether the commit has taken effect, given the metadata of the table.
     ///
     /// # Errors
     /// If the catalog refuses the request, or if it does not answer. In the second case the commit may have
@@ -181,7 +181,7 @@ impl RestCatalog {
         &self,
         table: &str,
         change: &CommitRequest,
-        snapshot_id: i64,
+        has_change: impl Fn(&TableMetadata) -> bool,
     ) -> Result<bool> {
         let (namespace, name) = split(table);
         let path = ["namespaces", namespace, "tables", name];
@@ -196,7 +196,7 @@ impl RestCatalog {
                 Answer::Refused { reason, .. } => return Err(request.failed(reason)),
             };
             let found = self.load(table)?;
-            if found.is_some_and(|found| found.metadata.has_snapshot(snapshot_id)) {
+            if found.is_some_and(|found| has_change(&found.metadata)) {
                 return Ok(true);
             }
             match unknown {

@@ -9,6 +9,7 @@ use super::commit_place::CommitPlace;
 use super::error::CommitError;
 use super::metadata_store::{MetadataStore, Newest};
 use super::names::version_of;
+use super::properties::EPOCH;
 use crate::catalog::RestCatalog;
 use crate::iceberg::commit_request::CommitRequest;
 use crate::iceberg::metadata::{TableMetadata, is_metadata_file};
@@ -72,9 +73,16 @@ impl MetadataStore for CatalogTables<'_> {
                 CommitRequest::create(&next)
             }
         };
-        // Its id shows whose commit has taken effect.
-        let snapshot_id = next.current_snapshot_id.unwrap_or_default();
-        if self.catalog.commit(table, &change, snapshot_id)? {
+        // A later commit keeps the new snapshot, but not the epoch.
+        let before = before.map(|before| &before.metadata);
+        let is_new = |id: &i64| before.is_none_or(|before| !before.has_snapshot(*id));
+        let added = next.snapshots.last().map(|added| added.snapshot_id);
+        let added = added.filter(is_new);
+        let has_change = |found: &TableMetadata| match added {
+            Some(id) => found.has_snapshot(id),
+            None => found.properties.get(EPOCH) == next.properties.get(EPOCH),
+        };
+        if self.catalog.commit(table, &change, has_change)? {
             Ok(())
         } else {
             Err(CommitError::overtaken(table))

@@ -37,6 +37,17 @@ pub struct Expired {
     pub tags: Vec<String>,
 }
 
+/// The publication by whose commit old ones are removed.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Coming<'c> {
+    /// The tag of the publication.
+    pub(super) tag: &'c str,
+    /// The id of its Iceberg snapshot if the table has it already; `None` if the commit adds it.
+    pub(super) published: Option<i64>,
+    /// True if the commit makes `main` name it.
+    pub(super) moves_main: bool,
+}
+
 impl Expired {
     /// Returns the ids of the Iceberg snapshots.
     pub(super) fn ids(&self) -> BTreeSet<i64> {
@@ -46,25 +57,35 @@ impl Expired {
 }
 
 impl Retention {
-    /// Returns the publications that the commit of a new one removes. `metadata` is the newest metadata
-    /// before the commit, `tag` the tag of the new publication, and `now_ms` the time in milliseconds since
-    /// 1970.
+    /// Returns the publications that the commit for the new publication `coming` removes. `metadata` is the
+    /// newest metadata before the commit, and `now_ms` the time in milliseconds since 1970.
     ///
     /// Only Iceberg snapshots that ebb made can be among them. A snapshot stays if, after the commit, a
     /// branch names it, or a tag that ebb did not make.
-    pub(super) fn expired(&self, metadata: &TableMetadata, tag: &str, now_ms: i64) -> Expired {
+    pub(super) fn expired(
+        &self,
+        metadata: &TableMetadata,
+        coming: &Coming<'_>,
+        now_ms: i64,
+    ) -> Expired {
+        let is_new = |snapshot: &&Snapshot| coming.published == Some(snapshot.snapshot_id);
         let published = metadata
             .snapshots
             .iter()
+            .filter(|snapshot| !is_new(snapshot))
             .filter_map(|snapshot| Some((snapshot, published_name(snapshot)?)));
         let names: BTreeMap<i64, &str> = published
             .clone()
             .map(|(snapshot, name)| (snapshot.snapshot_id, name))
             .collect();
         let (mut tagged, mut protected) = (BTreeSet::new(), BTreeSet::new());
+        if !coming.moves_main {
+            // Some engines do not list `main` among the references.
+            protected.extend(metadata.current_snapshot_id);
+        }
         for (name, reference) in &metadata.refs {
-            // The commit makes both name the new publication.
-            if name == MAIN || name == tag {
+            // The tag names the new publication after the commit, and so does `main` if it moves.
+            if name == coming.tag || name == MAIN {
                 continue;
             }
             let id = reference.snapshot_id;

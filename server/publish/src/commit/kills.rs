@@ -10,7 +10,8 @@ use object_store::memory::InMemory;
 use super::manifests::is_live;
 use super::table::PublishedTable;
 use super::tests::{
-    commit, data_file, delete_file, keeping, manifests, newest, publication, retaining, stamp,
+    commit, data_file, delete_file, keeping, manifests, move_main, newest, publication, retaining,
+    stamp,
 };
 use super::{data_file_name, sweep};
 #[cfg(feature = "s3")]
@@ -274,6 +275,86 @@ fn meeting_at_each_call(new_place: &fn() -> Place, publish_next: Publish) {
     }
 }
 
+/// Publishes all rows of a snapshot as a publication of several tables does: `main` moves by a second commit, with
+/// which only the newest publication is kept. `id` is that of the Iceberg snapshot and of the first epoch, and
+/// `id + 10` that of the second epoch. Returns whether each of the two commits was necessary.
+fn publish_in_two_steps(
+    target: &Target,
+    snapshot: &str,
+    sequence_number: u64,
+    id: i64,
+) -> Result<[bool; 2], Box<dyn Error>> {
+    let mut publication = retaining(snapshot, sequence_number, 1);
+    publication.moves_main = false;
+    let url = upload(target, &data_name(id))?;
+    publication.files.push(data_file(&url, 1));
+    let is_new = commit(target, &publication, id)?;
+    Ok([is_new, move_main(target, &publication, id + 10)?])
+}
+
+#[test]
+fn main_follows_a_tag_once_after_a_kill_between_the_commits() {
+    for (new_place, event) in PLACES
+        .iter()
+        .flat_map(|new_place| KILLS.map(|event| (new_place, event)))
+    {
+        for at in 0.. {
+            let place = new_place();
+            let healthy = place.target();
+            publish(&healthy, "monday", 10, 1).unwrap();
+            let (faulty, calls) = place.faulty(at, event.clone());
+            let published = publish_in_two_steps(&faulty, "tuesday", 20, 2);
+            let left = read(&healthy);
+            let is_new = left.refs.contains_key("tuesday");
+            let is_moved = left.refs[MAIN].snapshot_id == 2;
+            assert!(is_new || !is_moved);
+            assert!(is_moved || published.is_err());
+            // The old publication goes with the move.
+            assert_eq!(left.refs.contains_key("monday"), !is_moved);
+
+            let steps = publish_in_two_steps(&healthy, "tuesday", 20, 3).unwrap();
+            assert_eq!(steps, [!is_new, !is_moved]);
+            let whole = read(&healthy);
+            assert!(whole.refs.keys().eq([MAIN, "tuesday"]));
+            let named = |name: &str| whole.refs[name].snapshot_id;
+            assert_eq!(named(MAIN), named("tuesday"));
+            place.check_hint(3);
+            if !calls.met_event() {
+                assert_eq!(published.unwrap(), [true, true]);
+                break;
+            }
+        }
+    }
+}
+
+#[test]
+fn main_moves_once_to_the_newest_publication_wherever_two_publishers_meet() {
+    for new_place in PLACES {
+        for at in 0.. {
+            let place = new_place();
+            let healthy = place.target();
+            publish(&healthy, "monday", 10, 1).unwrap();
+            let shared = place.clone();
+            let rival = move || {
+                publish_in_two_steps(&shared.target(), "wednesday", 30, 3).unwrap();
+            };
+            let (first, calls) = place.faulty(at, Event::Meanwhile(Arc::new(rival)));
+            let published = publish_in_two_steps(&first, "tuesday", 20, 2);
+            let has_met = calls.met_event();
+            let left = read(&healthy);
+            let expected = if has_met { 3 } else { 2 };
+            assert_eq!(left.refs[MAIN].snapshot_id, expected, "at call {at}");
+            if let Err(error) = published {
+                let error = error.to_string();
+                assert!(error.contains("another publisher"), "{error}");
+            }
+            if !has_met {
+                break;
+            }
+        }
+    }
+}
+
 /// Publishes all rows of a snapshot, keeps the two newest publications, and sweeps. The arguments and the
 /// result are those of [`publish`].
 fn publish_and_keep_two(
@@ -306,8 +387,13 @@ impl Place {
         let metadata = read(&self.target());
         assert!(metadata.refs.keys().eq([MAIN, days[0], days[1]]));
         assert_eq!(metadata.snapshots.len(), 2);
-        let newest = metadata.snapshots.last().unwrap().snapshot_id;
-        assert_eq!(metadata.refs[MAIN].snapshot_id, newest);
+        let number = |id: i64| {
+            let mut snapshots = metadata.snapshots.iter();
+            let named = snapshots.find(|of| of.snapshot_id == id).unwrap();
+            named.summary["ebb.sequence-number"].parse::<u64>().unwrap()
+        };
+        let numbers = metadata.snapshots.iter().map(|of| number(of.snapshot_id));
+        assert_eq!(Some(number(metadata.refs[MAIN].snapshot_id)), numbers.max());
         self.target().list("ks/t").unwrap()
     }
 }

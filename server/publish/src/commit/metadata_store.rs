@@ -26,8 +26,8 @@ pub(super) trait MetadataStore {
     /// catalog, without one, or in another folder than that of the target).
     fn newest(&self, table: &str) -> Result<Option<Newest>, CommitError>;
 
-    /// Makes `next` the newest metadata of the table `table`, in the place of `before`. `next` adds the
-    /// snapshot that its branch `main` names. All objects that `next` names must exist already.
+    /// Makes `next` the newest metadata of the table `table`, in the place of `before`. `next` has a new epoch. It
+    /// adds one snapshot as the last one, or none. All objects that `next` names must exist already.
     ///
     /// # Errors
     /// If another publisher committed meanwhile, if the table is committed in another place than this store,

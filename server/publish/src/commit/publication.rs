@@ -6,10 +6,12 @@ use bytes::Bytes;
 
 use super::carried::{NextManifest, Removed, carry, listed};
 use super::error::DecisionError;
-use super::expiry::{Expired, Retention};
+use super::expiry::{Coming, Expired, Retention};
 use super::manifests::ReadManifest;
 use super::names::own_name;
 use super::origin::Origin;
+use super::properties::{EPOCH, TAKEN_OVER_AT};
+use super::rights::Rights;
 use super::summary::{Changes, Totals};
 use crate::iceberg::manifest::{self, Content, DataFile, ManifestEntry, ROWS};
 use crate::iceberg::manifest_list::{self, ListOwner};
@@ -32,15 +34,20 @@ pub struct Publication {
     pub files: Vec<DataFile>,
     /// The positional delete files that this publication adds. They name rows of kept data files.
     pub deletes: Vec<DataFile>,
-    /// True if the commit may move an existing tag that has the name of the snapshot. If it is
-    /// false, and such a tag names an Iceberg snapshot of another publication, the commit is
-    /// refused.
-    pub replaces_tag: bool,
-    /// The rule by which the commit removes old publications; `None` if it keeps all of them.
+    /// The rights of the publisher in the table.
+    pub rights: Rights,
+    /// True if the commit also makes `main` name the new snapshot, unless `main` names a later publication. If it
+    /// is false, the commit adds only the tag, and [`PublishedTable::move_main`](super::PublishedTable::move_main)
+    /// does the rest once all tables of the publication have their tags.
+    pub moves_main: bool,
+    /// The rule by which old publications are removed; `None` if all of them are kept. They are removed by the
+    /// commit that moves `main`, or by this one if `main` stays at a later publication.
     pub retention: Option<Retention>,
     /// The table properties that the commit sets for the caller, in addition to those of the commit itself
-    /// (the origin, and `gc.enabled`).
+    /// (the origin, the epoch, and `gc.enabled`).
     pub properties: BTreeMap<String, String>,
+    /// The entries of the snapshot's summary that the commit sets for the caller.
+    pub entries: BTreeMap<String, String>,
 }
 
 /// The files of the newest publication that the new snapshot keeps.
@@ -66,6 +73,8 @@ pub struct Stamp {
     pub snapshot_id: i64,
     /// The identity of the table. Used only by the first publication of the table.
     pub table_uuid: String,
+    /// The epoch of the commit: a random text. The database has recorded it already (see [`Rights`]).
+    pub epoch: String,
 }
 
 /// The result of planning a publication of a table.
@@ -110,9 +119,14 @@ impl Publication {
         stamp: &Stamp,
     ) -> Result<Decision, DecisionError> {
         // A snapshot that is published again writes nothing.
-        if self.origin.is_published(previous, self.replaces_tag)? {
+        if self.origin.is_published(previous, &self.rights)? {
             return Ok(Decision::IsPublished);
         }
+        let takes_over = match previous {
+            Some(previous) => self.origin.takes_over(&self.rights, previous)?,
+            None => false,
+        };
+        let leads = previous.is_none_or(|previous| self.origin.leads(previous, takes_over));
         let next = self.manifests(previous, base, stamp.snapshot_id);
         let (changes, manifests) = next.map_err(DecisionError)?;
         // The first publication appends: there is nothing to replace.
@@ -123,14 +137,30 @@ impl Publication {
         let mut metadata = previous
             .cloned()
             .unwrap_or_else(|| TableMetadata::new(stamp.table_uuid.clone(), location.to_owned()));
-        let expired = self.expired(previous, stamp.now_ms);
-        let parent_snapshot_id = metadata.current_snapshot_id;
+        let expired = self.expired(previous, leads, stamp.now_ms);
+        // Without `main`, the newest snapshot: catalogs do not check the sequence number of one without a parent.
+        let newest = metadata
+            .snapshots
+            .iter()
+            .max_by_key(|of| of.sequence_number);
+        let newest = newest.map(|newest| newest.snapshot_id);
+        let parent_snapshot_id = metadata.current_snapshot_id.or(newest);
         let sequence_number = metadata.last_sequence_number + 1;
-        // Before the manifests, which contain the schema.
-        metadata.set_schema(&self.columns, self.last_column_id);
         metadata.properties.extend(self.properties());
-        // `set_schema` has made the current schema, so the default does not occur.
-        let schema = metadata.schema().cloned().unwrap_or_default();
+        let epoch = (EPOCH.to_owned(), stamp.epoch.clone());
+        metadata.properties.extend([epoch]);
+        if takes_over {
+            let before = metadata.last_sequence_number.to_string();
+            let taken_over_at = (TAKEN_OVER_AT.to_owned(), before);
+            metadata.properties.extend([taken_over_at]);
+        }
+        // Before the manifests, which contain the schema.
+        let schema_id = metadata.add_schema(&self.columns, self.last_column_id);
+        if metadata.current_snapshot_id.is_none() {
+            metadata.current_schema_id = schema_id;
+        }
+        // `add_schema` has returned its id, so the default does not occur.
+        let schema = metadata.schema_of(schema_id).cloned().unwrap_or_default();
 
         // The names contain the id of the snapshot, so that another publisher of the same version
         // does not overwrite these objects.
@@ -168,21 +198,32 @@ impl Publication {
             timestamp_ms: stamp.now_ms.max(metadata.last_updated_ms),
             manifest_list: format!("{location}/{}", list.name),
             summary: self.summary(&changes, is_replaced),
-            schema_id: metadata.current_schema_id,
+            schema_id,
         };
-        metadata.add_snapshot(snapshot, &self.origin.snapshot);
+        if leads && self.moves_main {
+            metadata.add_snapshot(snapshot, &self.origin.snapshot);
+        } else {
+            metadata.add_tagged(snapshot, &self.origin.snapshot);
+        }
         metadata.remove_snapshots(&expired.ids(), &expired.tags);
         objects.push(list);
         Ok(Decision::Write(Box::new(Change { objects, metadata })))
     }
 
     /// Returns the publications that the commit removes. `previous` is the newest metadata of the table, and
-    /// `now_ms` the time in milliseconds since 1970.
-    fn expired(&self, previous: Option<&TableMetadata>, now_ms: i64) -> Expired {
-        let (Some(retention), Some(previous)) = (&self.retention, previous) else {
+    /// `now_ms` the time in milliseconds since 1970. `leads` is true if `main` is to name this publication, now or
+    /// by a later commit.
+    fn expired(&self, previous: Option<&TableMetadata>, leads: bool, now_ms: i64) -> Expired {
+        let is_later = leads && !self.moves_main;
+        let (Some(retention), Some(previous), false) = (&self.retention, previous, is_later) else {
             return Expired::default();
         };
-        retention.expired(previous, &self.origin.snapshot, now_ms)
+        let coming = Coming {
+            tag: &self.origin.snapshot,
+            published: None,
+            moves_main: leads,
+        };
+        retention.expired(previous, &coming, now_ms)
     }
 
     /// Returns two things about the new Iceberg snapshot `snapshot_id`: the totals of the files that it
@@ -270,9 +311,8 @@ impl Publication {
         let numbers = numbers.map(|(name, number)| (name, number.to_string()));
         let entries = operation.into_iter().chain(numbers);
         let entries = entries.chain(self.origin.summary());
-        entries
-            .map(|(name, value)| (name.to_owned(), value))
-            .collect()
+        let entries = entries.map(|(name, value)| (name.to_owned(), value));
+        self.entries.clone().into_iter().chain(entries).collect()
     }
 }
 

@@ -4,12 +4,14 @@ use std::fmt;
 
 use super::carried::Removed;
 use super::error::CommitError;
-use super::expiry::{Expired, Retention};
+use super::expiry::{Coming, Expired, Retention};
 use super::live::{LiveFile, live_files};
 use super::manifests::{MetadataReader, ReadManifest};
 use super::metadata_store::{MetadataStore, Newest};
 use super::origin::Origin;
+use super::properties::EPOCH;
 use super::publication::{Base, Change, Decision, Publication, Stamp};
+use super::rights::Rights;
 use super::versions::Versions;
 use crate::iceberg::manifest::ManifestEntry;
 use crate::iceberg::metadata::{FORMAT_VERSION, TableMetadata};
@@ -96,16 +98,31 @@ impl<'t> PublishedTable<'t> {
         properties.get(name).map(String::as_str)
     }
 
-    /// Returns the snapshot and the table from which the newest publication was made; `None` if there is no
-    /// publication, or if ebb did not make it.
+    /// Returns the entry `name` in the summary of the snapshot that `main` names. If it lacks the entry, returns the
+    /// property of the table with this name: earlier builds of ebb wrote no such entries.
+    pub fn main_entry(&self, name: &str) -> Option<&str> {
+        let newest = self.metadata()?.newest();
+        let entry = newest.and_then(|newest| newest.summary.get(name));
+        entry.map(String::as_str).or_else(|| self.property(name))
+    }
+
+    /// Returns the epoch of the newest commit by ebb (see [`Rights`]); `None` if there is none, or if an earlier
+    /// build of ebb made it.
+    pub fn epoch(&self) -> Option<&str> {
+        self.property(EPOCH)
+    }
+
+    /// Returns the snapshot and the table from which the newest publication was made, which `main` names; `None`
+    /// if there is no publication, if ebb did not make it, or if it is from before the table was taken over.
     pub fn origin(&self) -> Option<Origin> {
         Origin::newest(self.metadata()?)
     }
 
     /// Returns whether this table was published from the database's table that `origin` names, at any snapshot.
-    pub fn is_of_table(&self, origin: &Origin) -> bool {
+    /// With `takes_over`, the same table of another database counts, too.
+    pub fn is_of_table(&self, origin: &Origin, takes_over: bool) -> bool {
         self.metadata()
-            .is_some_and(|metadata| origin.has_published(metadata))
+            .is_some_and(|metadata| origin.has_published(metadata, takes_over))
     }
 
     /// Reads the list of the data files of the newest publication, each with its delete files; empty if there
@@ -139,16 +156,37 @@ impl<'t> PublishedTable<'t> {
     }
 
     /// Returns whether the database's snapshot `origin` is published already: whether the table has
-    /// a tag with its name, and the tag names an Iceberg snapshot that was made from it.
-    /// `replaces_tag` is true if the publication may move a tag that names another snapshot.
+    /// a tag with its name, and the tag names an Iceberg snapshot that was made from it. `main` may
+    /// still name an earlier one. `rights` are those of the publisher; nothing is published yet in a
+    /// table that it takes over.
     ///
     /// # Errors
     /// If the snapshot must not be published into the table, for example because the table came
     /// from another database or another engine changed it, or because the tag names another
     /// snapshot and may not move.
-    pub fn is_published(&self, origin: &Origin, replaces_tag: bool) -> Result<bool, CommitError> {
-        let is_published = origin.is_published(self.metadata(), replaces_tag);
+    pub fn is_published(&self, origin: &Origin, rights: &Rights) -> Result<bool, CommitError> {
+        let is_published = origin.is_published(self.metadata(), rights);
         is_published.map_err(|error| error.of(&self.name))
+    }
+
+    /// Returns whether a publication of `origin` takes this table over from another database, or from another
+    /// copy of the database.
+    ///
+    /// # Errors
+    /// If the table must not be published to, for example because the publisher with these rights does not take
+    /// tables over.
+    pub fn is_taken_over(&self, origin: &Origin, rights: &Rights) -> Result<bool, CommitError> {
+        let metadata = self.metadata();
+        let takes_over = metadata.map(|metadata| origin.takes_over(rights, metadata));
+        let takes_over = takes_over.unwrap_or(Ok(false));
+        takes_over.map_err(|error| error.of(&self.name))
+    }
+
+    /// Returns whether `main` is still to be moved to the publication of `origin`: whether the publication has
+    /// its tag, and `main` names an earlier one, or nothing.
+    pub fn is_main_behind(&self, origin: &Origin) -> bool {
+        self.metadata()
+            .is_some_and(|metadata| origin.ahead_of_main(metadata).is_some())
     }
 
     /// Checks that the table, as it was when it was opened, has the version `version` and the newest snapshot
@@ -171,12 +209,35 @@ impl<'t> PublishedTable<'t> {
             .is_some_and(|metadata| metadata.refs.contains_key(tag))
     }
 
-    /// Returns the publications that the commit of a new one with the tag `tag` removes from the table, as it
-    /// was when it was opened, by the rule `retention`. `now_ms` is the time of the commit's [`Stamp`].
-    pub fn expired(&self, tag: &str, retention: &Retention, now_ms: i64) -> Expired {
-        self.metadata()
-            .map(|metadata| retention.expired(metadata, tag, now_ms))
-            .unwrap_or_default()
+    /// Returns the publications that the commits of a publication of `origin` still remove from the table, as it
+    /// was when it was opened, by the rule `retention`. There are none if the snapshot is published and `main`
+    /// stays. `now_ms` is the time of the commit's [`Stamp`].
+    ///
+    /// # Errors
+    /// Those of [`is_published`](Self::is_published).
+    pub fn expired(
+        &self,
+        origin: &Origin,
+        rights: &Rights,
+        retention: &Retention,
+        now_ms: i64,
+    ) -> Result<Expired, CommitError> {
+        let is_published = self.is_published(origin, rights)?;
+        let takes_over = self.is_taken_over(origin, rights)?;
+        let Some(metadata) = self.metadata() else {
+            return Ok(Expired::default());
+        };
+        let ahead = origin.ahead_of_main(metadata);
+        if is_published && ahead.is_none() {
+            return Ok(Expired::default());
+        }
+        let published = ahead.filter(|_| is_published);
+        let coming = Coming {
+            tag: &origin.snapshot,
+            published: published.map(|published| published.snapshot_id),
+            moves_main: is_published || origin.leads(metadata, takes_over),
+        };
+        Ok(retention.expired(metadata, &coming, now_ms))
     }
 
     /// Makes the version hint name the newest version: the publisher of that version may have ended before it wrote
@@ -223,6 +284,35 @@ impl<'t> PublishedTable<'t> {
         }
         self.store
             .replace(&self.name, self.newest.as_ref(), metadata)?;
+        Ok(true)
+    }
+
+    /// Makes `main` name the publication of `origin`, which has its tag already, and removes old publications by the
+    /// rule `retention`. Returns false, and changes nothing, if `main` names it or a later publication. The time
+    /// and the epoch of `stamp` count.
+    ///
+    /// # Errors
+    /// If the table must not be published to, if another publisher committed meanwhile, or if a request to
+    /// the target or its catalog fails. If only the last request failed, the commit may have taken effect.
+    pub fn move_main(
+        self,
+        origin: &Origin,
+        rights: &Rights,
+        retention: Option<&Retention>,
+        stamp: &Stamp,
+    ) -> Result<bool, CommitError> {
+        if !self.is_published(origin, rights)? {
+            return Ok(false);
+        }
+        let metadata = self.metadata();
+        let next =
+            metadata.and_then(|metadata| origin.move_main(metadata, retention, stamp.now_ms));
+        let Some(mut next) = next else {
+            return Ok(false);
+        };
+        next.properties
+            .insert(EPOCH.to_owned(), stamp.epoch.clone());
+        self.store.replace(&self.name, self.newest.as_ref(), next)?;
         Ok(true)
     }
 }

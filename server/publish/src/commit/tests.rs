@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use super::names::metadata_name;
 use super::{
-    Base, CommitError, LiveFile, Origin, Publication, PublishedTable, Retention, Stamp,
+    Base, CommitError, LiveFile, Origin, Publication, PublishedTable, Retention, Rights, Stamp,
     data_file_name, delete_file_name, sweep,
 };
 use crate::iceberg::manifest::{self, DataFile, ManifestEntry, POSITIONAL_DELETES, ROWS, Status};
@@ -35,10 +35,24 @@ pub(super) fn publication(snapshot: &str, sequence_number: u64) -> Publication {
         base: Base::Replaced,
         files: Vec::new(),
         deletes: Vec::new(),
-        replaces_tag: false,
+        rights: rights(),
+        moves_main: true,
         retention: None,
         properties: BTreeMap::new(),
+        entries: BTreeMap::new(),
     }
+}
+
+/// Returns the rights of a publisher whose database has recorded the epochs of all [`stamp`]s.
+pub(super) fn rights() -> Rights {
+    Rights {
+        own_epochs: (0..100).map(epoch).collect(),
+        ..Rights::default()
+    }
+}
+
+fn epoch(snapshot_id: i64) -> String {
+    format!("epoch {snapshot_id}")
 }
 
 /// Returns a publication that keeps the files of the publication before, except for `removed`.
@@ -94,6 +108,7 @@ pub(super) fn stamp(snapshot_id: i64) -> Stamp {
         now_ms: 1_000 * snapshot_id,
         snapshot_id,
         table_uuid: "5d2f4b1c-0000-4000-8000-000000000000".into(),
+        epoch: epoch(snapshot_id),
     }
 }
 
@@ -162,7 +177,7 @@ fn what_is_published_is_not_published_again_and_a_tag_moves_only_on_demand() {
     let mut other = publication("monday", 11);
     let error = commit(&target, &other, 3).unwrap_err().to_string();
     assert!(error.contains("--replace"), "{error}");
-    other.replaces_tag = true;
+    other.rights.replaces_tag = true;
     assert!(commit(&target, &other, 4).unwrap());
     assert_eq!(newest(&target).refs["monday"].snapshot_id, 4);
 }
@@ -177,7 +192,7 @@ fn a_snapshot_of_another_time_is_not_the_one_with_its_name_and_sequence_number()
     other.origin.read_time_s += 1;
     let error = commit(&target, &other, 2).unwrap_err().to_string();
     assert!(error.contains("--replace"), "{error}");
-    other.replaces_tag = true;
+    other.rights.replaces_tag = true;
     assert!(commit(&target, &other, 3).unwrap());
     assert_eq!(newest(&target).refs["monday"].snapshot_id, 3);
     assert!(!commit(&target, &other, 4).unwrap());
@@ -221,7 +236,7 @@ fn a_branch_and_a_tag_that_move_are_kept_as_long_as_another_engine_has_set() {
     let name = metadata_name("ks/t", 2);
     assert!(target.create(&name, bytes.into()).unwrap());
     let mut again = publication("monday", 11);
-    again.replaces_tag = true;
+    again.rights.replaces_tag = true;
     assert!(commit(&target, &again, 2).unwrap());
     check_retained(&newest(&target), 2);
 }
@@ -242,6 +257,207 @@ fn a_table_of_another_database_is_refused() {
     assert!(commit(&target, &other, 2).is_err());
     assert!(commit(&target, &publication("main", 20), 2).is_err());
     assert_eq!(newest(&target).snapshots.len(), 1);
+}
+
+/// Returns the id of the snapshot that `main` names; `None` if there is no `main`.
+fn main_of(target: &Target) -> Option<i64> {
+    let metadata = newest(target);
+    let named = metadata.refs.get(MAIN).map(|main| main.snapshot_id);
+    assert_eq!(named, metadata.current_snapshot_id);
+    named
+}
+
+/// Moves `main` to the publication that was made of the snapshot `publication`. `id` is that of the stamp.
+pub(super) fn move_main(
+    target: &Target,
+    publication: &Publication,
+    id: i64,
+) -> Result<bool, CommitError> {
+    let table = PublishedTable::open(target, "ks/t")?;
+    let Publication {
+        origin,
+        rights,
+        retention,
+        ..
+    } = publication;
+    table.move_main(origin, rights, retention.as_ref(), &stamp(id))
+}
+
+#[test]
+fn main_follows_the_tag_by_a_commit_of_its_own_and_takes_the_schema_along() {
+    let (_dir, target) = place();
+    let tag_only = |snapshot: &str, sequence_number| Publication {
+        moves_main: false,
+        ..publication(snapshot, sequence_number)
+    };
+    let monday = tag_only("monday", 10);
+    assert!(commit(&target, &monday, 1).unwrap());
+    assert_eq!(main_of(&target), None);
+    assert!(!commit(&target, &monday, 2).unwrap());
+    assert!(move_main(&target, &monday, 2).unwrap());
+    assert_eq!(main_of(&target), Some(1));
+    assert!(!move_main(&target, &monday, 3).unwrap());
+
+    let mut tuesday = tag_only("tuesday", 20);
+    tuesday.columns[0].id = 2;
+    tuesday.last_column_id = 2;
+    assert!(commit(&target, &tuesday, 4).unwrap());
+    let metadata = newest(&target);
+    let schemas = (metadata.current_schema_id, metadata.snapshots[1].schema_id);
+    assert_eq!((main_of(&target), schemas), (Some(1), (0, 1)));
+    assert_eq!(metadata.refs["tuesday"].snapshot_id, 4);
+    assert!(move_main(&target, &tuesday, 5).unwrap());
+    let metadata = newest(&target);
+    let log: Vec<i64> = metadata
+        .snapshot_log
+        .iter()
+        .map(|of| of.snapshot_id)
+        .collect();
+    assert_eq!((log, metadata.current_schema_id), (vec![1, 4], 1));
+    assert_eq!(metadata.last_sequence_number, 2);
+}
+
+#[test]
+fn main_never_moves_to_an_older_snapshot_of_the_database() {
+    let (_dir, target) = place();
+    commit(&target, &publication("tuesday", 20), 1).unwrap();
+    let monday = publication("monday", 10);
+    assert!(commit(&target, &monday, 2).unwrap());
+    assert!(!move_main(&target, &monday, 3).unwrap());
+    let metadata = newest(&target);
+    assert_eq!(metadata.refs["monday"].snapshot_id, 2);
+    assert_eq!(main_of(&target), Some(1));
+
+    // A later one of which `main` is not moved yet does not keep it from moving to an earlier one before.
+    let mut thursday = publication("thursday", 40);
+    thursday.moves_main = false;
+    commit(&target, &thursday, 4).unwrap();
+    assert!(commit(&target, &publication("wednesday", 30), 5).unwrap());
+    assert_eq!(main_of(&target), Some(5));
+    assert!(move_main(&target, &thursday, 6).unwrap());
+    assert_eq!(main_of(&target), Some(4));
+}
+
+#[test]
+fn old_publications_go_with_the_move_of_main() {
+    let (_dir, target) = place();
+    commit(&target, &publication("monday", 10), 1).unwrap();
+    let mut tuesday = retaining("tuesday", 20, 1);
+    tuesday.moves_main = false;
+    let expired = |id: i64| {
+        let table = PublishedTable::open(&target, "ks/t").unwrap();
+        let (origin, rights) = (&tuesday.origin, &tuesday.rights);
+        let retention = tuesday.retention.unwrap();
+        let expired = table.expired(origin, rights, &retention, stamp(id).now_ms);
+        expired.unwrap()
+    };
+    let before = expired(2);
+    assert_eq!(before.tags, ["monday"]);
+    commit(&target, &tuesday, 2).unwrap();
+    assert_eq!(newest(&target).snapshots.len(), 2);
+    assert_eq!(expired(3), before);
+    assert!(move_main(&target, &tuesday, 3).unwrap());
+    assert!(newest(&target).refs.keys().eq([MAIN, "tuesday"]));
+    assert!(expired(4).snapshots.is_empty());
+}
+
+/// Two copies of a database have one id, but only one of them has recorded the epoch of a commit.
+#[test]
+fn a_publisher_stops_at_an_epoch_that_its_database_has_not_written() {
+    let (_dir, target) = place();
+    commit(&target, &publication("monday", 10), 1).unwrap();
+    let mut copy = publication("tuesday", 20);
+    copy.rights.own_epochs.retain(|own| *own != epoch(1));
+    let error = commit(&target, &copy, 2).unwrap_err().to_string();
+    assert!(error.starts_with("ks/t: another copy"), "{error}");
+    assert!(error.contains("--take-over"), "{error}");
+    // Nor does it accept what the other one has published of the same snapshot.
+    let mut same = publication("monday", 10);
+    same.rights = copy.rights.clone();
+    assert!(commit(&target, &same, 2).is_err());
+    assert!(move_main(&target, &same, 2).is_err());
+
+    copy.rights.takes_over = true;
+    assert!(commit(&target, &copy, 2).unwrap());
+    let mut first = publication("wednesday", 30);
+    first.rights.own_epochs.retain(|own| *own != epoch(2));
+    assert!(commit(&target, &first, 3).is_err());
+    assert_eq!(newest(&target).snapshots.len(), 2);
+}
+
+#[test]
+fn a_move_of_main_has_an_epoch_too() {
+    let (_dir, target) = place();
+    let mut monday = publication("monday", 10);
+    monday.moves_main = false;
+    commit(&target, &monday, 1).unwrap();
+    move_main(&target, &monday, 2).unwrap();
+    let table = PublishedTable::open(&target, "ks/t").unwrap();
+    assert_eq!(table.epoch(), Some(&epoch(2)[..]));
+}
+
+/// The database was restored: its id is another one, and its sequence numbers begin again below those that are
+/// published.
+#[test]
+fn a_table_that_is_taken_over_keeps_its_tags_and_main_follows_the_new_owner() {
+    let (_dir, target) = place();
+    commit(&target, &publication("monday", 10), 1).unwrap();
+    commit(&target, &publication("tuesday", 20), 2).unwrap();
+    let restored = |snapshot: &str, sequence_number| {
+        let mut publication = publication(snapshot, sequence_number);
+        publication.origin.database_id = "d2".into();
+        publication
+    };
+    let mut wednesday = restored("wednesday", 15);
+    let error = commit(&target, &wednesday, 3).unwrap_err().to_string();
+    assert!(error.contains("--take-over"), "{error}");
+    wednesday.rights.takes_over = true;
+    wednesday.moves_main = false;
+    let at = || PublishedTable::open(&target, "ks/t").unwrap();
+    let takes_over = |of: &Publication| at().is_taken_over(&of.origin, &of.rights).unwrap();
+    assert!(takes_over(&wednesday));
+    assert!(commit(&target, &wednesday, 3).unwrap());
+    // Until `main` has moved, it names no publication of the new owner.
+    assert!(!takes_over(&wednesday));
+    assert_eq!((main_of(&target), at().origin()), (Some(2), None));
+    assert!(move_main(&target, &wednesday, 4).unwrap());
+    assert_eq!(at().origin(), Some(wednesday.origin.clone()));
+    let tags = [MAIN, "monday", "tuesday", "wednesday"];
+    assert!(newest(&target).refs.keys().eq(tags));
+
+    // The next one needs no option, and the database before is refused.
+    assert!(commit(&target, &restored("thursday", 16), 5).unwrap());
+    assert_eq!(main_of(&target), Some(5));
+    assert!(commit(&target, &publication("friday", 30), 6).is_err());
+}
+
+/// The rows of the restored database may differ from those that were published under the same name.
+#[test]
+fn a_snapshot_with_the_tag_of_the_owner_before_is_published_again_when_the_table_is_taken_over() {
+    let (_dir, target) = place();
+    commit(&target, &publication("monday", 10), 1).unwrap();
+    let mut again = publication("monday", 10);
+    again.origin.database_id = "d2".into();
+    again.rights.takes_over = true;
+    assert!(commit(&target, &again, 2).unwrap());
+    assert_eq!(newest(&target).refs["monday"].snapshot_id, 2);
+    assert_eq!(main_of(&target), Some(2));
+    assert!(!commit(&target, &again, 3).unwrap());
+}
+
+/// Earlier builds of ebb wrote no epochs.
+#[test]
+fn a_table_without_an_epoch_is_continued() {
+    let (_dir, target) = place();
+    commit(&target, &publication("monday", 10), 1).unwrap();
+    let mut before = newest(&target);
+    before.properties.remove("ebb.epoch").unwrap();
+    let bytes = before.encode().unwrap();
+    let name = metadata_name("ks/t", 2);
+    assert!(target.create(&name, bytes.into()).unwrap());
+    let mut tuesday = publication("tuesday", 20);
+    tuesday.rights.own_epochs.clear();
+    assert!(commit(&target, &tuesday, 2).unwrap());
 }
 
 #[test]

@@ -1,9 +1,10 @@
 //! The request by which a REST catalog replaces the metadata of a table (Iceberg's REST catalog protocol,
 //! `updateTable`): requirements that the table must still meet, and updates. The catalog writes the metadata.
 //!
-//! A commit requires that `main` and the tag still name the snapshots that the publisher has read. A `main` that
-//! was set back to that snapshot meanwhile does no harm: the catalog refuses a snapshot that has a parent, and
-//! whose sequence number is not above all those before it.
+//! A commit requires that `main` still names the snapshot that the publisher has read, also if it does not move
+//! `main`, and so does each tag that it moves or removes. A `main` that was set back to that snapshot meanwhile does
+//! no harm: the catalog refuses a snapshot that has a parent, and whose sequence number is not above all those before
+//! it.
 
 use serde_json::{Value, json};
 
@@ -29,7 +30,11 @@ impl CommitRequest {
             json!({"action": "assign-uuid", "uuid": next.table_uuid}),
             json!({"action": "upgrade-format-version", "format-version": next.format_version}),
         ];
-        updates.extend(new_schema(next));
+        updates.extend(
+            next.schema()
+                .map(|schema| add_schema(schema, next.last_column_id)),
+        );
+        updates.push(json!({"action": "set-current-schema", "schema-id": LAST_ADDED}));
         for spec in &next.partition_specs {
             updates.push(json!({"action": "add-spec", "spec": spec}));
         }
@@ -60,7 +65,11 @@ impl CommitRequest {
         let mut requirements =
             vec![json!({"type": "assert-table-uuid", "uuid": previous.table_uuid})];
         let mut updates = Vec::new();
-        if next.current_schema_id != previous.current_schema_id {
+        // A commit adds one schema at most.
+        let mut schemas = next.schemas.iter();
+        let added = schemas.find(|schema| !previous.schemas.contains(schema));
+        let is_current_new = next.current_schema_id != previous.current_schema_id;
+        if added.is_some() || is_current_new {
             // New fields got ids above the last one of `previous`. If another engine has given out ids since
             // then, this commit fails, and the next attempt reads these.
             requirements.extend([
@@ -73,17 +82,21 @@ impl CommitRequest {
                     "last-assigned-field-id": previous.last_column_id,
                 }),
             ]);
-            let is_known = next.schema().is_some_and(|s| previous.schemas.contains(s));
+        }
+        if let Some(schema) = added {
+            updates.push(add_schema(schema, next.last_column_id));
+        }
+        if is_current_new {
             // The catalog numbers a new schema, so only a known one has an id to be named by. The new
-            // snapshot names the schema by the id that `TableMetadata::set_schema` chose, one above the
+            // snapshot names the schema by the id that `TableMetadata::add_schema` chose, one above the
             // greatest. Iceberg's own catalogs choose the same, unless another engine has added a schema
             // since; if that engine also made it the current one, the requirements refuse this commit.
-            if is_known {
-                let id = next.current_schema_id;
-                updates.push(json!({"action": "set-current-schema", "schema-id": id}));
+            let id = if added.is_some() && next.schema() == added {
+                LAST_ADDED
             } else {
-                updates.extend(new_schema(next));
-            }
+                i64::from(next.current_schema_id)
+            };
+            updates.push(json!({"action": "set-current-schema", "schema-id": id}));
         }
         let changed = next.properties.iter();
         let changed = changed.filter(|&(name, value)| previous.properties.get(name) != Some(value));
@@ -117,6 +130,11 @@ impl CommitRequest {
                 );
                 updates.push(json!({"action": "remove-snapshot-ref", "ref-name": name}));
             }
+        }
+        let main = named_snapshot(previous, MAIN);
+        if named_snapshot(next, MAIN) == main {
+            requirements
+                .push(json!({"type": "assert-ref-snapshot-id", "ref": MAIN, "snapshot-id": main}));
         }
         // After the references that name them. Each has an update of its own: catalogs with Iceberg's library
         // before 1.9 refuse an update with several ids.
@@ -160,16 +178,13 @@ pub fn stage_create(name: &str, next: &TableMetadata) -> Value {
     })
 }
 
-/// Returns the updates that add the current schema of `next` and make it the current schema of the table.
-fn new_schema(next: &TableMetadata) -> [Value; 2] {
-    [
-        json!({
-            "action": "add-schema",
-            "schema": next.schema(),
-            "last-column-id": next.last_column_id,
-        }),
-        json!({"action": "set-current-schema", "schema-id": LAST_ADDED}),
-    ]
+/// Returns the update that adds a schema. `last_column_id` is the greatest field id that was assigned so far.
+fn add_schema(schema: &Value, last_column_id: i32) -> Value {
+    json!({
+        "action": "add-schema",
+        "schema": schema,
+        "last-column-id": last_column_id,
+    })
 }
 
 /// Returns the update that sets a branch or a tag. The catalog replaces all members of the reference, so the
@@ -305,6 +320,34 @@ mod tests {
             request.requirements[1..],
             [named("main", Some(1)), named("monday", Some(1))]
         );
+    }
+
+    #[test]
+    fn a_tag_comes_before_main_which_takes_the_schema_of_its_snapshot_along() {
+        let previous = first();
+        let mut tagged = previous.clone();
+        let schema_id = tagged.add_schema(&columns(&["id", "name"]), 2);
+        let tuesday = Snapshot {
+            schema_id,
+            ..snapshot(2, Some(1))
+        };
+        tagged.add_tagged(tuesday, "tuesday");
+        let request = CommitRequest::update(&previous, &tagged);
+        let expected = ["add-schema", "add-snapshot", "set-snapshot-ref"];
+        assert_eq!(actions(&request), expected);
+        let main =
+            |id: i64| json!({"type": "assert-ref-snapshot-id", "ref": "main", "snapshot-id": id});
+        assert_eq!(request.requirements.last(), Some(&main(1)));
+
+        let mut moved = tagged.clone();
+        moved.set_main(2, 9);
+        let request = CommitRequest::update(&tagged, &moved);
+        assert_eq!(
+            actions(&request),
+            ["set-current-schema", "set-snapshot-ref"]
+        );
+        assert_eq!(request.updates[0]["schema-id"], 1);
+        assert_eq!(request.requirements.last(), Some(&main(1)));
     }
 
     #[test]

@@ -44,7 +44,7 @@ pub struct TableMetadata {
     pub last_updated_ms: i64,
     /// The greatest field id that was ever assigned.
     pub last_column_id: i32,
-    /// The id of the current schema, which is that of the next snapshot.
+    /// The id of the current schema, which is that of the snapshot that `main` names.
     pub current_schema_id: i32,
     /// The schemas of the table: those of its snapshots, and the current one.
     pub schemas: Vec<Value>,
@@ -165,23 +165,28 @@ impl TableMetadata {
         serde_json::to_vec_pretty(self)
     }
 
-    /// Makes `fields` the columns of the next snapshot. `last_column_id` is the greatest field id that was
-    /// assigned so far. If the table already has a schema with the same columns, it becomes the current one
+    /// Makes `fields` the columns of the table: its current schema. `last_column_id` is the greatest field id that
+    /// was assigned so far. If the table already has a schema with the same columns, it becomes the current one
     /// again. Otherwise [`last_schema_id`](Self::last_schema_id) must be below `i32::MAX`.
     pub fn set_schema(&mut self, fields: &[NestedField], last_column_id: i32) {
+        self.current_schema_id = self.add_schema(fields, last_column_id);
+    }
+
+    /// Adds a schema with the columns `fields`, unless the table has one already, and returns its id. The
+    /// arguments are those of [`set_schema`](Self::set_schema), but the current schema stays.
+    pub fn add_schema(&mut self, fields: &[NestedField], last_column_id: i32) -> i32 {
         self.last_column_id = last_column_id.max(self.last_column_id);
         // Catalogs may write the same schema with other members.
         let mut schemas = self.schemas.iter();
         let known = schemas.find(|schema| columns_of(schema).is_some_and(|of| of == fields));
         if let Some(id) = known.and_then(schema_id) {
-            self.current_schema_id = id;
-            return;
+            return id;
         }
         let id = self.last_schema_id().map_or(0, |last| last + 1);
         let fields: Vec<Value> = fields.iter().map(NestedField::to_json).collect();
         self.schemas
             .push(json!({"type": "struct", "schema-id": id, "fields": fields}));
-        self.current_schema_id = id;
+        id
     }
 
     /// Returns the greatest id of the table's schemas; `None` if no schema has an id.
@@ -189,11 +194,15 @@ impl TableMetadata {
         self.schemas.iter().filter_map(schema_id).max()
     }
 
-    /// Returns the JSON of the table's current schema, which is the schema of a new snapshot; `None` if no
-    /// schema has the current id.
+    /// Returns the JSON of the table's current schema; `None` if no schema has the current id.
     pub fn schema(&self) -> Option<&Value> {
+        self.schema_of(self.current_schema_id)
+    }
+
+    /// Returns the JSON of the schema with this id; `None` if there is none.
+    pub fn schema_of(&self, id: i32) -> Option<&Value> {
         let mut schemas = self.schemas.iter();
-        schemas.find(|schema| schema_id(schema) == Some(self.current_schema_id))
+        schemas.find(|schema| schema_id(schema) == Some(id))
     }
 
     /// Returns the columns of the current schema; `None` if no schema has the current id, or if another
@@ -229,26 +238,47 @@ impl TableMetadata {
     /// Adds a snapshot, and makes the branch `main` and the tag `tag` name it. If the tag exists already, it
     /// moves to the new snapshot.
     pub fn add_snapshot(&mut self, snapshot: Snapshot, tag: &str) {
+        let (id, made_ms) = (snapshot.snapshot_id, snapshot.timestamp_ms);
+        self.add_tagged(snapshot, tag);
+        self.set_main(id, made_ms);
+    }
+
+    /// Adds a snapshot as [`add_snapshot`](Self::add_snapshot) does, but leaves the branch `main` as it is.
+    pub fn add_tagged(&mut self, snapshot: Snapshot, tag: &str) {
         let id = snapshot.snapshot_id;
         self.last_sequence_number = snapshot.sequence_number;
         self.last_updated_ms = snapshot.timestamp_ms.max(self.last_updated_ms);
+        self.snapshots.push(snapshot);
+        self.set_reference(tag, "tag", id);
+    }
+
+    /// Makes the branch `main` name the snapshot `id`, which the table must have, and makes the schema of the
+    /// snapshot the current one. `now_ms` is the time in milliseconds since 1970.
+    pub fn set_main(&mut self, id: i64, now_ms: i64) {
+        // Readers expect times that do not go back.
+        self.last_updated_ms = now_ms.max(self.last_updated_ms);
         self.current_snapshot_id = Some(id);
         self.snapshot_log.push(SnapshotLogEntry {
-            timestamp_ms: snapshot.timestamp_ms,
+            timestamp_ms: self.last_updated_ms,
             snapshot_id: id,
         });
-        self.snapshots.push(snapshot);
-        for (name, kind) in [(MAIN, "branch"), (tag, "tag")] {
-            // Moving a reference changes nothing else of it, as in Iceberg's own library. A branch may
-            // have members that a tag must not have.
-            let before = self.refs.remove(name).filter(|before| before.kind == kind);
-            let reference = Reference {
-                snapshot_id: id,
-                kind: kind.to_owned(),
-                others: before.map(|before| before.others).unwrap_or_default(),
-            };
-            self.refs.insert(name.to_owned(), reference);
+        self.set_reference(MAIN, "branch", id);
+        let schema_id = self.newest().map(|snapshot| snapshot.schema_id);
+        if let Some(id) = schema_id.filter(|id| self.schema_of(*id).is_some()) {
+            self.current_schema_id = id;
         }
+    }
+
+    /// Makes a branch or a tag (`kind`) name the snapshot `snapshot_id`. Moving a reference changes nothing else
+    /// of it, as in Iceberg's own library. A branch may have members that a tag must not have.
+    fn set_reference(&mut self, name: &str, kind: &str, snapshot_id: i64) {
+        let before = self.refs.remove(name).filter(|before| before.kind == kind);
+        let reference = Reference {
+            snapshot_id,
+            kind: kind.to_owned(),
+            others: before.map(|before| before.others).unwrap_or_default(),
+        };
+        self.refs.insert(name.to_owned(), reference);
     }
 
     /// Removes the snapshots `ids`, the tags `tags`, and the entries of statistics files of these snapshots.

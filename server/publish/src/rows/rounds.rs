@@ -11,7 +11,7 @@ use rand_chacha::ChaCha8Rng;
 use super::testing::{Model, Row, TABLE, columns, key, keys, row, write};
 use super::*;
 use crate::commit::{
-    Base, LiveFile, Origin, Publication, PublishedTable, Stamp, plan_rewrites, sweep,
+    Base, LiveFile, Origin, Publication, PublishedTable, Rights, Stamp, plan_rewrites, sweep,
 };
 use crate::iceberg::manifest::DataFile;
 use crate::source::Source;
@@ -84,14 +84,20 @@ impl Rounds {
             base,
             files,
             deletes,
-            replaces_tag: false,
+            rights: Rights {
+                own_epochs: (0..round).map(|round| round.to_string()).collect(),
+                ..Rights::default()
+            },
+            moves_main: true,
             retention: None,
             properties: BTreeMap::new(),
+            entries: BTreeMap::new(),
         };
         let stamp = Stamp {
             now_ms: round.into(),
             snapshot_id: i64::from(round) + 1,
             table_uuid: "u".to_owned(),
+            epoch: round.to_string(),
         };
         assert!(self.table().commit(&publication, &stamp).unwrap());
         self.tags.insert(tag, self.model.clone());

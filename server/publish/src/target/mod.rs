@@ -289,6 +289,20 @@ impl Target {
             .collect())
     }
 
+    /// Lists the names of the folders directly in the folder `name`, each with the path from the root, in no
+    /// particular order; none if there is no such folder.
+    ///
+    /// # Errors
+    /// If a request to the target fails.
+    pub fn folders(&self, name: &str) -> Result<Vec<String>> {
+        let path = Path::from(name);
+        let found = self.store.list_with_delimiter(Some(&path));
+        let found = self.runtime.block_on(found);
+        let found = found.map_err(|error| self.failed("listing", name, &error))?;
+        let folders = found.common_prefixes.iter();
+        Ok(folders.map(ToString::to_string).collect())
+    }
+
     /// Removes an object, if it is there. In a folder it may come back after a power loss.
     ///
     /// # Errors

@@ -80,6 +80,19 @@ impl TargetPins {
         Ok(false)
     }
 
+    /// Releases the pin that [`begin`](Self::begin) created, if it keeps the snapshot with the sequence number
+    /// `published`: a later publication is the newest one of the target, and its pin stays.
+    ///
+    /// # Errors
+    /// The errors of the store.
+    pub(in crate::publish) fn end(&self, table: &TableName, published: u64) -> Result<()> {
+        let held = self.held(table, Stage::Begun)?;
+        if held.is_some_and(|held| held.seq().0 == published) {
+            self.release(table, Stage::Begun)?;
+        }
+        Ok(())
+    }
+
     /// Releases the pin of a table, so that the next publication writes all rows.
     ///
     /// # Errors

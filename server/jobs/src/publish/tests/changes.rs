@@ -605,9 +605,11 @@ fn static_columns_stay_when_a_snapshot_from_before_them_is_published_once_more()
     store.check(&written, "second");
     assert_eq!(store.rows("t_static", "main", &written), ["1, 'new'"]);
 
-    // The first publication of an older snapshot becomes the newest state of both tables.
+    // The first publication of an older snapshot adds its tag to both tables, and leaves their newest state.
     store.publish_noting("t", "older", PublishRequest::default());
-    assert_eq!(store.rows("t_static", "main", &written), [""; 0]);
+    assert_eq!(store.rows("t_static", "older", &written), [""; 0]);
+    store.check(&written, "second");
+    assert_eq!(store.rows("t_static", "main", &written), ["1, 'new'"]);
 }
 
 #[test]
@@ -778,7 +780,7 @@ fn without_a_fitting_pin_all_rows_are_written_and_the_report_has_the_reason() {
     };
     let notes = store.publish_noting("t", "fifth", as_null);
     assert!(notes[0].contains("had other options"), "{notes:?}");
-    // An earlier snapshot becomes what readers see without a tag.
+    // An earlier snapshot adds its tag only, and its pin goes: the next one is compared with the newest one.
     let replacing = PublishRequest {
         replace: true,
         ..PublishRequest::default()
@@ -787,6 +789,8 @@ fn without_a_fitting_pin_all_rows_are_written_and_the_report_has_the_reason() {
     store.next("t", "sixth");
     let notes = store.publish_noting("t", "old", replacing);
     assert!(notes[0].contains("of a later snapshot"), "{notes:?}");
+    store.check(&written, "sixth");
+    assert_eq!(store.keyspace.holds().len(), 1);
     insert(3, 3);
     let notes = store.next("t", "seventh");
     assert_eq!(notes[0], "app.t: 1 row added, 0 replaced, 0 deleted");

@@ -3,9 +3,9 @@
 use bytes::Bytes;
 
 use super::super::tests::{
-    check_retained, commit, data_file, newest, publication, retain, retaining, stamp,
+    check_retained, commit, data_file, move_main, newest, publication, retain, retaining, stamp,
 };
-use super::super::{PublishedTable, data_file_name, sweep};
+use super::super::{Publication, PublishedTable, data_file_name, sweep};
 use crate::catalog::testing::TestCatalog;
 use crate::iceberg::metadata::{MAIN, TableMetadata};
 use crate::target::Target;
@@ -59,7 +59,7 @@ fn a_branch_and_a_tag_that_move_are_kept_as_long_as_another_engine_has_set() {
     commit(&target, &publication("monday", 10), 1).unwrap();
     catalog.change("ks/t", retain);
     let mut again = publication("monday", 11);
-    again.replaces_tag = true;
+    again.rights.replaces_tag = true;
     assert!(commit(&target, &again, 2).unwrap());
     check_retained(&newest(&target), 2);
 }
@@ -72,7 +72,7 @@ fn retention_that_another_engine_sets_right_before_the_commit_is_kept() {
     let late = PublishedTable::open(&target, "ks/t").unwrap();
     catalog.change("ks/t", retain);
     let mut again = publication("monday", 11);
-    again.replaces_tag = true;
+    again.rights.replaces_tag = true;
     assert!(late.commit(&again, &stamp(2)).unwrap());
     check_retained(&newest(&target), 2);
 }
@@ -93,6 +93,45 @@ fn a_catalog_removes_old_publications_with_the_commit_of_a_new_one() {
     assert_eq!(sweep(&target, "ks/t").unwrap(), 2);
     commit(&target, &retaining("thursday", 40, 1), 4).unwrap();
     assert!(newest(&target).refs.keys().eq(["main", "thursday"]));
+}
+
+#[test]
+fn a_catalog_moves_main_by_a_commit_of_its_own() {
+    let (_dir, catalog, target) = place();
+    let mut monday = publication("monday", 10);
+    monday.moves_main = false;
+    assert!(commit(&target, &monday, 1).unwrap());
+    assert!(!newest(&target).refs.contains_key(MAIN));
+    assert!(move_main(&target, &monday, 2).unwrap());
+    let mut tuesday = retaining("tuesday", 20, 1);
+    tuesday.moves_main = false;
+    tuesday.columns[0].id = 2;
+    tuesday.last_column_id = 2;
+    assert!(commit(&target, &tuesday, 3).unwrap());
+    assert_eq!(newest(&target).current_schema_id, 0);
+    assert!(move_main(&target, &tuesday, 4).unwrap());
+    let metadata = newest(&target);
+    assert!(metadata.refs.keys().eq([MAIN, "tuesday"]));
+    assert_eq!(metadata.refs[MAIN].snapshot_id, 3);
+    assert_eq!(metadata.current_schema_id, 1);
+    assert_eq!(catalog.commit_count(), 4);
+}
+
+/// Such a table has no `main` yet, so catalogs would not check the number of a snapshot without a parent.
+#[test]
+fn of_two_publishers_after_a_first_one_that_was_killed_before_main_one_commits() {
+    let (_dir, _catalog, target) = place();
+    let tag_only = |snapshot: &str, sequence_number| Publication {
+        moves_main: false,
+        ..publication(snapshot, sequence_number)
+    };
+    commit(&target, &tag_only("monday", 10), 1).unwrap();
+    let late = PublishedTable::open(&target, "ks/t").unwrap();
+    commit(&target, &tag_only("tuesday", 20), 2).unwrap();
+    assert!(late.commit(&tag_only("wednesday", 30), &stamp(3)).is_err());
+    let numbers = newest(&target).snapshots;
+    let numbers: Vec<i64> = numbers.iter().map(|of| of.sequence_number).collect();
+    assert_eq!(numbers, [1, 2]);
 }
 
 #[test]

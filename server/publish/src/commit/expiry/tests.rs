@@ -65,6 +65,16 @@ fn keep(publications: u32) -> Retention {
     }
 }
 
+/// Returns the publications that expire with the commit of a new one, which `main` names then.
+fn expired(retention: Retention, metadata: &TableMetadata, tag: &str, now_ms: i64) -> Expired {
+    let coming = Coming {
+        tag,
+        published: None,
+        moves_main: true,
+    };
+    retention.expired(metadata, &coming, now_ms)
+}
+
 fn ids(metadata: &TableMetadata) -> Vec<i64> {
     let snapshots = metadata.snapshots.iter();
     snapshots.map(|snapshot| snapshot.snapshot_id).collect()
@@ -81,7 +91,7 @@ fn the_newest_publications_and_the_young_ones_are_kept() {
             ..keep(columns[2].parse().unwrap())
         };
         let now_ms = HOUR_MS * (names.len() as i64 + 1);
-        let expired = retention.expired(&published(&names), columns[1], now_ms);
+        let expired = expired(retention, &published(&names), columns[1], now_ms);
         let found: Vec<&str> = expired
             .snapshots
             .iter()
@@ -94,13 +104,31 @@ fn the_newest_publications_and_the_young_ones_are_kept() {
 #[test]
 fn a_tag_expires_with_its_snapshot_unless_it_has_moved() {
     let metadata = published(&["a", "b", "a", "c"]);
-    let expired = keep(2).expired(&metadata, "new", 0);
-    assert_eq!(expired.ids(), [1, 2, 3].into());
-    assert_eq!(expired.tags, ["b", "a"]);
+    let found = expired(keep(2), &metadata, "new", 0);
+    assert_eq!(found.ids(), [1, 2, 3].into());
+    assert_eq!(found.tags, ["b", "a"]);
     // The new publication takes this tag.
-    let expired = keep(1).expired(&metadata, "c", 0);
-    assert_eq!(expired.ids(), [1, 2, 3, 4].into());
-    assert_eq!(expired.tags, ["b", "a"]);
+    let found = expired(keep(1), &metadata, "c", 0);
+    assert_eq!(found.ids(), [1, 2, 3, 4].into());
+    assert_eq!(found.tags, ["b", "a"]);
+}
+
+#[test]
+fn with_the_tag_alone_main_keeps_its_snapshot_and_the_later_move_removes_the_same_ones() {
+    let mut metadata = published(&["a", "b", "c"]);
+    let mut coming = Coming {
+        tag: "new",
+        published: None,
+        moves_main: false,
+    };
+    let found = keep(1).expired(&metadata, &coming, 0);
+    assert_eq!(found.ids(), [1, 2].into());
+    coming.moves_main = true;
+    let before = keep(1).expired(&metadata, &coming, 0);
+    assert_eq!(before.ids(), [1, 2, 3].into());
+    metadata.add_tagged(snapshot(4, "new"), "new");
+    coming.published = Some(4);
+    assert_eq!(keep(1).expired(&metadata, &coming, 0), before);
 }
 
 #[test]
@@ -110,7 +138,7 @@ fn a_publication_that_another_machine_made_in_the_future_is_young() {
         ..keep(1)
     };
     let metadata = published(&["a", "b"]);
-    let expired = retention.expired(&metadata, "new", HOUR_MS + 1_000);
+    let expired = expired(retention, &metadata, "new", HOUR_MS + 1_000);
     assert_eq!(expired.tags, ["a"]);
 }
 
@@ -130,7 +158,7 @@ fn snapshots_that_other_names_need_or_other_engines_made_stay() {
     foreign.summary.clear();
     foreign.sequence_number = 0;
     metadata.snapshots.push(foreign);
-    let expired = keep(1).expired(&metadata, "new", 0);
+    let expired = expired(keep(1), &metadata, "new", 0);
     assert_eq!(expired.ids(), [4].into());
     assert_eq!(expired.tags, ["d"]);
 }
@@ -157,7 +185,9 @@ fn metadata_without_a_snapshot_has_no_gap_in_its_history_and_no_statistics_of_it
 fn publish(target: &Target, publication: &Publication, id: i64) -> Expired {
     let table = PublishedTable::open(target, "ks/t").unwrap();
     let retention = publication.retention.unwrap();
-    let expired = table.expired(&publication.origin.snapshot, &retention, stamp(id).now_ms);
+    let (origin, rights) = (&publication.origin, &publication.rights);
+    let expired = table.expired(origin, rights, &retention, stamp(id).now_ms);
+    let expired = expired.unwrap();
     assert!(table.commit(publication, &stamp(id)).unwrap());
     sweep_sparing(target, "ks/t", &expired.snapshots).unwrap();
     expired
