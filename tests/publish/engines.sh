@@ -53,9 +53,14 @@ build_ebb() {
 # start_server [FOLDER]: builds ebb and starts a server over the new folder $work/FOLDER, by default $work/data.
 # Sets server to its process id, and address to its address for CQL.
 start_server() {
-    local data=${1:-data}
     build_ebb
     trap stop_server EXIT
+    serve "${1:-data}"
+}
+
+# serve FOLDER: does what start_server does, with the program that is in $work, over a new or an old folder.
+serve() {
+    local data=$1
     mkdir -p "$work/$(dirname "$data")"
     "$work/ebb" serve --data "$work/$data" --cql 127.0.0.1:0 --overload-wait 0s \
         >"$work/out" 2>"$work/err" &
@@ -68,4 +73,11 @@ start_server() {
     address=$(sed -n 's/^listening for CQL on //p' "$work/out")
     [ -n "$address" ] ||
         { echo "the server does not listen after 60 s:"; cat "$work/out" "$work/err"; exit 1; }
+}
+
+# end_server: stops the server that serve has started. The folder stays.
+end_server() {
+    kill -TERM "$server"
+    wait "$server"
+    server=
 }

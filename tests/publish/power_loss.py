@@ -12,6 +12,8 @@ is an error if
 - `vN.metadata.json`, which commits a table, gets its name while an object of this table could be lost, or while a
   removed completion record could come back;
 - the record of a task, or the completion record, gets its name while any object could be lost;
+- an object of a table is removed while a commit of this table could be lost: that commit may be the one by which no
+  snapshot names the object any more;
 - a run ends while any object could be lost.
 
 Then the replay is repeated without some calls of fsync: without all of them, all those of files, all those of
@@ -44,6 +46,9 @@ ROLES = {
     "task": re.compile(r"_ebb/[^/.]+/[^/]+/[^/]+/task-\d+\.json"),
     "record": re.compile(r"_ebb/[^/.]+/[^/]+\.json"),
 }
+
+# The folder of a table, in the name of an object of it.
+TABLE = re.compile(r"[^_/][^/]*/[^/]+/(?=data/|metadata/)")
 
 
 class Call:
@@ -122,6 +127,8 @@ class Disk:
             call.noted = self.sync(call)
         elif call.name in LINKS + RENAMES and self.contains(call.paths()[-1]):
             call.noted = self.faults(*call.paths())
+        elif call.name in REMOVALS and self.contains(call.paths()[-1]):
+            call.noted = self.faults_of_removal(call.paths()[-1])
 
     def end(self, call):
         if call.name in SYNCS:
@@ -138,7 +145,9 @@ class Disk:
             path = call.paths()[-1]
             if self.contains(path):
                 del self.names[path]
+                self.errors += call.noted
                 self.counts["removed records"] += role_of(self.relative(path))[0] == "record"
+                self.counts["removed objects"] += TABLE.match(self.relative(path)) is not None and not is_staged(path)
         elif call.name in ("mkdir", "mkdirat"):
             path = call.paths()[-1]
             if self.contains(path):
@@ -214,6 +223,15 @@ class Disk:
             found += [f"{name} gets its name while {other} could come back"
                       for other in back if role_of(other)[0] == "record"]
         return found
+
+    def faults_of_removal(self, path):
+        """Returns what is wrong if the file or folder `path` is removed now."""
+        name = self.relative(path)
+        table = TABLE.match(name)
+        if table is None or is_staged(path):
+            return []
+        lost = (self.relative(other) for other, _ in self.lost(f"{self.root}/{table[0]}"))
+        return [f"{name} is removed while {other} could be lost" for other in lost if role_of(other)[0] == "commit"]
 
     def lost(self, prefix):
         """Yields each object below a folder that a power loss would take now, and the reason."""
@@ -294,7 +312,8 @@ def main(root, tables, *traces):
         assert replayed(root, runs, skips).errors, f"without the fsync of {name} the model finds no error"
         checks += 1
     print(f"{len(runs)} publications: {disk.counts['objects']} objects and {disk.counts['commit']} commits outlast "
-          f"a power loss; each of {checks} omissions of fsync was noticed")
+          f"a power loss, {disk.counts['removed objects']} objects of tables were removed; "
+          f"each of {checks} omissions of fsync was noticed")
 
 
 def keeps(line, root, folder):

@@ -134,6 +134,18 @@ class Model(unittest.TestCase):
             else:
                 self.assert_error(trace, "_ebb/app/monday.json could come back")
 
+    def test_an_object_must_stay_while_a_commit_of_its_table_could_be_lost(self):
+        for is_lasting in (False, True):
+            trace = Trace()
+            trace.table("t")
+            trace.put("app/t/metadata/v2.metadata.json", has_lasting_name=is_lasting)
+            trace.add(f'unlink("{ROOT}/app/t/metadata/ebb-1-a-m0.avro") = 0')
+            if is_lasting:
+                self.assertEqual(trace.errors(), [])
+            else:
+                expected = "ebb-1-a-m0.avro is removed while app/t/metadata/v2.metadata.json could be lost"
+                self.assert_error(trace, expected)
+
     def test_a_file_of_unknown_origin_is_no_file_of_the_model(self):
         trace = Trace()
         trace.add(f'rename("{ROOT}/a#1", "{ROOT}/a") = 0')

@@ -13,7 +13,7 @@ from cassandra.util import Duration
 import lake
 import rounds
 from values import NO_DURATION, checksum, difference, plain, with_nulls
-from workload import COLUMNS, Workload
+from workload import COLUMNS, PLACES, Workload, first_name
 
 
 class Statements(unittest.TestCase):
@@ -40,6 +40,8 @@ class Statements(unittest.TestCase):
             self.assertGreater(kinds[kind], 0, kind)
         deletes = [kind for kind in kinds if kind.startswith("DELETE")]
         self.assertEqual(len(deletes), 4, deletes)
+        changes = [kind.split()[3] for kind in kinds if kind.startswith("ALTER TYPE lake.place ")]
+        self.assertEqual(Counter(changes), {"ADD": 3, "RENAME": 3})
 
     def test_a_column_that_comes_back_is_another_one(self):
         workload = Workload(1)
@@ -50,6 +52,18 @@ class Statements(unittest.TestCase):
         while name in workload.dropped:
             workload.schema_change()
         self.assertGreater(workload.columns()[name], 0)
+
+
+    def test_a_changed_type_has_values_of_all_its_fields_and_their_first_names_do_not_change(self):
+        workload = Workload(3)
+        (column,) = PLACES
+        for _ in range(11):
+            fields = list(workload.fields)
+            statement, _ = workload.type_change()
+            self.assertEqual(len(workload.value(column)), len(workload.fields))
+            first = [first_name(field) for field in workload.fields]
+            self.assertEqual(first, ["street", "number", "f2", "f3", "f4", "f5"][: len(first)])
+            self.assertNotEqual(fields, workload.fields, statement)
 
 
 class Values(unittest.TestCase):
@@ -100,6 +114,18 @@ class Comparison(unittest.TestCase):
         place = namedtuple("place", "street number")("Main", 7)
         row = rounds.with_parts({"k": 1, "t": (1, None), "p": place})
         self.assertEqual(row, {"k": 1, "t": {"_1": 1, "_2": None}, "p": place})
+
+    def test_a_struct_is_the_same_by_the_type_of_before_and_by_the_present_one(self):
+        before = {"k": 1, "c": 1, "p": {"street": "Main", "number": 7}}
+        after = {"k": 1, "c": 1, "p": {"street_2": "Main", "number": 7, "f2": None}}
+        other = {"k": 1, "c": 1, "p": {"street_2": "Main", "number": 7, "f2": "new"}}
+        columns = ["k", "c", "p"]
+        rows = [rounds.sorted_rows([row], columns, plain, {"p"}) for row in (before, after, other)]
+        self.assertEqual(rows[0], rows[1])
+        self.assertNotEqual(rows[0], rows[2])
+        exact = [rounds.sorted_rows([row], columns, plain) for row in (before, after)]
+        self.assertNotEqual(exact[0], exact[1])
+        self.assertIsNone(rounds.by_first_names(None))
 
     def test_only_metadata_has_a_version(self):
         self.assertEqual(lake.version_of("lake/t/metadata/v12.metadata.json"), 12)

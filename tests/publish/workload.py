@@ -1,5 +1,6 @@
 """Random statements for tests/publish/rounds: inserts, updates, deletes, expiry, deleted ranges and partitions,
-truncations, and columns that are dropped and come back. Equal seeds draw equal statements."""
+truncations, columns that are dropped and come back, and a type that gets new fields and new names of its fields.
+Equal seeds draw equal statements."""
 
 import datetime
 import decimal
@@ -35,6 +36,8 @@ def inet(random):
     return random.choice((f"10.0.0.{number}", f"2001:db8::{number:x}", f"::ffff:10.0.0.{number}"))
 
 
+PLACE = "frozen<place>"
+
 # By the type of CQL, how a value is drawn. Decimals are published as decimal(18, 4).
 TYPES = {
     "ascii": lambda random: f"plain {random.randrange(100)}",
@@ -60,7 +63,7 @@ TYPES = {
     "set<text>": lambda random: {text(random) for _ in range(random.randrange(1, 4))},
     "map<text, int>": lambda random: {text(random): random.randrange(9) for _ in range(3)},
     "tuple<int, text>": lambda random: (random.randrange(100), text(random)),
-    "frozen<place>": lambda random: (text(random), random.randrange(100)),
+    PLACE: lambda random: (text(random), random.randrange(100)),
 }
 
 SCHEMA = [
@@ -74,12 +77,28 @@ SCHEMA = [
 # The values of lake.typed, by their columns.
 COLUMNS = {f"v{at:02}": ty for at, ty in enumerate(TYPES)}
 
+# The columns of the type that changes.
+PLACES = {name for name, ty in COLUMNS.items() if ty == PLACE}
+# The type changes once in so many rounds, and gets no more fields than this.
+ROUNDS_PER_TYPE = 3
+FIELDS_MAX = 6
+
+
+def first_name(field):
+    """The name that a field of the type had at first."""
+    return field.partition("_")[0]
+
 
 class Workload:
     """The statements of one seed, each with its values."""
 
     def __init__(self, seed):
         self.random = Random(seed)
+        # Of its own, so that changes of the type leave the other statements as they are.
+        self.type_random = Random(f"type {seed}")
+        self.rounds = self.type_changes = 0
+        # The names of the fields of lake.place. Those with even numbers are texts, the others integers.
+        self.fields = ["street", "number"]
         # By column, how often it was dropped: a column that came back is another one.
         self.drops = {name: 0 for name in COLUMNS}
         self.dropped = set()
@@ -95,9 +114,14 @@ class Workload:
             specials[self.random.randrange(writes)] = self.schema_change
         if self.random.random() < 0.15:
             specials[self.random.randrange(writes)] = self.truncation
+        self.rounds += 1
+        changes_type = self.rounds % ROUNDS_PER_TYPE == 0
+        change_at = self.type_random.randrange(writes) if changes_type else None
         for at in range(writes):
             if at in specials:
                 yield specials[at]()
+            if at == change_at:
+                yield self.type_change()
             yield self.write()
 
     def schema_change(self):
@@ -111,8 +135,31 @@ class Workload:
         self.drops[name] += 1
         return f"ALTER TABLE lake.typed DROP {name}", []
 
+    def type_change(self):
+        """Adds a field to the type, or gives one of its fields another name, in turn."""
+        self.type_changes += 1
+        count = len(self.fields)
+        if self.type_changes % 2 == 1 and count < FIELDS_MAX:
+            self.fields.append(f"f{count}")
+            return f"ALTER TYPE lake.place ADD f{count} {'int' if count % 2 else 'text'}", []
+        at = self.type_random.randrange(count)
+        before = self.fields[at]
+        self.fields[at] = f"{first_name(before)}_{self.type_changes}"
+        return f"ALTER TYPE lake.place RENAME {before} TO {self.fields[at]}", []
+
     def truncation(self):
         return "TRUNCATE lake.typed", []
+
+    def value(self, name):
+        """A value of a column."""
+        value = TYPES[COLUMNS[name]](self.random)
+        return self.with_new_fields(value) if name in PLACES else value
+
+    def with_new_fields(self, place):
+        """A value of the type as it was at first, with values of the fields that were added."""
+        random = self.type_random
+        new = range(len(place), len(self.fields))
+        return place + tuple(random.randrange(100) if at % 2 else text(random) for at in new)
 
     def write(self):
         kinds = {
@@ -134,7 +181,7 @@ class Workload:
     def insert(self):
         columns = self.columns()
         values = [
-            None if self.random.random() < 0.3 else TYPES[COLUMNS[name]](self.random) for name in columns
+            None if self.random.random() < 0.3 else self.value(name) for name in columns
         ]
         names = ", ".join(["k", "c", *columns])
         marks = ", ".join("?" * (len(columns) + 2))
@@ -143,7 +190,7 @@ class Workload:
 
     def update(self):
         name = self.random.choice(sorted(self.columns()))
-        value = TYPES[COLUMNS[name]](self.random)
+        value = self.value(name)
         clause, ttl = self.expiry()
         statement = f"UPDATE lake.typed{clause} SET {name} = ? WHERE k = ? AND c = ?"
         return statement, ttl + [value] + self.key()

@@ -46,6 +46,8 @@
 //! | `versions`, `catalog_tables` | metadata in the target itself, and in a catalog |
 //! | `commit_place` | the mark that a table is committed in one of these only |
 //! | `sweep` | the removal of what publishers left |
+//! | `settled` | the versions of whose objects a sweep need not look at any |
+//! | `old_metadata` | which old metadata files a sweep removes, as a decision |
 
 mod carried;
 #[cfg(feature = "s3")]
@@ -60,12 +62,14 @@ mod main_branch;
 mod manifests;
 mod metadata_store;
 mod names;
+mod old_metadata;
 mod origin;
 mod owner;
 mod properties;
 mod publication;
 mod rewrites;
 mod rights;
+mod settled;
 mod summary;
 mod sweep;
 mod table;
@@ -82,5 +86,5 @@ pub use self::origin::Origin;
 pub use self::publication::{Base, Publication, Stamp};
 pub use self::rewrites::{Rewrites, plan_rewrites};
 pub use self::rights::Rights;
-pub use self::sweep::{sweep, sweep_sparing};
+pub use self::sweep::{sweep, sweep_sparing, sweep_unsettled};
 pub use self::table::PublishedTable;

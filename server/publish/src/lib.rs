@@ -10,6 +10,7 @@
 //! | [`row_index`] | the keys of some rows of a data file, kept beside the table |
 //! | [`rows`] | the rows that a published table has, by their keys, and deletes of them |
 //! | [`source`] | rows of Parquet files and Iceberg tables that any engine wrote |
+//! | `parquet_file` | the opening of Parquet files, with checks that the Parquet library lacks |
 //! | `object` | an object of a target as Parquet's library reads it |
 //! | `dictionaries` | the columns of a data file that have a dictionary |
 //! | `batch_rows` | the number of rows in the batches in which a Parquet file is read |
@@ -37,6 +38,7 @@ mod dictionaries;
 mod http_testing;
 pub mod iceberg;
 mod object;
+mod parquet_file;
 pub mod row_index;
 mod row_set;
 pub mod rows;

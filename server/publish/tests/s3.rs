@@ -136,6 +136,7 @@ fn s3_server_gives_back_the_rows_of_a_table_by_its_tag() {
         rights: Rights::default(),
         moves_main: true,
         retention: None,
+        swept: None,
         entries: Default::default(),
     };
     let stamp = Stamp {

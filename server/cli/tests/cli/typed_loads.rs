@@ -75,6 +75,7 @@ fn publish(place: &Place, tag: &str, number: i64, rows: &[Row<'_>]) {
         },
         moves_main: true,
         retention: None,
+        swept: None,
         entries: BTreeMap::new(),
     };
     let stamp = Stamp {

@@ -165,7 +165,7 @@ impl PublicationJob {
 
     /// Returns whether the newest metadata of a table contain this publication. If so, corrects the version
     /// hint: the publisher that committed the metadata may have ended before it wrote the hint.
-    fn is_published(
+    pub(super) fn is_published(
         &self,
         (found, rights): (&PublishedTable<'_>, &Rights),
         table: &TablePlan,
@@ -215,6 +215,7 @@ impl PublicationJob {
             retention: self.retention,
             properties: entry(COLUMNS_PROPERTY, &table.columns_property),
             entries: entry(OPTIONS_PROPERTY, &table.options_property),
+            swept: self.sweeps.version(number),
         };
         let stamp = self.stamp(&found, table, now_ms)?;
         Ok(found.commit(&publication, &stamp)?)

@@ -53,6 +53,7 @@ impl Input for PendingInput {
         record: RecordSink<'_>,
         checkpoint: Checkpoint<'_>,
     ) -> Result<(), TaskError> {
+        self.job.sweep_once(checkpoint)?;
         let mut rewritten = self.rewritten(split)?;
         (self.cells).read_with(split, &mut rewritten, record, checkpoint)
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use ebb_publish::commit::{CommitError, Origin, PublishedTable, Retention, sweep};
+use ebb_publish::commit::{CommitError, Origin, PublishedTable, Retention};
 use ebb_publish::data_file::ROW_GROUP_BYTES_MAX;
 use ebb_publish::iceberg::manifest::DataFile;
 use ebb_publish::target::Target;
@@ -23,6 +23,7 @@ use super::plan::{StoredColumns, TablePlan, check_names_beside, check_tables};
 use super::planner::{Planner, agree};
 use super::previous::Previous;
 use super::records::{Records, StoredPlan, TaskRecord, data_files};
+use super::sweeps::Sweeps;
 use super::whole::WholeRecord;
 use super::{CHANGES_JOB, CatalogUrl, KeepRule, PublishRequest};
 use crate::SpillPlace;
@@ -112,6 +113,7 @@ pub(super) struct PublicationJob {
     pub(super) run: String,
     /// True once the target was prepared for the first task.
     has_begun: Mutex<bool>,
+    pub(super) sweeps: Sweeps,
     /// The records of the finished tasks, by the numbers of the tasks. Tasks that finished in
     /// earlier starts of the job are among them.
     pub(super) done: Mutex<BTreeMap<u32, TaskRecord>>,
@@ -295,6 +297,7 @@ impl PublicationJob {
             retention: options.keep.map(KeepRule::retention),
             run: unique_id(),
             has_begun: Mutex::new(false),
+            sweeps: Sweeps::default(),
             done: Mutex::new(done),
             commits: site.commits.clone(),
             label: format!("{keyspace}@{}", site.snapshot),
@@ -326,9 +329,7 @@ impl PublicationJob {
     }
 
     /// Prepares the target before the first task. After a success, later calls do nothing. Checks
-    /// that the target lets only one of two publishers commit. For each table that is still to be
-    /// published, removes the files of publishers that can no longer commit, and of publications that
-    /// an earlier one has removed.
+    /// that the target lets only one of two publishers commit.
     ///
     /// If an earlier start has stored the plan, removes the record of the row for which that start
     /// failed. If the plan is new, pins the snapshot for each table of the store, and then stores
@@ -343,10 +344,6 @@ impl PublicationJob {
         target
             .check_creates_once(&self.run)
             .map_err(TaskError::failed)?;
-        // Readers may be reading the publications that an earlier start has removed from the other tables.
-        for table in self.tables.iter().filter(|table| !table.is_published) {
-            sweep(target, &table.name).map_err(TaskError::failed)?;
-        }
         let begun = if self.is_resumed {
             self.records.forget_refused(target, &self.plan.id)
         } else {

@@ -75,10 +75,11 @@ impl PublicationJob {
         Ok(found.move_main(origin, &rights, self.retention.as_ref(), &stamp)?)
     }
 
-    /// Returns whether `main` need not be moved: it names this publication or a later one, or the tag is gone.
+    /// Returns whether `main` need not be moved: it names this publication or a later one, or the tag is gone. Corrects
+    /// the version hint, which is out of date if the answer of the move was lost.
     fn is_settled(&self, table: &TablePlan) -> Result<bool, CommitFailure> {
         let (found, rights) = self.open_tagged(table)?;
-        let has_tag = found.is_published(&table.origin, &rights)?;
+        let has_tag = self.is_published((&found, &rights), table)?;
         Ok(!has_tag || !found.is_main_behind(&table.origin))
     }
 

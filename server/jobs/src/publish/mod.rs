@@ -35,6 +35,7 @@
 //! | `mains` | the moves of `main`, once all tables have the tag |
 //! | `access` | the tables as commits open them, with rights and epochs |
 //! | `expiry` | the old publications that a new one removes, and their records |
+//! | `sweeps` | the removal of what earlier publishers left |
 //! | `whole` | the record that a publication is whole, with its tables |
 //! | `section` | the exclusion of publications that change this record at once |
 //! | `keep_rule` | how many publications are kept, and how long |
@@ -77,6 +78,8 @@ mod records;
 mod row_keys;
 #[cfg(feature = "publish")]
 mod section;
+#[cfg(feature = "publish")]
+mod sweeps;
 #[cfg(all(test, feature = "publish"))]
 mod tests;
 #[cfg(feature = "publish")]

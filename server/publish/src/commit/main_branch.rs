@@ -20,6 +20,7 @@
 use super::expiry::{Coming, Retention};
 use super::origin::Origin;
 use super::properties::{READ_TIME, SEQUENCE_NUMBER, taken_over_at};
+use super::settled::Settled;
 use crate::iceberg::metadata::{Snapshot, TableMetadata};
 
 /// The place of a publication in the order that `main` follows: whether it was made after the table was taken
@@ -77,6 +78,8 @@ impl Origin {
         let expired = expired.unwrap_or_default();
         let mut next = metadata.clone();
         next.set_main(id, now_ms);
+        let settled = Settled::of(metadata).next(None, &expired);
+        next.properties.extend([settled.property()]);
         next.remove_snapshots(&expired.ids(), &expired.tags);
         Some(next)
     }

@@ -1,6 +1,7 @@
 //! The manifests of a snapshot as they are in the target.
 
 use bytes::Bytes;
+use object_store::path::Path;
 
 use super::error::CommitError;
 use crate::iceberg::AvroError;
@@ -79,18 +80,47 @@ impl MetadataReader<'_> {
         manifest::decode_each(&self.object(url)?, take).map_err(damaged(url))
     }
 
+    /// Reads the manifest lists or manifests at the locations `urls`, many at once, and returns what `decode` makes
+    /// of each, in the same order. `decode` must not use the target.
+    ///
+    /// # Errors
+    /// If a location is outside the target, if a request to the target fails, or if an object is absent or damaged.
+    pub(super) fn each<T>(
+        &self,
+        urls: &[&str],
+        decode: impl Fn(&[u8]) -> Result<T, AvroError>,
+    ) -> Result<Vec<T>, CommitError> {
+        let keys = urls.iter().map(|url| self.name(url).map(Path::from));
+        let keys = keys.collect::<Result<Vec<Path>, _>>()?;
+        let decoded = self.target.get_each(&keys, |_, bytes| {
+            let bytes = bytes.unwrap_or_default();
+            decode(&bytes)
+        })?;
+        let decoded = urls.iter().zip(decoded);
+        decoded
+            .map(|(url, decoded)| decoded.map_err(damaged(url)))
+            .collect()
+    }
+
     /// Reads the object at the location `url`. An absent object is returned as no bytes, which the decoders
     /// report as damage.
     ///
     /// # Errors
     /// If the location is outside the target, or if a request to the target fails.
     fn object(&self, url: &str) -> Result<Bytes, CommitError> {
+        Ok(self.target.read(self.name(url)?)?.unwrap_or_default())
+    }
+
+    /// Returns the name of the object at the location `url`.
+    ///
+    /// # Errors
+    /// If the location is outside the target.
+    fn name<'u>(&self, url: &'u str) -> Result<&'u str, CommitError> {
         let moved = || CommitError::Refused {
             table: self.table.to_owned(),
             reason: format!("its metadata names {url}, so it was moved; choose another target"),
         };
-        let name = self.target.name(url).ok_or_else(moved)?;
-        Ok(self.target.read(name)?.unwrap_or_default())
+        self.target.name(url).ok_or_else(moved)
     }
 }
 

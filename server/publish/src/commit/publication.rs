@@ -12,6 +12,7 @@ use super::names::own_name;
 use super::origin::Origin;
 use super::properties::{EPOCH, TAKEN_OVER_AT};
 use super::rights::Rights;
+use super::settled::Settled;
 use super::summary::{Changes, Totals};
 use crate::iceberg::manifest::{self, Content, DataFile, ManifestEntry, ROWS};
 use crate::iceberg::manifest_list::{self, ListOwner};
@@ -43,8 +44,11 @@ pub struct Publication {
     /// The rule by which old publications are removed; `None` if all of them are kept. They are removed by the
     /// commit that moves `main`, or by this one if `main` stays at a later publication.
     pub retention: Option<Retention>,
+    /// The version at which [`sweep_unsettled`](super::sweep_unsettled) has swept the table for this publication;
+    /// `None` if it has not, or has not ended.
+    pub swept: Option<u64>,
     /// The table properties that the commit sets for the caller, in addition to those of the commit itself
-    /// (the origin, the epoch, and `gc.enabled`).
+    /// (the origin, the epoch, the settled versions, and `gc.enabled`).
     pub properties: BTreeMap<String, String>,
     /// The entries of the snapshot's summary that the commit sets for the caller.
     pub entries: BTreeMap<String, String>,
@@ -148,7 +152,8 @@ impl Publication {
         let sequence_number = metadata.last_sequence_number + 1;
         metadata.properties.extend(self.properties());
         let epoch = (EPOCH.to_owned(), stamp.epoch.clone());
-        metadata.properties.extend([epoch]);
+        let settled = Settled::of(&metadata).next(self.swept, &expired);
+        metadata.properties.extend([epoch, settled.property()]);
         if takes_over {
             let before = metadata.last_sequence_number.to_string();
             let taken_over_at = (TAKEN_OVER_AT.to_owned(), before);

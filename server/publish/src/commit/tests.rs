@@ -38,6 +38,7 @@ pub(super) fn publication(snapshot: &str, sequence_number: u64) -> Publication {
         rights: rights(),
         moves_main: true,
         retention: None,
+        swept: None,
         properties: BTreeMap::new(),
         entries: BTreeMap::new(),
     }

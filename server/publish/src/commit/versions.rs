@@ -1,5 +1,9 @@
 //! Metadata in the target itself: the newest of the objects `vN.metadata.json` of a table, and the object
 //! that names it for readers that cannot list.
+//!
+//! The creation of `vN.metadata.json` commits version N, because a name is created once. But
+//! [`sweep()`](super::sweep()) removes old ones. A publisher that pauses for longer than that takes, between reading
+//! the table and its commit, can create a name again; it finds this out right after, and removes the object.
 
 use super::commit_place::CommitPlace;
 use super::error::CommitError;
@@ -31,16 +35,10 @@ impl MetadataStore for Versions<'_> {
         let Some(version) = newest_of(&objects) else {
             return Ok(None);
         };
-        let name = metadata_name(table, version);
-        let bytes = self.target.read(&name)?.unwrap_or_default();
-        let metadata = TableMetadata::decode(&bytes).map_err(|error| CommitError::Metadata {
-            name: name.clone(),
-            error,
-        })?;
         Ok(Some(Newest {
             version,
-            location: self.target.url(&name),
-            metadata,
+            location: self.target.url(&metadata_name(table, version)),
+            metadata: self.read(table, version)?,
         }))
     }
 
@@ -60,6 +58,10 @@ impl MetadataStore for Versions<'_> {
         if !self.target.create(&name, bytes.into())? {
             return Err(CommitError::overtaken(table));
         }
+        if self.is_too_late(table, version, &next.table_uuid)? {
+            self.target.remove(&name)?;
+            return Err(CommitError::overtaken(table));
+        }
         Ok(write_hint(self.target, table, version)?)
     }
 
@@ -74,6 +76,37 @@ impl Versions<'_> {
             target: self.target,
             catalog: None,
         }
+    }
+
+    /// Returns whether the metadata file of `version`, which was just created, had been there before and was removed:
+    /// whether many publishers have committed since this one read the table. `table_uuid` is the identity of the
+    /// table in the new file.
+    ///
+    /// [`sweep()`](super::sweep()) removes the oldest files first. So while the file before this one is there, this one
+    /// was not removed. The first file has none before it; its publisher has chosen the identity of the table.
+    fn is_too_late(
+        &self,
+        table: &str,
+        version: u64,
+        table_uuid: &str,
+    ) -> Result<bool, CommitError> {
+        let objects = self.target.list(&format!("{table}/metadata"))?;
+        let newest = newest_of(&objects).unwrap_or(version);
+        if newest <= version {
+            return Ok(false);
+        }
+        if version > 1 {
+            let is_before = |object: &String| version_of(object) == Some(version - 1);
+            return Ok(!objects.iter().any(is_before));
+        }
+        Ok(self.read(table, newest)?.table_uuid != table_uuid)
+    }
+
+    /// Reads the metadata file of a version.
+    fn read(&self, table: &str, version: u64) -> Result<TableMetadata, CommitError> {
+        let name = metadata_name(table, version);
+        let bytes = self.target.read(&name)?.unwrap_or_default();
+        TableMetadata::decode(&bytes).map_err(|error| CommitError::Metadata { name, error })
     }
 }
 

@@ -3,8 +3,7 @@
 use arrow_array::ArrayRef;
 use ebb_model::types::CqlType;
 use parquet::arrow::arrow_reader::{
-    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader,
-    ParquetRecordBatchReaderBuilder,
+    ArrowReaderMetadata, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
 };
 use parquet::arrow::{PARQUET_FIELD_ID_META_KEY, ProjectionMask};
 use parquet::file::metadata::PageIndexPolicy;
@@ -14,9 +13,9 @@ use crate::batch_rows::batch_rows;
 use crate::data_file::Column;
 use crate::iceberg::manifest::DataFile;
 use crate::object::{ObjectReader, Window};
+use crate::parquet_file::open_metadata;
 use crate::target::Target;
 use crate::types::read_published_value;
-use crate::views;
 
 /// The size of a batch in memory, in bytes, as estimated from the mean size of rows.
 const BATCH_BYTES: u64 = 1 << 20;
@@ -70,12 +69,8 @@ impl Batches {
         let name = name.ok_or_else(|| failed("it lies outside of the target"))?;
         let bytes = u64::try_from(file.file_size_in_bytes).unwrap_or(0);
         let object = ObjectReader::new(target.clone(), name.into(), bytes, Window::SEARCH);
-        let options = ArrowReaderOptions::new()
-            .with_skip_arrow_metadata(true)
-            .with_offset_index_policy(PageIndexPolicy::Optional);
-        let metadata = ArrowReaderMetadata::load(&object, options)
-            .and_then(|metadata| views::of_metadata(&metadata))
-            .map_err(RowsError::file(url))?;
+        let metadata = open_metadata(&object, PageIndexPolicy::Optional);
+        let metadata = metadata.map_err(RowsError::file(url))?;
         if metadata.metadata().file_metadata().num_rows() != file.record_count {
             return Err(failed("it has another number of rows than its manifest"));
         }

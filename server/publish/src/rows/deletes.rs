@@ -10,16 +10,14 @@ use std::sync::Arc;
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
 use arrow_array::{Array, ArrayRef, Int64Array, RecordBatch, StringArray};
-use arrow_schema::{ArrowError, DataType, Field, Schema};
+use arrow_schema::{DataType, Field, Schema};
 use bytes::Bytes;
-use parquet::arrow::arrow_reader::{
-    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader,
-    ParquetRecordBatchReaderBuilder,
-};
+use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
 use parquet::arrow::arrow_writer::ArrowWriterOptions;
 use parquet::arrow::{ArrowWriter, PARQUET_FIELD_ID_META_KEY};
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::errors::ParquetError;
+use parquet::file::metadata::PageIndexPolicy;
 use parquet::file::properties::WriterProperties;
 use parquet::schema::types::ColumnPath;
 
@@ -28,9 +26,9 @@ use crate::bounds::FloatNulls;
 use crate::commit::{LiveFile, delete_file_name};
 use crate::data_file::{ZSTD_LEVEL, creator, describe};
 use crate::iceberg::manifest::{DataFile, POSITIONAL_DELETES};
+use crate::parquet_file::open_metadata;
 use crate::row_set::RowSet;
 use crate::target::Target;
-use crate::views;
 
 /// The column of a delete file that contains the location of the data file: its name, and the id that
 /// Iceberg's specification reserves for it.
@@ -207,20 +205,20 @@ fn read_deletes(target: &Target, live: &LiveFile, deleted: &mut RowSet) -> Resul
 /// rows to `deleted`.
 ///
 /// # Errors
-/// If the file is damaged, or deletes a row that the data file does not have.
+/// If the file is damaged, or deletes a row that the data file does not have. The error is a sentence about
+/// the file.
 fn decode(
     bytes: Bytes,
     of: &str,
     rows: u64,
     deleted: &mut RowSet,
-) -> std::result::Result<(), ArrowError> {
-    let damaged = |problem: &str| ArrowError::SchemaError(problem.to_owned());
+) -> std::result::Result<(), String> {
     for batch in batches(bytes)? {
-        let batch = batch?;
+        let batch = batch.map_err(|error| error.to_string())?;
         let column = |(name, _): (&str, i32), ty: &DataType| {
             let column = batch.column_by_name(name);
             let column = column.filter(|of| of.data_type() == ty && of.null_count() == 0);
-            column.ok_or_else(|| damaged("it is no file of deletes"))
+            column.ok_or("it is no file of deletes")
         };
         let names = column(FILE_PATH, &DataType::Utf8View)?.as_string_view();
         let positions = column(POSITION, &DataType::Int64)?.as_primitive::<Int64Type>();
@@ -228,7 +226,7 @@ fn decode(
             let position = u64::try_from(*position).ok().filter(|at| *at < rows);
             match position {
                 Some(position) if name == Some(of) => deleted.add(position),
-                _ => return Err(damaged("it deletes a row that its data file does not have")),
+                _ => return Err("it deletes a row that its data file does not have".to_owned()),
             }
         }
     }
@@ -237,10 +235,13 @@ fn decode(
 
 /// Opens a delete file. All its rows may have the same long location. So the locations are read as
 /// views, which share one copy of it.
-fn batches(bytes: Bytes) -> std::result::Result<ParquetRecordBatchReader, ParquetError> {
-    let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
-    let metadata = views::of_metadata(&ArrowReaderMetadata::load(&bytes, options)?)?;
-    ParquetRecordBatchReaderBuilder::new_with_metadata(bytes, metadata).build()
+///
+/// # Errors
+/// If the file is damaged. The error is a sentence about it.
+fn batches(bytes: Bytes) -> std::result::Result<ParquetRecordBatchReader, String> {
+    let metadata = open_metadata(&bytes, PageIndexPolicy::Skip)?;
+    let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(bytes, metadata);
+    builder.build().map_err(|error| error.to_string())
 }
 
 #[cfg(test)]
@@ -269,9 +270,10 @@ mod tests {
         let (bytes, _) = encode(of, &positions, url.to_owned()).unwrap();
         let mut deleted = RowSet::default();
         decode(bytes.clone(), of, 3, &mut deleted).unwrap();
-        assert!(deleted.capacity() <= 1_000, "{}", deleted.capacity());
+        let bytes = deleted.capacity_bytes();
+        assert!(bytes <= 1_000, "{bytes}");
         assert_eq!(deleted.into_sorted(), [2]);
         let error = decode(bytes, of, 2, &mut RowSet::default()).unwrap_err();
-        assert!(error.to_string().contains("does not have"), "{error}");
+        assert!(error.contains("does not have"), "{error}");
     }
 }

@@ -90,6 +90,7 @@ impl Rounds {
             },
             moves_main: true,
             retention: None,
+            swept: None,
             properties: BTreeMap::new(),
             entries: BTreeMap::new(),
         };

@@ -12,6 +12,8 @@ use rand_chacha::ChaCha8Rng;
 use super::testing::{TABLE, columns, index_name, key, keys, keys_noting, live, row, write};
 use super::*;
 use crate::commit::{DeleteFile, LiveFile};
+use crate::iceberg::manifest::DataFile;
+use crate::parquet_file::testing::nested;
 use crate::target::Target;
 
 fn place() -> (tempfile::TempDir, Target) {
@@ -72,6 +74,38 @@ impl Files {
             });
         }
     }
+}
+
+/// Puts a file whose schema is nested too deeply in the place of `file`.
+fn make_deep(target: &Target, file: &mut DataFile) {
+    let deep = nested(100_000);
+    file.file_size_in_bytes = deep.len() as i64;
+    let name = target.name(&file.file_path).unwrap();
+    target.replace(name, deep.into()).unwrap();
+}
+
+/// Regression: such a file overflowed the stack of the server. Anyone with write access to the target could put
+/// it there.
+#[test]
+fn files_whose_schemas_are_nested_too_deeply_are_refused() {
+    let (_dir, target) = place();
+    let mut files = Files::default();
+    files.add(&target, &[1, 2, 3]);
+    files.delete(&target, &[2]);
+    let mut live = files.files.remove(0);
+    let expected = "its schema is nested 100001 levels deep";
+
+    make_deep(&target, &mut live.deletes[0].file);
+    let read = PositionalDeletes::default().add_deleted(&target, 0, &live);
+    let error = read.unwrap_err().to_string();
+    assert!(error.contains(expected), "{error}");
+    // The index of a small file is not stored, so it is made anew from the columns of the key.
+    make_deep(&target, &mut live.file);
+    let Err(error) = RowFiles::open(&target, vec![live], keys()) else {
+        panic!("the data file is not refused");
+    };
+    let error = error.to_string();
+    assert!(error.contains(expected), "{error}");
 }
 
 #[test]

@@ -2,7 +2,6 @@
 
 use std::iter::Peekable;
 use std::path::PathBuf;
-use std::vec::IntoIter;
 
 use arrow_array::{Array, ArrayRef, RecordBatch};
 use ebb_model::types::CqlType;
@@ -15,11 +14,12 @@ use parquet::basic::CompressionCodec;
 use parquet::schema::types::ColumnPath;
 
 use super::columns::{self, Matching, ReadColumn};
-use super::panics::caught;
 use super::place::Place;
 use super::{Result, SourceError, SourceFile, int96, metadata};
 use crate::batch_rows::batch_rows;
 use crate::data_file::is_of_ebb;
+use crate::parquet_file::caught;
+use crate::row_set::RowNumbers;
 use crate::types::{ValueError, read_published_value, read_value};
 
 /// The size of a batch in memory, in bytes, as estimated from the mean size of rows.
@@ -46,7 +46,7 @@ pub struct FileRows {
     batch_rows: usize,
     /// The number of rows that the reader has passed, deleted ones included.
     row: u64,
-    deleted: Peekable<IntoIter<u64>>,
+    deleted: Peekable<RowNumbers>,
     values: Vec<Option<Vec<u8>>>,
 }
 
@@ -63,7 +63,9 @@ impl FileRows {
         let batches = Batches::open(&source.place, &metadata, &columns)?;
         let file = metadata.metadata().file_metadata();
         let rows_total = u64::try_from(file.num_rows()).unwrap_or(0);
-        if source.rows_max.is_some_and(|max| rows_total > max) {
+        let (deleted, rows_max) = source.deletes.read()?;
+        // Some deletes were ignored, because by the manifest the file has no such rows.
+        if rows_max.is_some_and(|max| rows_total > max) {
             return Err(SourceError::file(path)(
                 "it has more rows than the table's manifest gives it, and some of them may be deleted; \
                  rewrite the data files of the table, which applies its deletes",
@@ -86,7 +88,7 @@ impl FileRows {
             at: 0,
             batch_rows: 0,
             row: 0,
-            deleted: source.deleted.clone().into_iter().peekable(),
+            deleted: deleted.peekable(),
         })
     }
 

@@ -11,7 +11,8 @@
 //! Other engines wrote what is read here. Whatever a reader would have to ignore is refused by its
 //! name: equality deletes, deletion vectors, formats other than Parquet, columns whose values lie in
 //! partitions instead of files, and Parquet files whose rows count only by the log of a table. Memory holds a
-//! batch of rows, the positions of deleted rows, and of a file in a bucket what was fetched ahead.
+//! batch of rows, the positions of the rows of the file that are deleted and of those that delete files of several
+//! files name, and of a file in a bucket what was fetched ahead.
 //!
 //! | file | content |
 //! | --- | --- |
@@ -24,20 +25,16 @@
 //! | `deletes` | the rows of data files that are deleted |
 //! | `file` | the rows of one file |
 //! | `columns` | the columns of a file that are those of a table |
-//! | `depth` | the depth of the schema of a file, which the library reads by recursion |
 //! | `int96` | Parquet's old form of timestamps, exactly |
-//! | `panics` | panics of the library at damaged files |
 
 mod bucket;
 mod columns;
 mod deletes;
-mod depth;
 mod file;
 mod folder;
 mod int96;
 mod location;
 mod owner;
-mod panics;
 mod place;
 mod table;
 #[cfg(test)]
@@ -48,19 +45,19 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ebb_model::types::CqlType;
-use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
-use parquet::schema::types::Type;
+use parquet::arrow::arrow_reader::ArrowReaderMetadata;
+use parquet::file::metadata::PageIndexPolicy;
 
 use self::bucket::Found;
 use self::columns::Matching;
+use self::deletes::FileDeletes;
 pub use self::file::FileRows;
 use self::folder::Folder;
-use self::panics::caught;
 use self::place::{Place, PlaceReader};
 use self::table::Table;
 use crate::iceberg::foreign::SchemaField;
+use crate::parquet_file::{caught, open_metadata};
 use crate::target::{Target, TargetError};
-use crate::views;
 
 /// The reason why rows cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -126,11 +123,8 @@ pub struct Source {
 pub struct SourceFile {
     place: Place,
     bytes: u64,
-    /// The numbers of the rows that are deleted, from 0, ascending.
-    deleted: Vec<u64>,
-    /// The number of rows that the table's manifest gives the file, if delete files name rows
-    /// beyond this number; otherwise `None`. A file that has more rows than this is refused.
-    rows_max: Option<u64>,
+    /// The rows that are deleted; none in a file of no Iceberg table.
+    deletes: FileDeletes,
     /// The ids of the columns that the file need not contain, because in each of them all rows of
     /// the file have the same value (the columns of identity partitions). Empty for a file of no
     /// Iceberg table.
@@ -146,8 +140,7 @@ impl SourceFile {
         Ok(Self {
             bytes: place.bytes()?,
             place,
-            deleted: Vec::new(),
-            rows_max: None,
+            deletes: FileDeletes::default(),
             identity_columns: Arc::default(),
         })
     }
@@ -262,32 +255,11 @@ impl Source {
     }
 }
 
-/// Reads the metadata of a Parquet file. The Arrow types are derived from those of Parquet, and texts and
-/// blobs become views into its pages. A schema of Arrow that the file may contain is ignored, because it can
-/// name other types for the same values.
+/// Reads the metadata of a Parquet file by [`open_metadata`].
 ///
 /// # Errors
-/// If the file is no Parquet file, or if its schema is nested too deeply, is damaged, or has a group without
-/// columns.
+/// The errors of [`open_metadata`].
 fn metadata(file: &PlaceReader, path: &Path) -> Result<ArrowReaderMetadata> {
-    depth::check(file).map_err(SourceError::file(path))?;
-    let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
-    let loaded = caught(|| ArrowReaderMetadata::load(file, options));
-    let metadata = loaded.map_err(SourceError::file(path))?;
-    let metadata = metadata.map_err(SourceError::file(path))?;
-    // The library leaves out a group without columns, and the positions of those after it would shift.
-    let columns = metadata.parquet_schema().root_schema().get_fields();
-    if columns.iter().any(|column| has_empty_group(column)) {
-        return Err(SourceError::file(path)("it has a group without columns"));
-    }
-    views::of_metadata(&metadata).map_err(SourceError::file(path))
-}
-
-/// Returns whether `column` is a group that has no columns, or contains such a group.
-fn has_empty_group(column: &Type) -> bool {
-    if !column.is_group() {
-        return false;
-    }
-    let columns = column.get_fields();
-    columns.is_empty() || columns.iter().any(|column| has_empty_group(column))
+    let metadata = open_metadata(file, PageIndexPolicy::Skip);
+    metadata.map_err(SourceError::file(path))
 }

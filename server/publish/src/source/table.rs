@@ -2,19 +2,20 @@
 
 use std::collections::HashSet;
 use std::io::{self, Read as _};
+use std::mem;
 use std::path::Path;
 
 use bytes::Bytes;
 use flate2::read::GzDecoder;
 
-use super::deletes::Deletes;
+use super::deletes::{Deletes, only_data_file};
 use super::folder::Folder;
-use super::panics::caught;
 use super::place::Place;
 use super::{Result, SourceError, SourceFile};
 use crate::iceberg::foreign::{SchemaField, SnapshotView, TableVersion};
 use crate::iceberg::manifest::{self, ManifestEntry, POSITIONAL_DELETES, ROWS, Status};
 use crate::iceberg::manifest_list::{self, ManifestFile};
+use crate::parquet_file::caught;
 
 /// The end of the name of a metadata file.
 const METADATA_SUFFIX: &str = ".metadata.json";
@@ -160,6 +161,8 @@ struct Listed {
     /// The number of rows; `None` if the manifest has a negative number.
     rows: Option<u64>,
     partition_spec_id: i32,
+    /// The location of the data file to which the manifest limits a delete file, if it does.
+    only: Option<String>,
 }
 
 struct TableReader<'a> {
@@ -179,6 +182,9 @@ impl TableReader<'_> {
         for file in rows.iter().chain(&others) {
             file.check().map_err(SourceError::file(self.metadata))?;
         }
+        let places = rows.iter().map(|file| self.place(&file.name));
+        let places: Vec<Place> = places.collect::<Result<_>>()?;
+        self.check_once(&rows, &places)?;
         let mut deletes = Deletes::default();
         if !others.is_empty() {
             for file in &rows {
@@ -187,21 +193,37 @@ impl TableReader<'_> {
         }
         for file in &others {
             let place = self.place(&file.name)?;
-            let read = caught(|| deletes.read(&place, file.sequence_number));
+            let only = file.only.as_deref();
+            let read = caught(|| deletes.add_deletes(&place, file.sequence_number, only));
             read.map_err(SourceError::file(place.path()))??;
         }
-        let places = rows.iter().map(|file| self.place(&file.name));
-        let places = self.folder.with_sizes(places.collect::<Result<_>>()?)?;
+        let places = self.folder.with_sizes(places)?;
         let file = |(file, place): (Listed, Place)| -> Result<SourceFile> {
-            let (deleted, rows_max) = deletes.take(&file.name);
             Ok(SourceFile {
-                deleted,
-                rows_max,
+                deletes: deletes.take(&file.name),
                 identity_columns: self.view.identity_columns(file.partition_spec_id),
                 ..SourceFile::find(place)?
             })
         };
         rows.into_iter().zip(places).map(file).collect()
+    }
+
+    /// Checks that the snapshot has each data file once. `places` are the places of `rows`.
+    ///
+    /// # Errors
+    /// If a data file is listed twice, also under different names. Its rows would be loaded twice.
+    fn check_once(&self, rows: &[Listed], places: &[Place]) -> Result<()> {
+        let mut seen = HashSet::new();
+        for (file, place) in rows.iter().zip(places) {
+            if !seen.insert(place.identity()?) {
+                return Err(SourceError::file(self.metadata)(format!(
+                    "its manifests list the data file {} twice, and the rows would be loaded twice; load an \
+                     earlier snapshot by its tag, or write the rows of the table anew by another engine",
+                    file.name
+                )));
+            }
+        }
+        Ok(())
     }
 
     /// Reads all manifests of the manifest list at the location `list`. Returns the files that the snapshot has. A
@@ -242,15 +264,16 @@ impl TableReader<'_> {
 
 /// Returns the parts of a manifest entry that a reader needs; `None` if the snapshot no longer has the file.
 fn manifest_entry(entry: ManifestEntry, manifest: &ManifestFile) -> Option<Listed> {
-    let file = entry.data_file;
+    let mut file = entry.data_file;
     (entry.status != Status::Deleted as i32).then(|| Listed {
         content: file.content,
-        name: file.file_path,
-        format: file.file_format,
+        name: mem::take(&mut file.file_path),
+        format: mem::take(&mut file.file_format),
         // A file that was added has the number of its manifest.
         sequence_number: entry.sequence_number.unwrap_or(manifest.sequence_number),
         rows: u64::try_from(file.record_count).ok(),
         partition_spec_id: manifest.partition_spec_id,
+        only: only_data_file(file),
     })
 }
 

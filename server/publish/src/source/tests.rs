@@ -24,6 +24,7 @@ use serde_json::{Value as Json, json};
 use super::*;
 use crate::data_file::{Column, DataFileWriter};
 use crate::iceberg::testing::{self, Engine, TestFile, TestManifest};
+use crate::parquet_file::testing::{nested, with_children};
 use crate::target::faulty::{Event, in_memory, with_event};
 use crate::types::{FieldIds, OnEmpty, TypeOptions};
 
@@ -206,41 +207,16 @@ fn a_file_with_a_flipped_bit_or_without_its_end_is_no_panic() {
     }
 }
 
-/// Writes a file without rows. Its only column lies in `groups` groups, each in the one before. The library
-/// for Parquet could not write a schema of a hundred thousand groups.
-fn write_nested(path: &Path, groups: usize) {
-    write_schema(path, groups, b"\x02");
-}
-
-/// Writes a file as [`write_nested`] does, but with `children` as the number of children of the root, encoded
-/// as in Thrift. So a test can write a number that is too large.
-fn write_schema(path: &Path, groups: usize, children: &[u8]) {
-    let mut footer = b"\x15\x02\x19\xfc".to_vec();
-    let elements = groups + 2;
-    let sevens = [
-        0x80 | (elements & 0x7f),
-        0x80 | ((elements >> 7) & 0x7f),
-        elements >> 14,
-    ];
-    footer.extend(sevens.map(|seven| u8::try_from(seven).unwrap()));
-    footer.extend([&b"\x48\x01m\x15"[..], children, b"\0"].concat());
-    footer.extend(b"\x35\0\x18\x01g\x15\x02\0".repeat(groups));
-    footer.extend(b"\x15\x02\x25\0\x18\x01x\0\x16\0\x19\x0c\0");
-    let length = u32::try_from(footer.len()).unwrap().to_le_bytes();
-    let parts = [&b"PAR1"[..], &footer, &length, b"PAR1"];
-    fs::write(path, parts.concat()).unwrap();
-}
-
 #[test]
 fn a_schema_that_is_nested_too_deeply_is_refused_before_the_library_reads_it() {
     // The stack of the library overflowed, which ended the process.
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("deep.parquet");
-    write_nested(&path, 100);
+    fs::write(&path, nested(100)).unwrap();
     let source = Source::parquet(std::slice::from_ref(&path)).unwrap();
     assert_eq!(source.columns(), ["g"]);
     for (groups, depth) in [(127, "128"), (100_000, "100001")] {
-        write_nested(&path, groups);
+        fs::write(&path, nested(groups)).unwrap();
         let error = refused(Source::parquet(std::slice::from_ref(&path)));
         let expected = format!("deep.parquet: its schema is nested {depth} levels deep");
         assert!(error.contains(&expected), "{error}");
@@ -252,11 +228,11 @@ fn a_group_with_a_negative_number_of_children_or_more_than_the_schema_has_elemen
     // The library reserved memory for two thousand million children.
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("wide.parquet");
-    write_schema(&path, 1, b"\xfe\xff\xff\xff\x0f");
+    fs::write(&path, with_children(1, b"\xfe\xff\xff\xff\x0f")).unwrap();
     let error = refused(Source::parquet(std::slice::from_ref(&path)));
     let expected = "its schema has a group of 2147483647 children, and 3 elements in all";
     assert!(error.contains(expected), "{error}");
-    write_schema(&path, 1, b"\x01");
+    fs::write(&path, with_children(1, b"\x01")).unwrap();
     let error = refused(Source::parquet(std::slice::from_ref(&path)));
     let expected = "wide.parquet: the schema in its footer is damaged";
     assert!(error.contains(expected), "{error}");
@@ -614,6 +590,25 @@ fn a_list_that_names_a_manifest_twice_is_refused_even_if_the_names_differ() {
         let expected = format!("snap-2.avro: it names {} twice", names[1]);
         assert!(error.contains(&expected), "{error}");
     }
+}
+
+/// Regression: the deletes of such a file were applied to its first entry only, so the second one brought the
+/// deleted rows back.
+#[test]
+fn a_data_file_that_the_manifests_of_a_snapshot_list_twice_is_refused_even_if_the_names_differ() {
+    let mut fixture = renamed(Engine::Spark);
+    let old = format!("{LOCATION}/data/old.parquet");
+    for again in ["", "./", "../data/"] {
+        let again = format!("{LOCATION}/data/{again}old.parquet");
+        fixture.commit("twice", &[added(&old), added(&again)]);
+        let error = refused(fixture.open(None));
+        let expected = format!("its manifests list the data file {again} twice");
+        assert!(error.contains(&expected), "{error}");
+    }
+    fixture.commit("twice", &[added(&old), added(&old)]);
+    let bucket = bucket_with(fixture.dir.path(), "t");
+    let error = refused(Source::bucket(&bucket, "t", None));
+    assert!(error.contains("old.parquet twice"), "{error}");
 }
 
 /// A delete of a row is ignored if the file has no such row according to its manifest. If a delete

@@ -72,6 +72,15 @@ pub struct Target {
     runtime: Arc<Runtime>,
 }
 
+/// An object of a target, as a list shows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ListedObject {
+    pub(crate) name: String,
+    /// The time at which the object was written, in microseconds since 1970, by the clock of the store. S3 has whole
+    /// seconds, and for an object of several parts the time at which its upload began.
+    pub(crate) written_us: i64,
+}
+
 /// The output leaves out the store, because that of S3 contains credentials.
 impl fmt::Debug for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -279,14 +288,25 @@ impl Target {
     /// # Errors
     /// If a request to the target fails.
     pub fn list(&self, name: &str) -> Result<Vec<String>> {
+        let objects = self.list_objects(name)?.into_iter();
+        Ok(objects.map(|object| object.name).collect())
+    }
+
+    /// Lists all objects below the folder `name`, as [`list`](Self::list) does, with the times at which they were
+    /// written.
+    ///
+    /// # Errors
+    /// If a request to the target fails.
+    pub(crate) fn list_objects(&self, name: &str) -> Result<Vec<ListedObject>> {
         let path = Path::from(name);
         let objects = self.store.list(Some(&path)).try_collect::<Vec<_>>();
         let objects = self.runtime.block_on(objects);
         let objects = objects.map_err(|error| self.failed("listing", name, &error))?;
-        Ok(objects
-            .into_iter()
-            .map(|object| object.location.to_string())
-            .collect())
+        let listed = objects.into_iter().map(|object| ListedObject {
+            name: object.location.to_string(),
+            written_us: object.last_modified.timestamp_micros(),
+        });
+        Ok(listed.collect())
     }
 
     /// Lists the names of the folders directly in the folder `name`, each with the path from the root, in no

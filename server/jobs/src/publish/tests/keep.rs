@@ -36,6 +36,14 @@ impl Store {
         tags.into_keys().collect()
     }
 
+    /// Returns the versions between which sweeps of an Iceberg table look at no objects.
+    fn settled(&self, table: &str) -> (u64, u64) {
+        let metadata = self.metadata(table);
+        let settled = metadata.properties["ebb.settled-versions"].split_once('-');
+        let (after, until) = settled.unwrap();
+        (after.parse().unwrap(), until.parse().unwrap())
+    }
+
     /// Returns whether the object at this location is in the target.
     fn has(&self, location: &str) -> bool {
         let target = self.target();
@@ -79,12 +87,17 @@ fn a_publication_removes_older_ones_with_their_records_and_the_next_one_removes_
     assert_eq!(store.recorded(), ["thursday"]);
     assert!(!store.has(&monday));
     assert!(store.has(&tuesday) && store.has(&wednesday));
+    // The next sweep looks at the objects of the removed publications, and the one after it does not.
+    let (after, until) = store.settled("t");
+    assert!(0 < after && after <= until, "{after}, {until}");
     assert!(sweep(&store.target(), "app/t").unwrap() > 0);
     assert!(!store.has(&tuesday) && !store.has(&wednesday) && store.has(&thursday));
     assert_eq!(store.rows("t", "thursday", &written).len(), 4);
 
     // Nothing is committed, and so nothing is removed.
     publish(5, "friday", PublishRequest::default());
+    let (after, until_now) = store.settled("t");
+    assert!(after == 0 && until_now > until, "{after}, {until_now}");
     store.publish_now(&["t"], "friday", keeping("1"));
     assert_eq!(store.tags("t"), ["friday", "thursday"]);
 }

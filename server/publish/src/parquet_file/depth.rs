@@ -12,9 +12,7 @@ use bytes::Bytes;
 use parquet::errors::Result as ParquetResult;
 use parquet::file::FOOTER_SIZE;
 use parquet::file::metadata::FooterTail;
-use parquet::file::reader::{ChunkReader, Length};
-
-use super::place::PlaceReader;
+use parquet::file::reader::ChunkReader;
 
 /// The greatest number of groups around a column, including the root of the schema. A list of CQL takes two
 /// groups. Deeper schemas could overflow the stack of the Parquet library.
@@ -74,7 +72,7 @@ mod ty {
 /// # Errors
 /// If the schema is malformed or nested too deeply, if a group has more children than the schema has
 /// elements, or if the footer cannot be read. The error is a sentence.
-pub(super) fn check(file: &PlaceReader) -> Result<(), String> {
+pub(super) fn check(file: &impl ChunkReader) -> Result<(), String> {
     let Some(footer) = footer(file).map_err(|error| error.to_string())? else {
         return Ok(());
     };
@@ -109,7 +107,7 @@ struct Schema {
 
 /// Reads the footer of a file; `None` if there is none, if the file is shorter than its footer should be, or
 /// if the footer is encrypted.
-fn footer(file: &PlaceReader) -> ParquetResult<Option<Bytes>> {
+fn footer(file: &impl ChunkReader) -> ParquetResult<Option<Bytes>> {
     let Some(tail_at) = file.len().checked_sub(FOOTER_SIZE as u64) else {
         return Ok(None);
     };

@@ -22,7 +22,7 @@ static HOOK: Once = Once::new();
 /// ebb has the fault. After an error, the caller must not use values that the step has changed.
 ///
 /// Panics of other threads, and panics outside of this function, go to the previous panic hook.
-pub(super) fn caught<T>(step: impl FnOnce() -> T) -> Result<T, String> {
+pub(crate) fn caught<T>(step: impl FnOnce() -> T) -> Result<T, String> {
     HOOK.call_once(|| {
         let before = panic::take_hook();
         panic::set_hook(Box::new(move |info| {
