@@ -13,19 +13,6 @@ import rehearsal
 FOOTER = 20
 
 
-def damage(directory, from_end=None):
-    """Flips a bit of the largest table, in its middle or `from_end` bytes before its end. Returns the name of
-    the file."""
-    table = max(directory.rglob("*.sst"), key=lambda file: file.stat().st_size)
-    size = table.stat().st_size
-    with table.open("r+b") as file:
-        file.seek(size // 2 if from_end is None else size - from_end)
-        byte = file.read(1)[0]
-        file.seek(-1, 1)
-        file.write(bytes([byte ^ 1]))
-    return table.name
-
-
 def refuses_damaged_rows_only(directory):
     """Checks that a server refuses damaged rows, and takes writes."""
     server = rehearsal.Server(directory)
@@ -48,7 +35,7 @@ with tempfile.TemporaryDirectory() as work:
     backup = [rehearsal.EBB, "backup", "backups/linked", "--data", str(directory)]
     subprocess.run(backup, cwd=work, check=True)
     shutil.copytree(f"{work}/backups/linked", f"{work}/backups/copied")
-    name = damage(directory)
+    name = rehearsal.damage(directory)
     refuses_damaged_rows_only(directory)
 
     alarm, look, restore, list_loss, accept, repair = rehearsal.commands("A damaged table")
@@ -62,7 +49,7 @@ with tempfile.TemporaryDirectory() as work:
     server.stop()
 
     # A start of the server finds this damage, and the file is restored while the server runs.
-    name = damage(directory, FOOTER)
+    name = rehearsal.damage(directory, FOOTER)
     server = rehearsal.Server(directory)
     server.logs(quarantined)
     printed = rehearsal.run(alarm, directory)
@@ -72,7 +59,7 @@ with tempfile.TemporaryDirectory() as work:
     assert server.count() == 5100
     server.stop()
 
-    name = damage(directory)
+    name = rehearsal.damage(directory)
     server = rehearsal.Server(directory)
     # The exit code of the list reports the damage.
     printed = rehearsal.run(list_loss, directory, fails=list_loss.commands)
@@ -89,7 +76,7 @@ with tempfile.TemporaryDirectory() as work:
     assert 5000 < left < 5100, left
     server.stop()
 
-    name = damage(directory)
+    name = rehearsal.damage(directory)
     printed = rehearsal.run(look, directory, fails=fails)
     assert name in printed, printed
     # The exit code of the repair reports the loss.

@@ -114,26 +114,50 @@ def metric(printed, name):
     return float(line.split()[-1])
 
 
+def fetch(directory, path):
+    """Returns the text of the server's response to a GET request at its socket."""
+    command = ["curl", "-sf", "--unix-socket", str(directory / "jobs.sock")]
+    command.append(f"http://localhost{path}")
+    return subprocess.run(command, check=True, text=True, stdout=subprocess.PIPE).stdout
+
+
 def get(directory, path):
     """Returns the response of the server to a GET request at its socket."""
-    command = ["curl", "-sf", "--unix-socket", str(directory / "jobs.sock")]
-    done = subprocess.run([*command, f"http://localhost{path}"], check=True, stdout=subprocess.PIPE)
-    return json.loads(done.stdout)
+    return json.loads(fetch(directory, path))
 
 
-def serve_command(directory, *flags):
-    """Returns the command that serves a directory."""
-    command = [EBB, "serve", "--data", str(directory), "--cql", "127.0.0.1:0"]
+def measured(directory, name):
+    """Returns the value of a metric of the server."""
+    return metric(fetch(directory, "/metrics"), name)
+
+
+def damage(directory, from_end=None):
+    """Flips a bit of the largest table, in its middle or `from_end` bytes before its end. Returns the name of
+    the file."""
+    table = max(directory.rglob("*.sst"), key=lambda file: file.stat().st_size)
+    size = table.stat().st_size
+    with table.open("r+b") as file:
+        file.seek(size // 2 if from_end is None else size - from_end)
+        byte = file.read(1)[0]
+        file.seek(-1, 1)
+        file.write(bytes([byte ^ 1]))
+    return table.name
+
+
+def serve_command(directory, *flags, port=0):
+    """Returns the command that serves a directory. With port 0 the system chooses a free port."""
+    command = [EBB, "serve", "--data", str(directory), "--cql", f"127.0.0.1:{port}"]
     return [*command, "--overload-wait", "0s", "--log-format", "human", *flags]
 
 
 class Server:
-    """`ebb serve` over a directory, with a session of Python's driver."""
+    """`ebb serve` over a directory, with a session of Python's driver. `ulimit` has the arguments of the shell's
+    command of this name, for a limit of the server, such as `-n 256`."""
 
-    def __init__(self, directory, *flags, files_max=None):
-        command = serve_command(directory, *flags)
-        if files_max is not None:
-            command = ["bash", "-c", f'ulimit -n {files_max} && exec "$@"', "bash", *command]
+    def __init__(self, directory, *flags, ulimit=None, port=0):
+        command = serve_command(directory, *flags, port=port)
+        if ulimit is not None:
+            command = ["bash", "-c", f'ulimit {ulimit} && exec "$@"', "bash", *command]
         # The log is not beside the database, because a rehearsal may fill that disk. The server appends, so
         # that this process can read the file meanwhile.
         self.log = tempfile.NamedTemporaryFile("ab", prefix="ebb-log-")
