@@ -270,8 +270,8 @@ mod tests {
         let (bytes, _) = encode(of, &positions, url.to_owned()).unwrap();
         let mut deleted = RowSet::default();
         decode(bytes.clone(), of, 3, &mut deleted).unwrap();
-        let bytes = deleted.capacity_bytes();
-        assert!(bytes <= 1_000, "{bytes}");
+        let held_bytes = deleted.capacity_bytes();
+        assert!(held_bytes <= 1_000, "{held_bytes}");
         assert_eq!(deleted.into_sorted(), [2]);
         let error = decode(bytes, of, 2, &mut RowSet::default()).unwrap_err();
         assert!(error.contains("does not have"), "{error}");
