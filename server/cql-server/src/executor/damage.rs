@@ -42,9 +42,7 @@ const FEW_KEYS: usize = 20;
 
 fn answer(server: &mut Server, text: &str) -> Result<String, ErrorResponse> {
     if text.starts_with("SELECT") || text.contains(" IF ") {
-        let page = server.page(text, &[], None, None)?;
-        let rows: Vec<String> = page.rows.iter().map(|row| row.join(" ")).collect();
-        return Ok(rows.join(" | "));
+        return Ok(server.page(text, &[], None, None)?.text());
     }
     let prepared = server.prepare(text)?;
     let done = server.execute(&prepared, QueryParameters::default());

@@ -7,7 +7,7 @@ use bytes::{Bytes, BytesMut};
 use ebb_cql::protocol::Compression;
 use ebb_cql::protocol::{
     Answer, BatchKind, ErrorResponse, Frame, Head, Opcode, OpenFrame, QueryParameters, Response,
-    SchemaChange, Value, Values, ValuesBuf, Version,
+    Rows, SchemaChange, Value, Values, ValuesBuf, Version,
 };
 use ebb_model::key::PartitionKey;
 use ebb_model::row::{Cell, HeaderBuilder, Lifetime, Marker, RowBuilder};
@@ -39,10 +39,38 @@ pub(crate) struct Server {
 }
 
 /// A page of rows as text; a null is `null`.
+#[derive(Debug)]
 pub(crate) struct Page {
     pub(crate) rows: Vec<Vec<String>>,
     pub(crate) columns: Vec<String>,
     pub(crate) state: Option<Bytes>,
+}
+
+impl Page {
+    fn of(rows: Rows) -> Self {
+        let columns = rows
+            .columns
+            .as_ref()
+            .expect("the request does not skip the metadata");
+        let types: Vec<Vec<u8>> = columns.iter().map(|c| c.type_option.to_vec()).collect();
+        let cells: Vec<String> = (rows.cells().enumerate())
+            .map(|(at, cell)| show(&types[at % types.len()], cell))
+            .collect();
+        Self {
+            columns: columns
+                .iter()
+                .map(|column| column.name.to_owned())
+                .collect(),
+            rows: cells.chunks(types.len()).map(<[String]>::to_vec).collect(),
+            state: rows.paging_state,
+        }
+    }
+
+    /// Returns the rows as text: cells are separated by spaces, rows by ` | `.
+    pub(crate) fn text(&self) -> String {
+        let rows: Vec<String> = self.rows.iter().map(|row| row.join(" ")).collect();
+        rows.join(" | ")
+    }
 }
 
 impl Server {
@@ -118,6 +146,21 @@ impl Server {
             self.keyspace = Some(keyspace);
         }
         Ok(response)
+    }
+
+    /// Executes a statement with these values of its markers.
+    #[cfg(test)]
+    pub(crate) fn bind(
+        &mut self,
+        prepared: &Prepared,
+        values: &[Value<'_>],
+    ) -> Result<Response, ErrorResponse> {
+        let bound = ValuesBuf::from_iter(values.iter().copied());
+        let parameters = QueryParameters {
+            values: bound.as_values(),
+            ..QueryParameters::default()
+        };
+        self.execute(prepared, parameters)
     }
 
     /// Executes a prepared statement, and returns whether the client has to prepare it again.
@@ -261,10 +304,10 @@ impl Server {
         state: Option<&[u8]>,
     ) -> Result<Page, ErrorResponse> {
         let prepared = self.prepare(text)?;
-        let mut bound = ValuesBuf::new();
-        for value in values {
-            bound.push(value.map_or(Value::Null, Value::Bytes));
-        }
+        let values = values.iter();
+        let bound: ValuesBuf = values
+            .map(|value| value.map_or(Value::Null, Value::Bytes))
+            .collect();
         let parameters = QueryParameters {
             values: bound.as_values(),
             page_size_rows,
@@ -274,46 +317,52 @@ impl Server {
         let Response::Rows(rows) = self.execute(&prepared, parameters)? else {
             panic!("{text} gives no rows");
         };
-        let columns = rows
-            .columns
-            .as_ref()
-            .expect("the request does not skip the metadata");
-        let types: Vec<Vec<u8>> = columns.iter().map(|c| c.type_option.to_vec()).collect();
-        let cells: Vec<String> = (rows.cells().enumerate())
-            .map(|(at, cell)| show(&types[at % types.len()], cell))
-            .collect();
-        Ok(Page {
-            columns: columns
-                .iter()
-                .map(|column| column.name.to_owned())
-                .collect(),
-            rows: cells.chunks(types.len()).map(<[String]>::to_vec).collect(),
-            state: rows.paging_state,
-        })
+        Ok(Page::of(rows))
+    }
+
+    /// Executes the statements of a table of cases, and compares what they return: rows as
+    /// [`Page::text`] shows them, `no rows`, `done` without a result, or the message of an error.
+    #[cfg(test)]
+    #[track_caller]
+    pub(crate) fn check(&mut self, steps: &str) {
+        for [text, expected] in ebb_test_support::cases::parse_cases(steps) {
+            let done = self
+                .prepare(text)
+                .and_then(|prepared| self.execute(&prepared, QueryParameters::default()));
+            let returned = match done {
+                Ok(Response::Rows(rows)) if rows.is_empty() => "no rows".to_owned(),
+                Ok(Response::Rows(rows)) => Page::of(rows).text(),
+                Ok(_) => "done".to_owned(),
+                Err(error) => error.message,
+            };
+            assert_eq!(returned, expected, "{text}");
+        }
     }
 
     /// Limits the rows of a statement's result to `bytes` bytes. Replaces the executor: its other
     /// settings are lost, and pages no longer end because of their reading time.
     #[cfg(test)]
     pub(crate) fn limit_results(&mut self, bytes: usize) {
-        let limits = Limits {
+        self.replace_executor(Limits {
             empty_page: Duration::MAX,
             page_time: Duration::MAX,
             result_bytes: bytes,
             ..Limits::default()
-        };
-        let catalog = self.executor.catalog().clone();
-        self.executor = Executor::at_normal_priority(catalog, local_node(), limits);
+        });
     }
 
     /// Makes each page end when the read first checks how long the page has taken.
     #[cfg(test)]
     pub(crate) fn end_pages_at_each_look(&mut self) {
-        let limits = Limits {
+        self.replace_executor(Limits {
             empty_page: Duration::ZERO,
             page_time: Duration::ZERO,
             ..Limits::default()
-        };
+        });
+    }
+
+    #[cfg(test)]
+    fn replace_executor(&mut self, limits: Limits) {
         let catalog = self.executor.catalog().clone();
         self.executor = Executor::at_normal_priority(catalog, local_node(), limits);
     }
@@ -341,13 +390,12 @@ impl Server {
         }
     }
 
-    /// Returns all rows of a statement as text: cells are separated by spaces, rows by ` | `.
+    /// Returns all rows of a statement as [`Page::text`] shows them.
     #[track_caller]
     pub(crate) fn rows(&mut self, text: &str) -> String {
         let page = self.page(text, &[], None, None);
-        let page = page.unwrap_or_else(|error| panic!("{text}: {error}"));
-        let rows: Vec<String> = page.rows.iter().map(|row| row.join(" ")).collect();
-        rows.join(" | ")
+        page.unwrap_or_else(|error| panic!("{text}: {error}"))
+            .text()
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ebb_cql::protocol::{
-    BatchKind, Consistency, ErrorKind, ErrorResponse, QueryParameters, Value, ValuesBuf,
+    BatchKind, Consistency, ErrorKind, ErrorResponse, QueryParameters, Value, Values, ValuesBuf,
 };
 use ebb_model::types::elements;
 use ebb_test_support::cases::parse_cases;
@@ -397,10 +397,7 @@ fn the_texts_of_a_batch_have_a_limited_size_together() {
 #[test]
 fn a_batch_does_not_count_the_memory_of_prepared_statements() {
     let (mut server, _) = nested_fields(4000, 0);
-    let (mut values, markers) = (ValuesBuf::new(), times(400, "?"));
-    for _ in 0..400 {
-        values.push(Value::Null);
-    }
+    let (values, markers) = (ValuesBuf::from_iter([Value::Null; 400]), times(400, "?"));
     let update =
         |v: usize| format!("UPDATE t SET v = {v} WHERE k = 1 AND c = 1 IF u IN ({markers})");
     let count = BYTES_MAX / memory_bytes(&server, &update(0)) + 1;
@@ -435,10 +432,9 @@ fn an_interrupted_batch_ends_soon_while_it_checks_its_statements() {
     let writes = "DELETE FROM one WHERE k = 1; ".repeat(40);
     let nested = server.prepare(&format!("BEGIN BATCH {writes} APPLY BATCH"));
     let single = server.prepare("DELETE FROM one WHERE k = 1");
-    let none = ValuesBuf::new();
     server.interrupt = cancelled();
     for prepared in [nested, single] {
-        let statements = vec![(Arc::new(prepared.unwrap()), none.as_values()); 200];
+        let statements = vec![(Arc::new(prepared.unwrap()), Values::default()); 200];
         assert_ends_soon("a batch", WRITE_TIMEOUT, || {
             server.batch(BatchKind::Unlogged, &statements).unwrap_err()
         });
@@ -461,8 +457,7 @@ fn the_text_of_a_statement_raises_the_limit_of_its_write_once() {
     assert!(refused.starts_with(&message(&text)), "{refused}");
     let text = format!("UPDATE b SET v = 0x{value} WHERE k = 1");
     let prepared = Arc::new(server.prepare(&text).unwrap());
-    let none = ValuesBuf::new();
-    let statements = vec![(prepared, none.as_values()); 100];
+    let statements = vec![(prepared, Values::default()); 100];
     let error = server.batch(BatchKind::Unlogged, &statements).unwrap_err();
     assert!(error.message.starts_with(&message(&text)), "{error}");
 }
@@ -629,15 +624,10 @@ fn a_write_that_is_interrupted_while_it_sorts_a_value_writes_nothing() {
     for (column, value) in [("s", &set), ("m", &map)] {
         let text = format!("INSERT INTO t (k, {column}) VALUES (1, ?)");
         let prepared = server.prepare(&text).unwrap();
-        let mut values = ValuesBuf::new();
-        values.push(Value::Bytes(value));
-        let parameters = || QueryParameters {
-            values: values.as_values(),
-            ..QueryParameters::default()
-        };
+        let value = [Value::Bytes(value)];
         server.interrupt = cancelled();
         assert_ends_soon(column, WRITE_TIMEOUT, || {
-            server.execute(&prepared, parameters()).unwrap_err()
+            server.bind(&prepared, &value).unwrap_err()
         });
         server.interrupt = never();
         assert_eq!(server.rows("SELECT k FROM t"), "", "{column}");
@@ -653,15 +643,8 @@ fn long_decimal(scale: i32) -> Vec<u8> {
 /// microsecond each) that the statement was charged for.
 fn units_of(server: &mut Server, text: &str, bound: &[&[u8]]) -> u64 {
     let prepared = server.prepare(text).unwrap();
-    let mut values = ValuesBuf::new();
-    for value in bound {
-        values.push(Value::Bytes(value));
-    }
-    let parameters = QueryParameters {
-        values: values.as_values(),
-        ..QueryParameters::default()
-    };
-    let (ended, units) = charged(|| server.execute(&prepared, parameters));
+    let values: Vec<_> = bound.iter().map(|value| Value::Bytes(value)).collect();
+    let (ended, units) = charged(|| server.bind(&prepared, &values));
     ended.unwrap_or_else(|error| panic!("{text}: {error}"));
     units
 }
@@ -880,20 +863,18 @@ fn a_sum_of_decimals_has_the_limits_of_an_operator() {
         assert_eq!(error.message, message);
         assert_eq!(error.kind.code(), 0x1400, "{text}");
     }
-    // Comparisons do not write the digits out.
-    assert_eq!(server.rows("SELECT min(d), count(d) FROM t"), "1.5 2");
-    assert_eq!(
-        server.rows("SELECT k FROM t WHERE d > 1e999999999 ALLOW FILTERING"),
-        "1"
-    );
-    // Ten thousand digits are the limit, both before and after the point.
-    server.run("INSERT INTO t (k, d) VALUES (1, 1e9999)");
-    assert_eq!(server.rows("SELECT sum(d) FROM t WHERE k = 2"), "1.5");
-    server.run("INSERT INTO t (k, d) VALUES (2, 1e-9999)");
-    assert_eq!(
-        server.refused("SELECT sum(d) FROM t"),
-        "the function 'sum(decimal)' failed: a number has more than 10000 digits"
-    );
+    let steps = "
+        // Comparisons do not write the digits out.
+        SELECT min(d), count(d) FROM t => 1.5 2
+        SELECT k FROM t WHERE d > 1e999999999 ALLOW FILTERING => 1
+        // Ten thousand digits are the limit, both before and after the point.
+        INSERT INTO t (k, d) VALUES (1, 1e9999) => done
+        SELECT sum(d) FROM t WHERE k = 2 => 1.5
+        INSERT INTO t (k, d) VALUES (2, 1e-9999) => done
+        SELECT sum(d) FROM t
+        => the function 'sum(decimal)' failed: a number has more than 10000 digits
+    ";
+    server.check(steps);
 }
 
 /// Each step of an average divides a number with all digits of the average, even if the number of

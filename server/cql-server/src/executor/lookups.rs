@@ -29,10 +29,7 @@ fn compare(server: &Server, text: &str, bound: &[&[u8]]) -> [usize; 2] {
     let table = table.unwrap_or_else(|| panic!("{text} reads no virtual table"));
     let state = executor.catalog().state();
     let facts = executor.facts(&state, &server.user).unwrap();
-    let mut values = ValuesBuf::new();
-    for value in bound {
-        values.push(Value::Bytes(value));
-    }
+    let values: ValuesBuf = bound.iter().map(|value| Value::Bytes(value)).collect();
     let parameters = || QueryParameters {
         values: values.as_values(),
         ..QueryParameters::default()

@@ -169,14 +169,13 @@ mod tests {
             "UPDATE t SET n = n + blobAsCounter(0x0000000000000102) WHERE k = 1",
             "UPDATE t SET n = n + 1 WHERE k = 1",
         ]);
-        assert_eq!(
-            server.rows("SELECT n, counterAsBlob(n), blobAsCounter(counterAsBlob(n)) FROM t"),
-            "259 0x0000000000000103 259"
-        );
-        assert_eq!(
-            server.refused("UPDATE t SET n = n + blobAsCounter(0x0102) WHERE k = 1"),
-            "In call to function blobascounter, value 0x0102 is not a valid binary representation \
-             for type counter"
-        );
+        let steps = "
+            SELECT n, counterAsBlob(n), blobAsCounter(counterAsBlob(n)) FROM t
+            => 259 0x0000000000000103 259
+            UPDATE t SET n = n + blobAsCounter(0x0102) WHERE k = 1
+            => In call to function blobascounter, value 0x0102 is not a valid binary \
+               representation for type counter
+        ";
+        server.check(steps);
     }
 }

@@ -45,14 +45,11 @@ fn slices_of_maps_and_sets_have_both_ends() {
     assert!(columns.is_err(), "a text is no key of m");
     let columns = server.page("SELECT m[1..2], s[..'y'] FROM t", &[], None, None);
     assert_eq!(columns.unwrap().columns, ["m[1..2]", "s[..'y']"]);
-    assert_eq!(
-        server.refused("SELECT l[1..2] FROM t"),
-        "Slice selection is only allowed on sets and maps, but l is a list"
-    );
-    assert_eq!(
-        server.refused("SELECT l[1] FROM t"),
-        "Element selection is only allowed on sets and maps, but l is a list"
-    );
+    let steps = "
+        SELECT l[1..2] FROM t => Slice selection is only allowed on sets and maps, but l is a list
+        SELECT l[1] FROM t => Element selection is only allowed on sets and maps, but l is a list
+    ";
+    server.check(steps);
     let cases = "
         m[null] => Invalid null value for element selection on m
         s[null..'y'] => Invalid null value for slice selection on s
@@ -70,16 +67,14 @@ fn slices_of_maps_and_sets_have_both_ends() {
             assert_eq!(server.refused(&select), message, "{select}");
         }
     }
-    // Conditions are checked before rows are read, too.
-    let cases = "
+    let steps = "
+        // Conditions are checked before rows are read, too.
         SELECT k FROM t WHERE k = 3 AND m[null] = 'a' ALLOW FILTERING
         => Unsupported null map key for column m
         UPDATE t SET l = [1] WHERE k = 3 IF m[null] = 'a'
         => Invalid null value for map element access
     ";
-    for [text, message] in parse_cases(cases) {
-        assert_eq!(server.refused(text), message, "{text}");
-    }
+    server.check(steps);
 }
 
 /// Regression: rows that compare as equal came in the reverse order of their partitions.
@@ -127,21 +122,20 @@ fn columns_with_a_single_value_may_be_left_out_of_group_by_and_order_by() {
             "INSERT INTO t (a, b, c, d, e) VALUES ({a}, {b}, {c}, {d}, {e})"
         ));
     }
-    let cases = "
-        a, b, count(*) FROM t WHERE a = 1 AND b IN (1, 2) GROUP BY b => 1 1 8 | 1 2 8
-        b, c, count(*) FROM t WHERE a IN (1) AND b IN (2) GROUP BY c => 2 1 4 | 2 2 4
-        a, count(*) FROM t WHERE a = 1 GROUP BY b ALLOW FILTERING => 1 8 | 1 8
-        c, d, max(e) FROM t WHERE a = 1 AND b = 1 AND d = 2 AND e = 1 GROUP BY c ALLOW FILTERING
+    let steps = "
+        SELECT a, b, count(*) FROM t WHERE a = 1 AND b IN (1, 2) GROUP BY b => 1 1 8 | 1 2 8
+        SELECT b, c, count(*) FROM t WHERE a IN (1) AND b IN (2) GROUP BY c => 2 1 4 | 2 2 4
+        SELECT a, count(*) FROM t WHERE a = 1 GROUP BY b ALLOW FILTERING => 1 8 | 1 8
+        SELECT c, d, max(e) FROM t WHERE a = 1 AND b = 1 AND d = 2 AND e = 1 \
+           GROUP BY c ALLOW FILTERING
         => 1 2 1 | 2 2 1
-        c, e, count(*) FROM t WHERE a = 1 AND b = 1 AND d = 2 GROUP BY c, e ALLOW FILTERING
+        SELECT c, e, count(*) FROM t WHERE a = 1 AND b = 1 AND d = 2 GROUP BY c, e ALLOW FILTERING
         => 1 1 1 | 1 2 1 | 2 1 1 | 2 2 1
-        c, d, e FROM t WHERE a = 1 AND b = 1 AND d = 2 ORDER BY c DESC, e DESC ALLOW FILTERING
+        SELECT c, d, e FROM t WHERE a = 1 AND b = 1 AND d = 2 \
+           ORDER BY c DESC, e DESC ALLOW FILTERING
         => 2 2 2 | 2 2 1 | 1 2 2 | 1 2 1
     ";
-    for [select, rows] in parse_cases(cases) {
-        let found = server.rows(&format!("SELECT {select}"));
-        assert_eq!(found, rows, "{select}");
-    }
+    server.check(steps);
     for select in [
         "b FROM t WHERE a IN (1, 2) AND b = 1 GROUP BY b",
         "b FROM t WHERE a = 1 AND b = 1 AND d IN (1, 2) GROUP BY c, e ALLOW FILTERING",
@@ -205,14 +199,12 @@ fn distinct_statics_of_named_partitions_need_no_key() {
         "INSERT INTO t (k, s) VALUES (2, 20)",
         "INSERT INTO t (k, c) VALUES (3, 1)",
     ]);
-    assert_eq!(
-        server.rows("SELECT DISTINCT s FROM t WHERE k IN (1, 2, 3)"),
-        "11 | 20 | null"
-    );
-    assert_eq!(
-        server.refused("SELECT DISTINCT s FROM t"),
-        "SELECT DISTINCT queries must request all the partition key columns (missing k)"
-    );
+    let steps = "
+        SELECT DISTINCT s FROM t WHERE k IN (1, 2, 3) => 11 | 20 | null
+        SELECT DISTINCT s FROM t
+        => SELECT DISTINCT queries must request all the partition key columns (missing k)
+    ";
+    server.check(steps);
 }
 
 /// Regression: after the type had gained a field, the set could not be read.
@@ -292,7 +284,7 @@ fn invalid_relations_get_cassandras_errors() {
         "CREATE TABLE s (a text, b text, PRIMARY KEY (a, b))",
         "INSERT INTO s (a, b) VALUES ('x', 'y')",
     ]);
-    let cases = "
+    let steps = "
         SELECT * FROM t WHERE a = 1 AND (v) != (0) => Unsupported \"!=\" relation: (v) != (0)
         SELECT * FROM t WHERE v > {i: 1, d: 3s} ALLOW FILTERING
         => Slice restrictions are not supported on UDTs containing durations
@@ -301,9 +293,7 @@ fn invalid_relations_get_cassandras_errors() {
            non-EQ relation)
         SELECT * FROM t WHERE m[null] = 2 ALLOW FILTERING => Unsupported null map key for column m
     ";
-    for [text, message] in parse_cases(cases) {
-        assert_eq!(server.refused(text), message, "{text}");
-    }
+    server.check(steps);
     // A read by a key that no row can have is no error.
     let long = "x".repeat(70_000);
     assert_eq!(
@@ -332,15 +322,13 @@ fn distinct_counts_each_partition_once() {
         "INSERT INTO t (k, c) VALUES (2, 1)",
         "INSERT INTO t (k, c) VALUES (2, 2)",
     ]);
-    assert_eq!(
-        server.rows("SELECT DISTINCT k, count(k), count(s) FROM t GROUP BY k"),
-        "1 1 1 | 2 1 0"
-    );
-    assert_eq!(server.rows("SELECT DISTINCT k, count(k) FROM t"), "1 2");
-    assert_eq!(
-        server.refused("SELECT DISTINCT k, count(k) FROM t GROUP BY k, c"),
-        "Grouping on clustering columns is not allowed for SELECT DISTINCT queries"
-    );
+    let steps = "
+        SELECT DISTINCT k, count(k), count(s) FROM t GROUP BY k => 1 1 1 | 2 1 0
+        SELECT DISTINCT k, count(k) FROM t => 1 2
+        SELECT DISTINCT k, count(k) FROM t GROUP BY k, c
+        => Grouping on clustering columns is not allowed for SELECT DISTINCT queries
+    ";
+    server.check(steps);
 }
 
 #[test]
@@ -350,15 +338,14 @@ fn casts_of_times_and_casts_of_casts() {
         "INSERT INTO t (k, u, w, d, f) VALUES (CAST(CAST(CAST(2.3 AS int) AS float) AS int), \
          50554d6e-29bb-11e5-b345-feff819cdc9f, '2015-05-21 11:03:02Z', '2015-05-21', NaN)",
     ]);
-    assert_eq!(
-        server.rows("SELECT k, CAST(u AS date), CAST(w AS date), CAST(d AS timestamp) FROM t"),
-        "2 2015-07-14 2015-05-21 2015-05-21 00:00:00.000Z"
-    );
-    assert_eq!(server.rows("SELECT toJson(f) FROM t"), "null");
-    assert_eq!(
-        server.refused("SELECT CAST(k AS date) FROM t"),
-        "Invalid call to function system.castAsDate, none of its type signatures match (known type \
-         signatures: system.castAsDate : (timeuuid) -> date, system.castAsDate : (timestamp) -> \
-         date)"
-    );
+    let steps = "
+        SELECT k, CAST(u AS date), CAST(w AS date), CAST(d AS timestamp) FROM t
+        => 2 2015-07-14 2015-05-21 2015-05-21 00:00:00.000Z
+        SELECT toJson(f) FROM t => null
+        SELECT CAST(k AS date) FROM t
+        => Invalid call to function system.castAsDate, none of its type signatures match (known \
+           type signatures: system.castAsDate : (timeuuid) -> date, system.castAsDate : \
+           (timestamp) -> date)
+    ";
+    server.check(steps);
 }

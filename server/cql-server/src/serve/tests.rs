@@ -23,10 +23,10 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use ebb_cql::protocol::{
-    Answer, Batch, BatchKind, BatchStatement, Columns, Compression, Consistency, Direction,
+    Answer, Batch, BatchKind, BatchStatement, Coding, Columns, Compression, Consistency, Direction,
     ErrorKind, ErrorResponse, EventTypes, FrameDecoder, PAYLOAD_BYTES_MAX, QueryParameters,
     Request, Response, SchemaChange, SchemaChangeKind, SchemaTarget, Segments, Startup,
-    StatementRef, Value, Values, ValuesBuf, Version, WriteType, prepared_id,
+    StatementRef, Value, Values, ValuesBuf, Version, WriteType, flag, prepared_id,
 };
 use ebb_test_support::seed::for_seeds;
 use ebb_test_support::wait::{self, HANG};
@@ -50,20 +50,20 @@ struct Fake {
     /// The gate at which scans, stalled writes, and statements whose analysis takes long wait while
     /// it is closed.
     gate: Gate,
-    cancelled: AtomicUsize,
+    cancelled: Count,
     /// The number of statements with the verb `hold` whose parsing has begun. Their parsing waits
     /// until a test opens `gate`.
-    parsed_holds: AtomicUsize,
+    parsed_holds: Count,
     /// The number of statements whose execution has begun, in all lanes but [`Lane::Inline`].
-    executed: AtomicUsize,
+    executed: Count,
     /// True if writes are acknowledged after a sync.
     waits_for_sync: bool,
     /// The gate for syncs, which wait while it is closed.
     sync_gate: Gate,
     /// The number of syncs that have begun.
-    syncs_begun: AtomicUsize,
+    syncs_begun: Count,
     /// The number of syncs that have ended.
-    syncs: AtomicUsize,
+    syncs: Count,
     sync_fails: AtomicBool,
     /// The number of coming executions of conditional writes that the service ends with a conflict.
     conflicts: AtomicUsize,
@@ -81,6 +81,20 @@ fn synced() -> Fake {
     Fake {
         waits_for_sync: true,
         ..Fake::default()
+    }
+}
+
+/// A count that several threads raise.
+#[derive(Default)]
+struct Count(AtomicUsize);
+
+impl Count {
+    fn add(&self, more: usize) {
+        self.0.fetch_add(more, Ordering::SeqCst);
+    }
+
+    fn get(&self) -> usize {
+        self.0.load(Ordering::SeqCst)
     }
 }
 
@@ -203,7 +217,7 @@ impl Service for Fake {
             while is_shared && interrupt::charge(1).is_ok() {}
         }
         if text.starts_with("hold") {
-            self.parsed_holds.fetch_add(1, Ordering::SeqCst);
+            self.parsed_holds.add(1);
             self.gate.wait(|| false);
         }
         if text.starts_with("stumble") {
@@ -237,7 +251,7 @@ impl Service for Fake {
             .split_once(' ')
             .unwrap_or((&statement.text, ""));
         if statement.kind().lane != Lane::Inline {
-            self.executed.fetch_add(1, Ordering::SeqCst);
+            self.executed.add(1);
         }
         match verb {
             // Several words for one effect, because the first word of a statement chooses its lane, too
@@ -294,8 +308,7 @@ impl Service for Fake {
             "use" => outcome.keyspace = Some(rest.into()),
             "scan" => {
                 let was_open = self.gate.wait(|| call.interrupt.is_cancelled());
-                self.cancelled
-                    .fetch_add(usize::from(!was_open), Ordering::SeqCst);
+                self.cancelled.add(usize::from(!was_open));
                 if let Ok(bytes) = rest.parse::<usize>() {
                     append_long(bytes, out);
                     return Ok(outcome);
@@ -379,9 +392,9 @@ impl Service for Fake {
     }
 
     fn sync(&self) -> Result<(), ErrorResponse> {
-        self.syncs_begun.fetch_add(1, Ordering::SeqCst);
+        self.syncs_begun.add(1);
         self.sync_gate.wait(|| false);
-        self.syncs.fetch_add(1, Ordering::SeqCst);
+        self.syncs.add(1);
         if self.sync_fails.load(Ordering::SeqCst) {
             return Err(ErrorResponse::server("the disk is gone"));
         }
@@ -398,6 +411,14 @@ fn append_long(bytes: usize, out: &mut BytesMut) {
 
 fn parameters() -> QueryParameters<'static> {
     QueryParameters::default()
+}
+
+/// Returns a QUERY with this text, whose body is compressed if `coding` has a compression.
+fn encoded(stream: i16, text: &str, coding: impl Into<Coding>) -> BytesMut {
+    let mut frame = BytesMut::new();
+    let parameters = parameters();
+    Request::Query { text, parameters }.encode(&mut frame, stream, coding);
+    frame
 }
 
 struct Client<T = TcpStream> {
@@ -435,7 +456,7 @@ impl<T: Read + Write> Client<T> {
     fn started(mut self) -> Self {
         let options = vec![("CQL_VERSION", "3.4.6")];
         self.send(0, &Request::Startup(Startup { options }));
-        assert_eq!(self.receive().1.response, Response::Ready);
+        assert_eq!(self.response(), Response::Ready);
         self
     }
 
@@ -508,8 +529,55 @@ impl<T: Read + Write> Client<T> {
         self.try_receive().expect("the connection is open")
     }
 
+    /// Returns the next response, whichever request it answers.
+    fn response(&mut self) -> Response {
+        self.receive().1.response
+    }
+
+    /// Returns the streams of the next `count` responses, ascending.
+    fn streams(&mut self, count: usize) -> Vec<i16> {
+        let mut streams: Vec<_> = (0..count).map(|_| self.receive().0).collect();
+        streams.sort_unstable();
+        streams
+    }
+
+    /// Returns the responses to the requests with the streams 1 and 2.
+    #[track_caller]
+    fn in_order(&mut self) -> [Answer; 2] {
+        let mut answers = [self.receive(), self.receive()];
+        answers.sort_by_key(|(stream, _)| *stream);
+        assert_eq!([answers[0].0, answers[1].0], [1, 2]);
+        answers.map(|(_, answer)| answer)
+    }
+
+    /// Sends a request with the flag for tracing, and returns the response.
+    fn traced(&mut self, request: &Request<'_>) -> Answer {
+        let mut bytes = BytesMut::new();
+        request.encode(&mut bytes, 5, self.version);
+        bytes[1] |= flag::TRACING;
+        self.stream.write_all(&bytes).unwrap();
+        self.receive().1
+    }
+
+    /// Sends a short statement, and asserts that the next response answers it.
+    #[track_caller]
+    fn assert_served(&mut self, stream: i16) {
+        self.query(stream, "which");
+        assert_eq!(self.receive().0, stream);
+    }
+
+    /// Registers the client for the events of schema changes.
+    fn register(&mut self) {
+        let events = EventTypes {
+            schema: true,
+            ..EventTypes::default()
+        };
+        self.send(1, &Request::Register(events));
+        assert_eq!(self.response(), Response::Ready);
+    }
+
     fn error(&mut self) -> ErrorResponse {
-        match self.receive().1.response {
+        match self.response() {
             Response::Error(error) => error,
             other => panic!("{other:?} is no error"),
         }
@@ -622,7 +690,7 @@ fn the_first_message_is_startup_or_options() {
     client.query(7, "which");
     assert_eq!(client.error().kind, ErrorKind::Protocol);
     client.send(1, &Request::Options);
-    let Response::Supported { options } = client.receive().1.response else {
+    let Response::Supported { options } = client.response() else {
         panic!("no SUPPORTED");
     };
     assert!(options.contains(&("CQL_VERSION".into(), vec!["3.4.6".into()])));
@@ -660,7 +728,7 @@ fn unsupported_protocol_versions_end_the_connection_with_an_error() {
 fn prepare(client: &mut Client, text: &str) -> Response {
     let keyspace = None;
     client.send(1, &Request::Prepare { text, keyspace });
-    client.receive().1.response
+    client.response()
 }
 
 /// Prepares a statement, and returns its id.
@@ -677,7 +745,7 @@ fn prepared(client: &mut Client, text: &str) -> Vec<u8> {
 fn is_prepared(client: &mut Client, id: &[u8]) -> bool {
     let parameters = parameters();
     client.send(2, &Request::Execute { id, parameters });
-    match client.receive().1.response {
+    match client.response() {
         Response::Void => true,
         Response::Error(error) => {
             let id = id.to_vec();
@@ -727,7 +795,7 @@ fn a_schema_change_drops_statements_that_take_too_long_to_analyse_again() {
     let ids = ["put", "put endless"].map(|text| prepared(&mut client, text));
     assert!(ids.iter().all(|id| is_prepared(&mut client, id)));
     client.query(3, "alter a");
-    assert_eq!(client.receive().1.response, Response::Void);
+    assert_eq!(client.response(), Response::Void);
     assert!(is_prepared(&mut client, &ids[0]));
     assert!(!is_prepared(&mut client, &ids[1]));
 }
@@ -743,13 +811,11 @@ fn only_a_statement_that_a_schema_change_made_outdated_during_prepare_gets_unpre
         // Large, so that it is parsed beside the threads that serve the other client.
         let (text, keyspace) = (&format!("{text}{}", " ".repeat(1 << 17)), None);
         client.send(1, &Request::Prepare { text, keyspace });
-        wait::until("the analysis to begin", || {
-            fake.parsed_holds.load(Ordering::SeqCst) > 0
-        });
+        wait::until("the analysis to begin", || fake.parsed_holds.get() > 0);
         other.query(1, "alter a");
         other.receive();
         fake.gate.open();
-        let Response::Prepared(prepared) = client.receive().1.response else {
+        let Response::Prepared(prepared) = client.response() else {
             panic!("it is prepared");
         };
         assert_eq!(is_prepared(&mut client, &prepared.id), is_current);
@@ -769,23 +835,20 @@ fn a_query_is_analysed_again_if_the_schema_changes_before_it_runs() {
     let parameters = parameters();
     let id = &scan[..];
     client.send(2, &Request::Execute { id, parameters });
-    wait::until("both scans to begin", || {
-        fake.executed.load(Ordering::SeqCst) >= 2
-    });
+    wait::until("both scans to begin", || fake.executed.get() >= 2);
     other.query(1, "alter a");
     other.receive();
     fake.gate.open();
-    let mut answers = [client.receive(), client.receive()];
-    answers.sort_by_key(|(stream, _)| *stream);
-    assert_eq!(answers[0].1.response, Response::Void);
-    let Response::Error(error) = &answers[1].1.response else {
-        panic!("{:?} is no error", answers[1]);
+    let [first, second] = client.in_order().map(|answer| answer.response);
+    assert_eq!(first, Response::Void);
+    let Response::Error(error) = second else {
+        panic!("{second:?} is no error");
     };
     let id = scan.clone();
     assert_eq!(error.kind, ErrorKind::Unprepared { id });
     for (text, id) in ["put marked", "which marked"].iter().zip(&ids) {
         client.query(3, text);
-        assert_eq!(client.receive().1.response, Response::Void, "{text}");
+        assert_eq!(client.response(), Response::Void, "{text}");
         assert!(!is_prepared(&mut client, id), "{text}");
     }
     // A batch is executed if only texts in it are outdated.
@@ -794,7 +857,7 @@ fn a_query_is_analysed_again_if_the_schema_changes_before_it_runs() {
     for (first, is_executed) in [(text, true), (StatementRef::Prepared(&ids[0]), false)] {
         let statements = [first, text, StatementRef::Prepared(&fresh)];
         client.send(4, &Request::Batch(batch_of(&statements)));
-        let response = client.receive().1.response;
+        let response = client.response();
         assert_eq!(response == Response::Void, is_executed, "{response:?}");
     }
 }
@@ -815,7 +878,7 @@ fn a_batch_fails_at_its_first_statement_that_is_no_single_write() {
         assert_eq!(error.kind, ErrorKind::Invalid, "{error:?}");
         assert_eq!(error.message, NOT_A_WRITE);
     }
-    assert_eq!(fake.executed.load(Ordering::SeqCst), 0);
+    assert_eq!(fake.executed.get(), 0);
 }
 
 /// Returns a batch of these statements, without values.
@@ -841,8 +904,7 @@ fn execute_and_batch_with_a_wrong_number_of_values_have_cassandras_errors() {
     let (_, server) = server(options());
     let mut client = Client::new(&server);
     let id = &prepared(&mut client, "put")[..];
-    let mut values = ValuesBuf::new();
-    values.push(Value::Null).push(Value::Null);
+    let values = ValuesBuf::from_iter([Value::Null; 2]);
     let parameters = QueryParameters {
         values: values.as_values(),
         ..parameters()
@@ -866,49 +928,21 @@ fn execute_and_batch_with_a_wrong_number_of_values_have_cassandras_errors() {
 fn prepared_statements_are_executed_by_id_and_unknown_ids_get_unprepared() {
     let (_, server) = server(options());
     let mut client = Client::new(&server);
-    client.send(
-        1,
-        &Request::Prepare {
-            text: "put",
-            keyspace: None,
-        },
-    );
-    let Response::Prepared(prepared) = client.receive().1.response else {
-        panic!("not prepared");
-    };
-    let execute = |id| Request::Execute {
-        id,
-        parameters: parameters(),
-    };
-    client.send(2, &execute(&prepared.id));
-    assert_eq!(client.receive().1.response, Response::Void);
-    client.send(3, &execute(b"another"));
-    let id = b"another".to_vec();
-    assert_eq!(client.error().kind, ErrorKind::Unprepared { id });
+    let id = prepared(&mut client, "put");
+    assert!(is_prepared(&mut client, &id));
+    assert!(!is_prepared(&mut client, b"another"));
     // The id is the same on another connection, unless the statement depends on the keyspace.
     let mut other = Client::new(&server);
-    other.send(2, &execute(&prepared.id));
-    assert_eq!(other.receive().1.response, Response::Void);
+    assert!(is_prepared(&mut other, &id));
     let mut ids = Vec::new();
     for keyspace in ["use a", "use b"] {
         for text in ["put", "put unqualified"] {
             other.query(1, keyspace);
             other.receive();
-            other.send(
-                2,
-                &Request::Prepare {
-                    text,
-                    keyspace: None,
-                },
-            );
-            match other.receive().1.response {
-                Response::Prepared(prepared) => ids.push(prepared.id),
-                response => panic!("{response:?}"),
-            }
+            ids.push(prepared(&mut other, text));
         }
     }
-    assert_eq!(ids[0], prepared.id);
-    assert_eq!(ids[2], prepared.id);
+    assert_eq!([&ids[0], &ids[2]], [&id, &id]);
     assert_ne!(ids[1], ids[3]);
 }
 
@@ -919,15 +953,11 @@ fn a_scan_delays_no_point_request_of_any_connection() {
     for stream in 0..20 {
         client.query(stream, "scan");
     }
-    client.query(100, "which");
-    assert_eq!(client.receive().0, 100);
+    client.assert_served(100);
     let mut other = Client::new(&server);
-    other.query(1, "which");
-    assert_eq!(other.receive().0, 1);
+    other.assert_served(1);
     fake.gate.open();
-    let mut streams: Vec<_> = (0..20).map(|_| client.receive().0).collect();
-    streams.sort_unstable();
-    assert_eq!(streams, (0..20).collect::<Vec<_>>());
+    assert_eq!(client.streams(20), (0..20).collect::<Vec<_>>());
 }
 
 #[test]
@@ -935,12 +965,9 @@ fn closing_a_connection_cancels_its_requests() {
     let (fake, server) = server(options());
     let mut client = Client::new(&server);
     client.query(1, "scan");
-    client.query(2, "which");
-    assert_eq!(client.receive().0, 2);
+    client.assert_served(2);
     drop(client);
-    wait::until("the scan to be cancelled", || {
-        fake.cancelled.load(Ordering::SeqCst) > 0
-    });
+    wait::until("the scan to be cancelled", || fake.cancelled.get() > 0);
     until_connections(&server, 0);
 }
 
@@ -957,16 +984,14 @@ fn a_client_that_does_not_read_holds_bounded_memory_and_delays_no_other() {
     let bytes = (1 << 20) - 100_000;
     let mut frames = BytesMut::new();
     for stream in 0..60 {
-        let text = &format!("scan {bytes}");
-        let parameters = parameters();
-        Request::Query { text, parameters }.encode(&mut frames, stream, Compression::None);
+        let text = format!("scan {bytes}");
+        frames.extend_from_slice(&encoded(stream, &text, Compression::None));
     }
     // The server may close the connection before the client has sent everything.
     drop(slow.stream.write_all(&frames));
     let mut other = Client::new(&server);
     for stream in 0..50 {
-        other.query(stream, "which");
-        assert_eq!(other.receive().0, stream);
+        other.assert_served(stream);
     }
     // The connection is closed and its share of the memory is free again, so that scans of others
     // run.
@@ -985,16 +1010,12 @@ fn a_panic_is_an_error_of_its_request_only() {
     for text in ["panic", "explode", "crash", "stumble"] {
         client.query(1, text);
         client.query(2, "which");
-        let mut answers = [client.receive(), client.receive()];
-        answers.sort_by_key(|(stream, _)| *stream);
-        let [(1, failed), (2, next)] = &answers else {
-            panic!("{text}: {answers:?}");
-        };
+        let [failed, next] = client.in_order().map(|answer| answer.response);
         assert!(
-            matches!(&failed.response, Response::Error(error) if error.kind == ErrorKind::Server),
+            matches!(&failed, Response::Error(error) if error.kind == ErrorKind::Server),
             "{text}: {failed:?}"
         );
-        assert_eq!(next.response, Response::Void, "{text}");
+        assert_eq!(next, Response::Void, "{text}");
     }
 }
 
@@ -1006,12 +1027,7 @@ fn schema_changes_are_sent_to_registered_clients() {
         Client::new(&server),
         Client::new(&server),
     );
-    let events = EventTypes {
-        schema: true,
-        ..EventTypes::default()
-    };
-    hears.send(1, &Request::Register(events));
-    assert_eq!(hears.receive().1.response, Response::Ready);
+    hears.register();
     alters.query(1, "alter app");
     alters.receive();
     let (stream, answer) = hears.receive();
@@ -1027,9 +1043,8 @@ fn schema_changes_are_sent_to_registered_clients() {
         target: SchemaTarget::Table("t".into()),
     };
     fake.notify.lock().unwrap().as_ref().unwrap()(made.clone());
-    assert_eq!(hears.receive().1.response, Response::Event(made));
-    deaf.query(3, "which");
-    assert_eq!(deaf.receive().0, 3);
+    assert_eq!(hears.response(), Response::Event(made));
+    deaf.assert_served(3);
 }
 
 /// Regression: a statement that changed the schema and then failed caused no event, and drivers
@@ -1038,12 +1053,7 @@ fn schema_changes_are_sent_to_registered_clients() {
 fn a_statement_that_fails_after_a_schema_change_causes_its_event() {
     let (_, server) = server(options());
     let (mut registered, mut client) = (Client::new(&server), Client::new(&server));
-    let events = EventTypes {
-        schema: true,
-        ..EventTypes::default()
-    };
-    registered.send(1, &Request::Register(events));
-    assert_eq!(registered.receive().1.response, Response::Ready);
+    registered.register();
     let outdated = prepared(&mut client, "put outdated");
     for keyspace in ["failing", "panicking"] {
         client.query(1, &format!("alter {keyspace}"));
@@ -1066,24 +1076,16 @@ fn a_large_request_runs_on_a_thread_that_exists_from_the_start() {
     for (padding_bytes, thread) in [(0, "cql"), (LARGE_BYTES, "cql-large")] {
         client.query(1, &format!("thread {}", " ".repeat(padding_bytes)));
         let keyspace = thread.to_owned();
-        assert_eq!(
-            client.receive().1.response,
-            Response::SetKeyspace { keyspace }
-        );
+        assert_eq!(client.response(), Response::SetKeyspace { keyspace });
     }
 }
 
 #[test]
 fn draining_answers_running_requests_and_accepts_no_more() {
-    let fake = Fake {
-        waits_for_sync: true,
-        ..Fake::default()
-    };
-    let (fake, server) = serving(fake, options());
+    let (fake, server) = serving(synced(), options());
     let mut client = Client::new(&server);
     client.query(1, "put");
-    client.query(2, "which");
-    assert_eq!(client.receive().0, 2);
+    client.assert_served(2);
     let address = server.address();
     let begun = Arc::new(Barrier::new(2));
     let draining = std::thread::spawn({
@@ -1133,9 +1135,7 @@ fn invalid_bytes_cause_an_error_or_end_the_connection() {
         let options = vec![("CQL_VERSION", "3.4.6")];
         Request::Startup(Startup { options }).encode(&mut whole, 0, Compression::None);
         for stream in 0..4 {
-            let parameters = parameters();
-            let text = "put something";
-            Request::Query { text, parameters }.encode(&mut whole, stream, Compression::None);
+            whole.extend_from_slice(&encoded(stream, "put something", Compression::None));
         }
         for _ in 0..300 {
             let mut bytes = whole.to_vec();
@@ -1152,7 +1152,6 @@ fn invalid_bytes_cause_an_error_or_end_the_connection() {
             drop((&client.stream).write_all(&bytes));
         }
         let mut client = Client::new(&server);
-        client.query(1, "which");
-        assert_eq!(client.receive().0, 1);
+        client.assert_served(1);
     });
 }

@@ -118,3 +118,14 @@ impl ValuesBuf {
         }
     }
 }
+
+impl<'a> FromIterator<Value<'a>> for ValuesBuf {
+    /// Appends the values by position.
+    fn from_iter<I: IntoIterator<Item = Value<'a>>>(values: I) -> Self {
+        let mut buffer = Self::new();
+        for value in values {
+            buffer.push(value);
+        }
+        buffer
+    }
+}

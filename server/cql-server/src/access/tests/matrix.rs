@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use ebb_cql::protocol::{BatchKind, ErrorKind, ErrorResponse, QueryParameters, ValuesBuf};
+use ebb_cql::protocol::{BatchKind, ErrorKind, ErrorResponse, QueryParameters, Values};
 use ebb_cql::syntax;
 use ebb_cql::syntax::ast::{PermissionStatement, RoleStatement, Statement, Write};
 use ebb_model::access::{Permission, PermissionSet, Resource};
@@ -330,13 +330,12 @@ fn try_checked(server: &Server, case: &Case) -> Result<(), String> {
 /// Unauthorized.
 fn try_in_batch(server: &Server, case: &Case) -> Result<(), String> {
     let prepared = Arc::new(server.prepare(case.text).unwrap());
-    let values = ValuesBuf::new();
     let kind = if case.text.contains("c + 1") {
         BatchKind::Counter
     } else {
         BatchKind::Unlogged
     };
-    let done = server.batch(kind, &[(prepared, values.as_values())]);
+    let done = server.batch(kind, &[(prepared, Values::default())]);
     result_of(case, done)
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ebb_cql::protocol::{BatchKind, ErrorKind, QueryParameters, ValuesBuf};
+use ebb_cql::protocol::{BatchKind, ErrorKind, Values};
 
 use super::{U, server};
 use crate::access::User;
@@ -16,21 +16,18 @@ fn a_revoked_permission_is_gone_at_the_next_execute_or_batch() {
     server.log_in(U);
     let select = server.prepare("SELECT * FROM t").unwrap();
     let insert = Arc::new(server.prepare("INSERT INTO t (k) VALUES (1)").unwrap());
-    let values = ValuesBuf::new();
-    let batch = [(insert.clone(), values.as_values())];
+    let batch = [(insert.clone(), Values::default())];
     for _ in 0..3 {
-        server.execute(&select, QueryParameters::default()).unwrap();
-        server.execute(&insert, QueryParameters::default()).unwrap();
+        server.bind(&select, &[]).unwrap();
+        server.bind(&insert, &[]).unwrap();
         server.batch(BatchKind::Logged, &batch).unwrap();
     }
     let by = std::mem::replace(&mut server.user, User::anyone());
     server.run("REVOKE MODIFY ON t FROM u");
     server.user = by;
-    server.execute(&select, QueryParameters::default()).unwrap();
+    server.bind(&select, &[]).unwrap();
     let message = "User u has no MODIFY permission on <table ks.t> or any of its parents";
-    let refused = server
-        .execute(&insert, QueryParameters::default())
-        .unwrap_err();
+    let refused = server.bind(&insert, &[]).unwrap_err();
     assert_eq!(
         (refused.kind, &*refused.message),
         (ErrorKind::Unauthorized, message)
@@ -46,14 +43,12 @@ fn a_connection_loses_its_permissions_with_its_role_although_the_name_is_reused(
     server.run("CREATE ROLE root WITH SUPERUSER = true AND LOGIN = true");
     server.log_in("root");
     let select = server.prepare("SELECT * FROM t").unwrap();
-    server.execute(&select, QueryParameters::default()).unwrap();
+    server.bind(&select, &[]).unwrap();
     let mut by = std::mem::replace(&mut server.user, User::anyone());
     let mut refused = |server: &mut crate::executor::harness::Server, change: &str| {
         server.run(change);
         std::mem::swap(&mut by, &mut server.user);
-        let error = server
-            .execute(&select, QueryParameters::default())
-            .unwrap_err();
+        let error = server.bind(&select, &[]).unwrap_err();
         std::mem::swap(&mut by, &mut server.user);
         assert_eq!(error.kind, ErrorKind::Unauthorized);
         error.message
@@ -78,19 +73,11 @@ fn statements_in_one_cache_slot_are_checked_separately() {
     for _ in 0..200 {
         refused.push(server.prepare("SELECT * FROM secret").unwrap());
     }
-    server
-        .execute(&allowed, QueryParameters::default())
-        .unwrap();
+    server.bind(&allowed, &[]).unwrap();
     for statement in &refused {
-        assert!(
-            server
-                .execute(statement, QueryParameters::default())
-                .is_err()
-        );
+        assert!(server.bind(statement, &[]).is_err());
     }
-    server
-        .execute(&allowed, QueryParameters::default())
-        .unwrap();
+    server.bind(&allowed, &[]).unwrap();
 }
 
 #[test]
@@ -105,9 +92,7 @@ fn select_on_a_table_permits_reads_of_its_snapshots() {
     let names = ["ks.{} USING SNAPSHOT s", "\"ks@s\".{}", "ks__at__s.{}"];
     let select = |name: &str, table: &str| format!("SELECT * FROM {}", name.replace("{}", table));
     let prepared = server.prepare(&select(names[0], "t")).unwrap();
-    server
-        .execute(&prepared, QueryParameters::default())
-        .unwrap();
+    server.bind(&prepared, &[]).unwrap();
     for name in names {
         assert_eq!(server.rows(&select(name, "t")), "1 7");
         assert_eq!(
@@ -129,7 +114,7 @@ fn select_on_a_table_permits_reads_of_its_snapshots() {
     for name in names {
         assert_eq!(server.unauthorized(&select(name, "t")), message);
     }
-    let refused = server.execute(&prepared, QueryParameters::default());
+    let refused = server.bind(&prepared, &[]);
     assert_eq!(refused.unwrap_err().message, message);
     server.user = User::anyone();
     server.run("GRANT SELECT ON ALL TABLES IN KEYSPACE ks TO u");

@@ -51,52 +51,41 @@ const T: &str = "CREATE TABLE t (k int PRIMARY KEY, v int)";
 #[test]
 fn roles_are_created_and_listed_without_their_hashes() {
     let mut server = server(&[T]);
-    for text in [
-        "CREATE ROLE reader",
-        "CREATE USER Ada WITH PASSWORD 'geheim' SUPERUSER",
-        "CREATE ROLE bob WITH LOGIN = true AND OPTIONS = {'snapshots_max': 2}",
-        "GRANT reader TO bob",
-        "CREATE ROLE IF NOT EXISTS bob WITH SUPERUSER = true",
-    ] {
-        server.run(text);
-    }
-    assert_eq!(
-        server.rows("LIST ROLES"),
-        "Ada true true 00000000 ALL | bob false true \
-         000000010000000d736e617073686f74735f6d61780000000132 ALL | \
-         reader false false 00000000 ALL | u false true 00000000 ALL"
-    );
-    assert_eq!(
-        server.rows("LIST USERS"),
-        "Ada true ALL | bob false ALL | u false ALL"
-    );
+    let steps = "
+        CREATE ROLE reader => done
+        CREATE USER Ada WITH PASSWORD 'geheim' SUPERUSER => done
+        CREATE ROLE bob WITH LOGIN = true AND OPTIONS = {'snapshots_max': 2} => done
+        GRANT reader TO bob => done
+        CREATE ROLE IF NOT EXISTS bob WITH SUPERUSER = true => done
+        LIST ROLES
+        => Ada true true 00000000 ALL | bob false true \
+           000000010000000d736e617073686f74735f6d61780000000132 ALL | \
+           reader false false 00000000 ALL | u false true 00000000 ALL
+        LIST USERS => Ada true ALL | bob false ALL | u false ALL
+    ";
+    server.check(steps);
     let of_bob = server.rows("LIST ROLES OF bob");
     assert!(of_bob.starts_with("bob") && of_bob.contains("reader"));
-    assert_eq!(
-        server.rows("SELECT role, is_superuser, can_login, salted_hash FROM system_auth.roles WHERE role = 'Ada'"),
-        "Ada true true null"
-    );
-    assert_eq!(
-        server.rows("SELECT role, member FROM system_auth.role_members"),
-        "reader bob"
-    );
-    server.run("ALTER ROLE bob WITH OPTIONS = {}");
-    server.run("REVOKE reader FROM bob");
-    server.run("DROP ROLE reader");
-    server.run("DROP USER IF EXISTS nobody");
-    assert_eq!(
-        server.rows("SELECT member FROM system_auth.role_members"),
-        ""
-    );
+    let steps = "
+        SELECT role, is_superuser, can_login, salted_hash FROM system_auth.roles WHERE role = 'Ada'
+        => Ada true true null
+        SELECT role, member FROM system_auth.role_members => reader bob
+        ALTER ROLE bob WITH OPTIONS = {} => done
+        REVOKE reader FROM bob => done
+        DROP ROLE reader => done
+        DROP USER IF EXISTS nobody => done
+        SELECT member FROM system_auth.role_members => no rows
+    ";
+    server.check(steps);
 }
 
 #[test]
 fn invalid_statements_get_cassandras_errors() {
     let mut server = server(&[T]);
-    server.run("CREATE ROLE a");
-    server.run("CREATE ROLE b");
-    server.run("GRANT a TO b");
-    let cases = "
+    let steps = "
+        CREATE ROLE a => done
+        CREATE ROLE b => done
+        GRANT a TO b => done
         CREATE ROLE a => a already exists
         CREATE ROLE '' => Role name can't be an empty string
         DROP ROLE x => x doesn't exist
@@ -123,9 +112,7 @@ fn invalid_statements_get_cassandras_errors() {
         CREATE ROLE x WITH ACCESS TO DATACENTERS {'dc1'}
         => ACCESS TO DATACENTERS is not supported: there is one
     ";
-    for [text, message] in parse_cases(cases) {
-        assert_eq!(server.refused(text), message, "{text}");
-    }
+    server.check(steps);
 }
 
 /// Regression: both statements were checked before either of them changed a role, and no superuser was left.
@@ -266,21 +253,17 @@ fn creators_get_all_permissions_until_the_resource_is_dropped() {
     let after = server.executor.catalog().roles().generation();
     assert_eq!(after, generation + 1);
     assert!(server.rows("LIST AUTHORIZE OF u").contains("<role made>"));
-    for text in [
-        "INSERT INTO own.t (k) VALUES (1)",
-        "CREATE SNAPSHOT s ON KEYSPACE own",
-        "GRANT SELECT ON own.t TO made",
-        "DROP SNAPSHOT s ON KEYSPACE own",
-        "DROP TABLE own.t",
-        "DROP ROLE made",
-        "DROP KEYSPACE own",
-    ] {
-        server.run(text);
-    }
-    assert_eq!(
-        server.rows("LIST ALL OF u"),
-        "u u <all keyspaces> CREATE | u u <all roles> CREATE"
-    );
+    let steps = "
+        INSERT INTO own.t (k) VALUES (1) => done
+        CREATE SNAPSHOT s ON KEYSPACE own => done
+        GRANT SELECT ON own.t TO made => done
+        DROP SNAPSHOT s ON KEYSPACE own => done
+        DROP TABLE own.t => done
+        DROP ROLE made => done
+        DROP KEYSPACE own => done
+        LIST ALL OF u => u u <all keyspaces> CREATE | u u <all roles> CREATE
+    ";
+    server.check(steps);
     // The permissions do not carry over to a new table of the same name.
     server.user = User::anyone();
     server.run(&format!(
@@ -348,16 +331,14 @@ fn an_identity_belongs_to_one_role_and_is_dropped_with_it() {
         server.rows(&format!("{table} WHERE identity = 'spiffe://x/3'")),
         "spiffe://x/3 b"
     );
-    let cases = "
+    let steps = "
         ADD IDENTITY 'spiffe://x/3' TO ROLE a => spiffe://x/3 already exists
         ADD IDENTITY 'spiffe://x/4' TO ROLE c => Can not add identity for non-existent role 'c'
         ADD IDENTITY '' TO ROLE a => Identity can't be an empty string
         DROP IDENTITY 'spiffe://x/4' => identity 'spiffe://x/4' doesn't exist
+        DROP ROLE a => done
     ";
-    for [text, message] in parse_cases(cases) {
-        assert_eq!(server.refused(text), message, "{text}");
-    }
-    server.run("DROP ROLE a");
+    server.check(steps);
     assert_eq!(server.rows(table), "spiffe://x/3 b");
 }
 
@@ -384,31 +365,19 @@ fn only_superusers_change_the_identities_of_superusers() {
 #[test]
 fn list_permissions_follows_resources_and_memberships() {
     let mut server = server(&[T]);
-    for text in [
-        "CREATE ROLE reader",
-        "GRANT reader TO u",
-        "GRANT SELECT, MODIFY ON KEYSPACE ks TO reader",
-        "GRANT SELECT ON t TO u",
-    ] {
-        server.run(text);
-    }
-    assert_eq!(
-        server.rows("LIST SELECT OF u"),
-        "reader reader <keyspace ks> SELECT | u u <table ks.t> SELECT"
-    );
-    assert_eq!(
-        server.rows("LIST ALL ON t"),
-        "reader reader <keyspace ks> SELECT | reader reader <keyspace ks> MODIFY | \
-         u u <table ks.t> SELECT"
-    );
-    assert_eq!(
-        server.rows("LIST ALL ON t NORECURSIVE"),
-        "u u <table ks.t> SELECT"
-    );
-    assert_eq!(
-        server.rows("SELECT role, resource FROM system_auth.role_permissions"),
-        "u data/ks/t | reader data/ks"
-    );
+    let steps = "
+        CREATE ROLE reader => done
+        GRANT reader TO u => done
+        GRANT SELECT, MODIFY ON KEYSPACE ks TO reader => done
+        GRANT SELECT ON t TO u => done
+        LIST SELECT OF u => reader reader <keyspace ks> SELECT | u u <table ks.t> SELECT
+        LIST ALL ON t
+        => reader reader <keyspace ks> SELECT | reader reader <keyspace ks> MODIFY | \
+           u u <table ks.t> SELECT
+        LIST ALL ON t NORECURSIVE => u u <table ks.t> SELECT
+        SELECT role, resource FROM system_auth.role_permissions => u data/ks/t | reader data/ks
+    ";
+    server.check(steps);
     let warned = |server: &mut Server, text: &str| {
         server
             .warnings_of(text, QueryParameters::default())

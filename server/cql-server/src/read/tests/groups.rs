@@ -201,13 +201,9 @@ fn other_columns_are_those_of_the_first_row_of_a_group() {
         "2016-09-27 8",
     );
     // Sorted by the first rows that are read; groups of equal times in the order of their partitions.
-    assert_eq!(
-        server.rows(
-            "SELECT pk, max(v) FROM t WHERE pk IN (1, 2) GROUP BY pk, floor(time, 5m) ORDER BY time \
-             DESC"
-        ),
-        "2 11 | 1 8 | 2 10 | 1 6 | 1 4 | 1 3"
-    );
+    let sorted = "SELECT pk, max(v) FROM t WHERE pk IN (1, 2) GROUP BY pk, floor(time, 5m) \
+                  ORDER BY time DESC";
+    assert_eq!(server.rows(sorted), "2 11 | 1 8 | 2 10 | 1 6 | 1 4 | 1 3");
 }
 
 /// Regression: a column beside an aggregate in one expression was null, and with it the result.

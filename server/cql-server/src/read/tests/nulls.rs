@@ -1,6 +1,6 @@
 //! Values of relations that are null or unset.
 
-use ebb_cql::protocol::{QueryParameters, Value, ValuesBuf};
+use ebb_cql::protocol::Value;
 use ebb_model::types::elements;
 use ebb_test_support::cases::parse_cases;
 
@@ -11,15 +11,7 @@ fn refusal(server: &mut Server, text: &str, values: &[Value<'_>]) -> String {
     let prepared = server
         .prepare(text)
         .unwrap_or_else(|error| panic!("{text}: {error}"));
-    let mut bound = ValuesBuf::new();
-    for value in values {
-        bound.push(*value);
-    }
-    let parameters = QueryParameters {
-        values: bound.as_values(),
-        ..QueryParameters::default()
-    };
-    match server.execute(&prepared, parameters) {
+    match server.bind(&prepared, values) {
         Ok(_) => panic!("{text} is not refused"),
         Err(error) => error.message,
     }

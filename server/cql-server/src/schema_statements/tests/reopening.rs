@@ -13,12 +13,13 @@ use crate::executor::harness::Server;
 const KEYSPACE: &str = "CREATE KEYSPACE k WITH replication = \
                         {'class': 'SimpleStrategy', 'replication_factor': 1}";
 
-/// Returns a server with the keyspace `k`, after these statements.
-fn with(disk: &MemDisk, statements: &[&str]) -> Server {
-    let mut server = Server::on(disk);
+/// Returns a server with the keyspace `k`, after these statements, and its disk.
+fn with(statements: &[&str]) -> (MemDisk, Server) {
+    let disk = MemDisk::new();
+    let mut server = Server::on(&disk);
     server.run(KEYSPACE);
     statements.iter().for_each(|text| server.run(text));
-    server
+    (disk, server)
 }
 
 #[track_caller]
@@ -37,18 +38,14 @@ fn stored(server: &Server, keyspace: &str, name: &str) -> Table {
 /// keyspace was readable.
 #[test]
 fn alter_type_gets_the_error_of_create_table_for_the_same_table() {
-    let disk = MemDisk::new();
-    let mut server = with(
-        &disk,
-        &[
-            "CREATE TYPE k.u (a int)",
-            "CREATE TABLE k.t (p int PRIMARY KEY, c u)",
-            "CREATE TYPE k.v (a int)",
-            "CREATE TABLE k.s (p int, c frozen<v>, PRIMARY KEY (p, c))",
-            "CREATE TYPE k.with_list (a int, l list<int>)",
-            "CREATE TYPE k.with_duration (a int, d duration)",
-        ],
-    );
+    let (disk, mut server) = with(&[
+        "CREATE TYPE k.u (a int)",
+        "CREATE TABLE k.t (p int PRIMARY KEY, c u)",
+        "CREATE TYPE k.v (a int)",
+        "CREATE TABLE k.s (p int, c frozen<v>, PRIMARY KEY (p, c))",
+        "CREATE TYPE k.with_list (a int, l list<int>)",
+        "CREATE TYPE k.with_duration (a int, d duration)",
+    ]);
     let of_table = server.refused("CREATE TABLE k.x (p int PRIMARY KEY, c with_list)");
     assert_eq!(server.refused("ALTER TYPE k.u ADD l list<int>"), of_table);
     let of_table = "CREATE TABLE k.x (p int, c frozen<with_duration>, PRIMARY KEY (p, c))";
@@ -70,16 +67,12 @@ fn alter_type_gets_the_error_of_create_table_for_the_same_table() {
 
 #[test]
 fn alter_type_gets_the_error_of_create_index_for_the_same_column() {
-    let disk = MemDisk::new();
-    let mut server = with(
-        &disk,
-        &[
-            "CREATE TYPE k.u (a int)",
-            "CREATE TYPE k.with_duration (d duration)",
-            "CREATE TABLE k.t (p int PRIMARY KEY, c frozen<u>, d frozen<with_duration>)",
-            "CREATE INDEX ON k.t (c)",
-        ],
-    );
+    let (disk, mut server) = with(&[
+        "CREATE TYPE k.u (a int)",
+        "CREATE TYPE k.with_duration (d duration)",
+        "CREATE TABLE k.t (p int PRIMARY KEY, c frozen<u>, d frozen<with_duration>)",
+        "CREATE INDEX ON k.t (c)",
+    ]);
     server.wait_until_all_built();
     let of_index = server.refused("CREATE INDEX ON k.t (d)");
     assert_eq!(server.refused("ALTER TYPE k.u ADD d duration"), of_index);
@@ -102,13 +95,12 @@ fn a_type_with_the_name_of_a_native_type_is_served_after_a_restart() {
         "Int",
         "a\"\"b<c>",
     ] {
-        let disk = MemDisk::new();
         let create_type = format!("CREATE TYPE k.\"{name}\" (a text)");
         let create_table = format!(
             "CREATE TABLE k.t (p int PRIMARY KEY, c frozen<\"{name}\">, d \"{name}\", \
              e list<frozen<\"{name}\">>)"
         );
-        let mut server = with(&disk, &[&create_type, &create_table]);
+        let (disk, mut server) = with(&[&create_type, &create_table]);
         server.run("INSERT INTO k.t (p, c, d) VALUES (1, {a: 'x'}, {a: 'y'})");
         drop(server);
 
@@ -141,15 +133,11 @@ fn a_type_with_the_name_of_a_native_type_is_served_after_a_restart() {
 /// Regression: reading the snapshot was a server error (0x0000), so that drivers blamed the node.
 #[test]
 fn a_read_at_a_snapshot_of_an_unreadable_table_is_an_invalid_request() {
-    let disk = MemDisk::new();
-    let mut server = with(
-        &disk,
-        &[
-            "CREATE TYPE k.u (a int)",
-            "CREATE TABLE k.t (p int, c frozen<u>, PRIMARY KEY (p, c))",
-            "INSERT INTO k.t (p, c) VALUES (1, {a: 2})",
-        ],
-    );
+    let (disk, mut server) = with(&[
+        "CREATE TYPE k.u (a int)",
+        "CREATE TABLE k.t (p int, c frozen<u>, PRIMARY KEY (p, c))",
+        "INSERT INTO k.t (p, c) VALUES (1, {a: 2})",
+    ]);
     let refused = server.refused("ALTER TYPE k.u ADD d duration");
     assert!(
         refused.starts_with("duration type is not supported"),
@@ -202,16 +190,12 @@ fn a_read_at_a_snapshot_of_an_unreadable_table_is_an_invalid_request() {
 
 #[test]
 fn every_statement_on_an_unreadable_table_gets_the_reason() {
-    let disk = MemDisk::new();
-    let server = with(
-        &disk,
-        &[
-            "CREATE TYPE k.u (a int)",
-            "CREATE TABLE k.t (p int PRIMARY KEY, v int)",
-            "CREATE TABLE k.other (p int PRIMARY KEY, v int)",
-            "INSERT INTO k.t (p, v) VALUES (1, 2)",
-        ],
-    );
+    let (disk, server) = with(&[
+        "CREATE TYPE k.u (a int)",
+        "CREATE TABLE k.t (p int PRIMARY KEY, v int)",
+        "CREATE TABLE k.other (p int PRIMARY KEY, v int)",
+        "INSERT INTO k.t (p, v) VALUES (1, 2)",
+    ]);
     let rows = stored(&server, "k", "t");
     let record = rows.get(SCHEMA_KEY).unwrap().unwrap();
     rows.delete(SCHEMA_KEY).unwrap();
@@ -296,8 +280,7 @@ fn every_statement_on_an_unreadable_table_gets_the_reason() {
 /// two tables had the id.
 #[test]
 fn create_table_refuses_an_id_that_an_unreadable_table_may_have() {
-    let disk = MemDisk::new();
-    let server = with(&disk, &["CREATE TABLE k.t (p int PRIMARY KEY)"]);
+    let (disk, server) = with(&["CREATE TABLE k.t (p int PRIMARY KEY)"]);
     let rows = stored(&server, "k", "t");
     rows.delete(SCHEMA_KEY).unwrap();
     drop((rows, server));
@@ -327,8 +310,7 @@ fn create_table_refuses_an_id_that_an_unreadable_table_may_have() {
 
 #[test]
 fn every_statement_on_an_unreadable_keyspace_gets_the_reason() {
-    let disk = MemDisk::new();
-    let server = with(&disk, &["CREATE TABLE k.t (p int PRIMARY KEY, v int)"]);
+    let (disk, server) = with(&["CREATE TABLE k.t (p int PRIMARY KEY, v int)"]);
     stored(&server, "ebb_system", "keyspaces")
         .put(b"k", b"\x01{}")
         .unwrap();
@@ -376,15 +358,11 @@ fn every_statement_on_an_unreadable_keyspace_gets_the_reason() {
 
 #[test]
 fn statements_on_an_unreadable_type_get_the_reason() {
-    let disk = MemDisk::new();
-    let server = with(
-        &disk,
-        &[
-            "CREATE TYPE k.u (a int)",
-            "CREATE TABLE k.t (p int PRIMARY KEY, v frozen<u>)",
-            "INSERT INTO k.t (p, v) VALUES (1, {a: 2})",
-        ],
-    );
+    let (disk, server) = with(&[
+        "CREATE TYPE k.u (a int)",
+        "CREATE TABLE k.t (p int PRIMARY KEY, v frozen<u>)",
+        "INSERT INTO k.t (p, v) VALUES (1, {a: 2})",
+    ]);
     let records = stored(&server, "ebb_system", "keyspaces");
     let record = records.get(b"k").unwrap().unwrap();
     let text = std::str::from_utf8(&record).unwrap();
@@ -424,8 +402,7 @@ fn described(server: &Server, table: &str) -> String {
 
 #[test]
 fn described_statements_with_deep_types_and_odd_options_are_accepted() {
-    let disk = MemDisk::new();
-    let mut server = with(&disk, &[]);
+    let (_, mut server) = with(&[]);
     let deep = |lists: usize| {
         let (open, close) = ("list<".repeat(lists), ">".repeat(lists));
         format!("frozen<{open}int{close}>")
@@ -448,19 +425,15 @@ fn described_statements_with_deep_types_and_odd_options_are_accepted() {
 /// in Cassandra, but INSERT rejected their rows.
 #[test]
 fn durations_within_elements_of_sets_and_keys_of_maps_are_stored() {
-    let disk = MemDisk::new();
-    let mut server = with(
-        &disk,
-        &[
-            "CREATE TYPE k.u (a int)",
-            "CREATE TABLE k.t (p int PRIMARY KEY, s set<frozen<tuple<int, duration>>>, \
+    let (disk, mut server) = with(&[
+        "CREATE TYPE k.u (a int)",
+        "CREATE TABLE k.t (p int PRIMARY KEY, s set<frozen<tuple<int, duration>>>, \
              m map<frozen<tuple<int, duration>>, int>, u set<frozen<u>>)",
-            "ALTER TYPE k.u ADD d duration",
-            "INSERT INTO k.t (p, s, m, u) VALUES (1, {(1, 2h), (1, 1h)}, {(1, 1h): 5}, \
+        "ALTER TYPE k.u ADD d duration",
+        "INSERT INTO k.t (p, s, m, u) VALUES (1, {(1, 2h), (1, 1h)}, {(1, 1h): 5}, \
              {{a: 1, d: 1mo}})",
-            "UPDATE k.t SET s = s - {(1, 2h)}, m[(2, 2h)] = 6 WHERE p = 1",
-        ],
-    );
+        "UPDATE k.t SET s = s - {(1, 2h)}, m[(2, 2h)] = 6 WHERE p = 1",
+    ]);
     let found = [
         ("s CONTAINS (1, 1h)", "1"),
         ("s CONTAINS (1, 2h)", ""),
@@ -483,12 +456,11 @@ fn durations_within_elements_of_sets_and_keys_of_maps_are_stored() {
 
 #[test]
 fn durations_as_elements_or_keys_are_rejected_in_every_statement() {
-    let disk = MemDisk::new();
     let tables = [
         "CREATE TYPE k.u (a int)",
         "CREATE TABLE k.t (p int PRIMARY KEY)",
     ];
-    let mut server = with(&disk, &tables);
+    let (_, mut server) = with(&tables);
     let cases = "
         set<duration> => Durations are not allowed inside sets: set<duration>
         map<duration, int> => Durations are not allowed as map keys: map<duration, int>
@@ -510,14 +482,10 @@ fn durations_as_elements_or_keys_are_rejected_in_every_statement() {
 /// From then on no client could read `system_schema`, so that no driver could connect.
 #[test]
 fn names_longer_than_4096_bytes_are_refused_in_every_statement() {
-    let disk = MemDisk::new();
-    let mut server = with(
-        &disk,
-        &[
-            "CREATE TYPE k.u (a int)",
-            "CREATE TABLE k.t (p int PRIMARY KEY, v int)",
-        ],
-    );
+    let (_, mut server) = with(&[
+        "CREATE TYPE k.u (a int)",
+        "CREATE TABLE k.t (p int PRIMARY KEY, v int)",
+    ]);
     let refused = |kind: &str, bytes: usize| {
         format!("{kind} name must not be more than 4096 bytes long (got {bytes} bytes)")
     };
@@ -550,15 +518,11 @@ fn names_longer_than_4096_bytes_are_refused_in_every_statement() {
 /// is too long", and the response to ALTER TYPE panicked.
 #[test]
 fn system_schema_leaves_out_objects_whose_stored_names_are_too_long() {
-    let disk = MemDisk::new();
-    let server = with(
-        &disk,
-        &[
-            "CREATE TYPE k.u (a int)",
-            "CREATE TABLE k.t (p int PRIMARY KEY, v int)",
-            "CREATE INDEX i ON k.t (v)",
-        ],
-    );
+    let (disk, server) = with(&[
+        "CREATE TYPE k.u (a int)",
+        "CREATE TABLE k.t (p int PRIMARY KEY, v int)",
+        "CREATE INDEX i ON k.t (v)",
+    ]);
     server.wait_until_all_built();
     let long = "x".repeat(65_600);
     let rename = |table: &Table, key: &[u8], names: &[&str]| {

@@ -6,7 +6,7 @@ use rustls::pki_types::PrivateKeyDer;
 use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, HandshakeKind};
 
-use super::login::{server, token};
+use super::login::server;
 use super::tls::{Authority, Encrypted, certificates, connected, encrypted, refusal};
 use super::*;
 use crate::executor::Executor;
@@ -30,16 +30,6 @@ fn serving(authority: &Authority) -> (Arc<Executor>, CqlServer, Arc<Tls>) {
         ..options()
     });
     (executor, server, tls)
-}
-
-/// Returns the configuration of a client that trusts the server, but has a certificate signed by
-/// another authority, `stranger`.
-fn of_stranger(authority: &Authority, stranger: &Authority, name: &str) -> ClientConfig {
-    let key = stranger.path(&format!("{name}.key"));
-    let key = PrivateKeyDer::from_pem_file(key).unwrap();
-    let chain = certificates(&stranger.path(&format!("{name}.pem")));
-    let builder = ClientConfig::builder().with_root_certificates(authority.roots());
-    builder.with_client_auth_cert(chain, key).unwrap()
 }
 
 /// Returns the name of the role that a client without permissions has logged in as.
@@ -98,8 +88,7 @@ fn clients_without_the_identity_of_a_role_need_a_password() {
             Client::over(connected(&server, authority.client(shows))).expect_authenticate();
         let error = client.refused("SELECT * FROM ks.t");
         assert_eq!(error.kind, ErrorKind::Protocol);
-        let success = Response::AuthSuccess { token: None };
-        assert_eq!(client.log_in(&token("ada", "ada")), success);
+        client.log_in_as("ada");
         assert_eq!(role_of(&mut client), "ada");
     }
 }
@@ -111,7 +100,7 @@ fn an_identity_signed_by_another_authority_is_ignored() {
     let (_, server, _) = serving(&authority);
     let mut root = Client::logged_in(&server, "root");
     root.run(&format!("ADD IDENTITY '{ADA}' TO ROLE ada"));
-    let refused = refusal(&server, of_stranger(&authority, &stranger, "ada"));
+    let refused = refusal(&server, authority.client_signed_by(&stranger, "ada"));
     assert!(refused.contains("alert"), "{refused}");
 }
 

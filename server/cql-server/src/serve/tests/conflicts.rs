@@ -27,12 +27,10 @@ fn a_conflicting_write_runs_again_and_is_answered_once() {
         let (stream, answer) = client.receive();
         assert_eq!((stream, answer.response), (1, Response::Void));
         // Five executions end in a conflict, and the sixth succeeds.
-        assert_eq!(fake.executed.load(Ordering::SeqCst), 6);
+        assert_eq!(fake.executed.get(), 6);
         client.query(2, "swap this");
         client.query(3, "which");
-        let mut streams = [client.receive().0, client.receive().0];
-        streams.sort_unstable();
-        assert_eq!(streams, [2, 3]);
+        assert_eq!(client.streams(2), [2, 3]);
     }
 }
 
@@ -41,23 +39,13 @@ fn a_conflicting_batch_runs_again() {
     for waits_for_sync in both() {
         let (fake, server) = serving(fake(waits_for_sync, 3), options());
         let mut client = Client::new(&server);
-        client.send(
-            1,
-            &Request::Batch(ebb_cql::protocol::Batch {
-                kind: BatchKind::Logged,
-                statements: vec![ebb_cql::protocol::BatchStatement {
-                    statement: ebb_cql::protocol::StatementRef::Text("swap these"),
-                    values: Values::default(),
-                }],
-                consistency: Consistency::One,
-                serial_consistency: None,
-                timestamp_us: None,
-                keyspace: None,
-                now_s: None,
-            }),
-        );
-        assert_eq!(client.receive().1.response, Response::Void);
-        assert_eq!(fake.executed.load(Ordering::SeqCst), 4);
+        let batch = Batch {
+            kind: BatchKind::Logged,
+            ..batch_of(&[StatementRef::Text("swap these")])
+        };
+        client.send(1, &Request::Batch(batch));
+        assert_eq!(client.response(), Response::Void);
+        assert_eq!(fake.executed.get(), 4);
     }
 }
 
@@ -67,11 +55,8 @@ fn a_write_that_always_conflicts_delays_no_other_request() {
         let (fake, server) = serving(fake(waits_for_sync, usize::MAX), options());
         let mut client = Client::new(&server);
         client.query(1, "swap this");
-        wait::until("the write to run again", || {
-            fake.executed.load(Ordering::SeqCst) > 1
-        });
-        client.query(2, "which");
-        assert_eq!(client.receive().0, 2);
+        wait::until("the write to run again", || fake.executed.get() > 1);
+        client.assert_served(2);
     }
 }
 

@@ -2,8 +2,6 @@
 
 use std::sync::mpsc::Receiver;
 
-use ebb_cql::protocol::{Batch, BatchStatement, StatementRef};
-
 use super::login::{server, token};
 use super::*;
 use crate::serve::{
@@ -149,15 +147,9 @@ fn administrative_statements_are_executed_between_their_entries_or_not_at_all() 
     assert_eq!(written(), [""; 0]);
     // Names are resolved in the keyspace in use at PREPARE.
     root.run("USE ks");
-    let (text, keyspace) = ("TRUNCATE t", None);
-    root.send(3, &Request::Prepare { text, keyspace });
-    let Response::Prepared(prepared) = root.receive().1.response else {
-        panic!("it can be prepared");
-    };
+    let id = prepared(&mut root, "TRUNCATE t");
     root.run("USE system");
-    let (id, parameters) = (&*prepared.id, parameters());
-    root.send(4, &Request::Execute { id, parameters });
-    root.receive();
+    assert!(is_prepared(&mut root, &id));
     let truncated = [
         "root: TRUNCATE t ks [] (None, true)",
         "root: TRUNCATE t done",
@@ -218,22 +210,9 @@ fn writes_to_audited_tables_are_noted_with_their_results() {
         assert_eq!(noted(), expected, "{text}");
     }
     root.run("USE ks");
-    let text = "DELETE FROM t WHERE k = 1";
-    let part = || BatchStatement {
-        statement: StatementRef::Text(text),
-        values: Values::default(),
-    };
-    let batch = Batch {
-        kind: BatchKind::Unlogged,
-        statements: vec![part(), part()],
-        consistency: Consistency::One,
-        serial_consistency: None,
-        timestamp_us: None,
-        keyspace: None,
-        now_s: None,
-    };
-    root.send(3, &Request::Batch(batch));
-    assert_eq!(root.receive().1.response, Response::Void);
+    let part = StatementRef::Text("DELETE FROM t WHERE k = 1");
+    root.send(3, &Request::Batch(batch_of(&[part, part])));
+    assert_eq!(root.response(), Response::Void);
     assert_eq!(noted(), ["root: BATCH ks.t 2 done"]);
     Client::logged_in(&server, "ada").refused("INSERT INTO ks.t (k) VALUES (1)");
     assert_eq!(noted(), ["ada: INSERT ks.t 1 unauthorized"]);
@@ -242,10 +221,7 @@ fn writes_to_audited_tables_are_noted_with_their_results() {
 #[test]
 fn a_write_that_panics_is_noted_with_an_unknown_result() {
     let (options, notes) = auditing("all");
-    let fake = Fake {
-        waits_for_sync: true,
-        ..Fake::default()
-    };
+    let fake = synced();
     fake.sync_gate.open();
     let (_, server) = serving(fake, options);
     let mut client = Client::new(&server);
@@ -265,10 +241,7 @@ fn a_write_that_panics_is_noted_with_an_unknown_result() {
 #[test]
 fn a_write_that_is_rejected_for_lack_of_memory_is_noted_as_failed() {
     let (options, notes) = auditing("all");
-    let fake = Fake {
-        waits_for_sync: true,
-        ..Fake::default()
-    };
+    let fake = synced();
     let options = ServeOptions {
         body_bytes_max: 1 << 20,
         request_bytes_max: 0,

@@ -18,8 +18,7 @@ fn idle_connections_take_little_memory_and_delay_no_other() {
     let idle: Vec<_> = (0..connections).map(|_| Client::new(&server)).collect();
     assert_eq!(server.counters().counts().connections, connections as u64);
     let mut client = Client::new(&server);
-    client.query(1, "which");
-    assert_eq!(client.receive().0, 1);
+    client.assert_served(1);
     drop(idle);
     until_connections(&server, 1);
 }
@@ -57,31 +56,9 @@ fn prepared_statements_take_bounded_memory() {
     let mut ids = Vec::new();
     for number in 0..20_000 {
         let text = format!("put {number}");
-        client.send(
-            1,
-            &Request::Prepare {
-                text: &text,
-                keyspace: None,
-            },
-        );
-        match client.receive().1.response {
-            Response::Prepared(prepared) => ids.push(prepared.id),
-            other => panic!("{other:?}"),
-        }
+        ids.push(prepared(&mut client, &text));
     }
-    let mut kept = 0;
-    for id in &ids {
-        let parameters = parameters();
-        client.send(2, &Request::Execute { id, parameters });
-        match client.receive().1.response {
-            Response::Void => kept += 1,
-            Response::Error(error) => {
-                let id = id.to_vec();
-                assert_eq!(error.kind, ErrorKind::Unprepared { id });
-            }
-            other => panic!("{other:?}"),
-        }
-    }
+    let kept = (ids.iter().filter(|id| is_prepared(&mut client, id))).count();
     // Each statement takes its text and a few hundred bytes of bookkeeping.
     assert!(
         (100..=statement_bytes_max / 256).contains(&kept),
@@ -193,9 +170,7 @@ fn a_prepared_statement_counts_once_for_all_requests_that_wait_with_it() {
         other => panic!("{other:?}"),
     }
     fake.gate.open();
-    let mut streams: Vec<_> = (0..4).map(|_| client.receive().0).collect();
-    streams.sort_unstable();
-    assert_eq!(streams, [1, 2, 3, 4]);
+    assert_eq!(client.streams(4), [1, 2, 3, 4]);
     assert!(is_prepared(&mut client, c));
 }
 
@@ -220,13 +195,12 @@ fn too_large_bodies_are_rejected_before_they_are_inflated() {
     let mut client = Client::raw(&server);
     let options = vec![("CQL_VERSION", "3.4.6"), ("COMPRESSION", "lz4")];
     client.send(0, &Request::Startup(Startup { options }));
-    assert_eq!(client.receive().1.response, Response::Ready);
+    assert_eq!(client.response(), Response::Ready);
     let mut bomb = vec![4, 1, 0, 2, 7, 0, 0, 0, 8, 0x7f, 0xff, 0xff, 0xff];
     bomb.extend([0xff; 4]);
     client.stream.write_all(&bomb).unwrap();
     assert_eq!(client.error().kind, ErrorKind::Invalid);
-    client.query(3, "which");
-    assert_eq!(client.receive().0, 3);
+    client.assert_served(3);
 }
 
 #[test]
@@ -256,17 +230,13 @@ fn counts_that_no_body_can_hold_are_errors_of_the_request() {
             .unwrap();
         assert_eq!(client.error().kind, ErrorKind::Protocol, "opcode {opcode}");
     }
-    client.query(1, "which");
-    assert_eq!(client.receive().0, 1);
+    client.assert_served(1);
 }
 
 #[test]
 fn requests_past_their_deadline_get_cassandras_error_and_are_not_executed() {
     // Every deadline has passed at the first look.
-    let fake = Fake {
-        waits_for_sync: true,
-        ..Fake::default()
-    };
+    let fake = synced();
     fake.gate.open();
     fake.sync_gate.open();
     let options = ServeOptions {
@@ -295,28 +265,20 @@ fn requests_past_their_deadline_get_cassandras_error_and_are_not_executed() {
         (BatchKind::Logged, WriteType::Batch),
         (BatchKind::Unlogged, WriteType::UnloggedBatch),
     ] {
-        client.send(
-            3,
-            &Request::Batch(Batch {
-                kind,
-                statements: Vec::new(),
-                consistency: Consistency::One,
-                serial_consistency: None,
-                timestamp_us: None,
-                keyspace: None,
-                now_s: None,
-            }),
-        );
+        let batch = Batch {
+            kind,
+            ..batch_of(&[])
+        };
+        client.send(3, &Request::Batch(batch));
         let error = client.error();
         assert!(
             matches!(&error.kind, ErrorKind::WriteTimeout { write_type, .. } if *write_type == expected),
             "{error:?}"
         );
     }
-    assert_eq!(fake.executed.load(Ordering::SeqCst), 0);
+    assert_eq!(fake.executed.get(), 0);
     // A request that is answered at once does not check its deadline.
-    client.query(4, "which");
-    assert_eq!(client.receive().0, 4);
+    client.assert_served(4);
 }
 
 #[test]
@@ -339,20 +301,13 @@ fn connections_that_do_not_start_are_closed() {
         }
     }
     // The deadline for STARTUP has passed for the first client, too.
-    started.query(1, "which");
-    assert_eq!(started.receive().0, 1);
+    started.assert_served(1);
 }
 
 /// Returns a QUERY with a text of slightly more than `bytes` bytes: one word, followed by spaces.
 fn long_query(stream: i16, bytes: usize) -> BytesMut {
     let text = format!("which {}", " ".repeat(bytes));
-    let mut frame = BytesMut::new();
-    let query = Request::Query {
-        text: &text,
-        parameters: parameters(),
-    };
-    query.encode(&mut frame, stream, Compression::None);
-    frame
+    encoded(stream, &text, Compression::None)
 }
 
 #[test]
@@ -385,10 +340,7 @@ fn unread_responses_of_point_reads_take_memory_from_the_pool_of_results() {
     };
     // A serial read is answered by the commit lane.
     for consistency in [Consistency::One, Consistency::Serial] {
-        let fake = Fake {
-            waits_for_sync: true,
-            ..Fake::default()
-        };
+        let fake = synced();
         fake.sync_gate.open();
         let (_, server) = serving(fake, options.clone());
         let mut deaf = Client::new(&server);
@@ -414,7 +366,7 @@ fn unread_responses_of_point_reads_take_memory_from_the_pool_of_results() {
         drop(deaf);
         wait::until("the memory to be free", || {
             other.query(3, "read 4000000");
-            matches!(other.receive().1.response, Response::SetKeyspace { .. })
+            matches!(other.response(), Response::SetKeyspace { .. })
         });
     }
 }
@@ -436,8 +388,7 @@ fn halves_of_large_requests_take_bounded_memory_and_delay_no_small_request() {
         client
     });
     let mut brief = Client::new(&server);
-    brief.query(7, "which");
-    assert_eq!(brief.receive().0, 7);
+    brief.assert_served(7);
     // There is memory for two, because there is always memory for twice the longest body (2 MiB each).
     // A client that waits for more is rejected, and then the others do not have to wait.
     wait::until("a half to be refused", || {
@@ -463,8 +414,7 @@ fn halves_of_large_requests_take_bounded_memory_and_delay_no_small_request() {
                 continue;
             }
             // The memory of a request is free again by the next one.
-            client.query(2, "which");
-            assert_eq!(client.receive().0, 2);
+            client.assert_served(2);
             served.push(client);
         }
     }
@@ -516,7 +466,7 @@ fn a_long_analysis_delays_no_other_connection() {
     for _ in 0..4 {
         let mut other = Client::new(&server);
         other.query(1, "which");
-        assert_eq!(other.receive().1.response, Response::Void);
+        assert_eq!(other.response(), Response::Void);
     }
     fake.gate.open();
     for (client, kind) in clients.iter_mut().zip([0, 1, 2, 3].iter().cycle()) {
@@ -543,10 +493,7 @@ fn no_text_of_a_batch_is_analysed_after_the_texts_before_it_took_too_long() {
     let texts = ["linger", "put"].map(StatementRef::Text);
     client.send(1, &Request::Batch(batch_of(&texts)));
     let keyspace = "cql-large".to_owned();
-    assert_eq!(
-        client.receive().1.response,
-        Response::SetKeyspace { keyspace }
-    );
+    assert_eq!(client.response(), Response::SetKeyspace { keyspace });
 }
 
 /// Regression: after a change of the schema, the second analysis of each text of a batch began with
@@ -566,10 +513,7 @@ fn the_texts_of_a_batch_that_are_analysed_again_have_one_limit_together() {
     texts[0] = StatementRef::Text("linger marked");
     client.send(2, &Request::Batch(batch_of(&texts)));
     let keyspace = "cql-moved".to_owned();
-    assert_eq!(
-        client.receive().1.response,
-        Response::SetKeyspace { keyspace }
-    );
+    assert_eq!(client.response(), Response::SetKeyspace { keyspace });
 }
 
 /// Regression: the JSON text of an INSERT was parsed at PREPARE, without a limit.

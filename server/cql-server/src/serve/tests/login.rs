@@ -67,8 +67,7 @@ impl Client {
     /// Connects, and logs in as a role whose password is its name.
     pub(super) fn logged_in(server: &CqlServer, name: &str) -> Self {
         let mut client = Self::unauthenticated(server);
-        let success = Response::AuthSuccess { token: None };
-        assert_eq!(client.log_in(&token(name, name)), success);
+        client.log_in_as(name);
         client
     }
 }
@@ -86,17 +85,24 @@ impl<T: Read + Write> Client<T> {
     pub(super) fn start(&mut self) -> Response {
         let options = vec![("CQL_VERSION", "3.4.6")];
         self.send(0, &Request::Startup(Startup { options }));
-        self.receive().1.response
+        self.response()
     }
 
     pub(super) fn log_in(&mut self, token: &[u8]) -> Response {
         self.send(1, &Request::AuthResponse { token: Some(token) });
-        self.receive().1.response
+        self.response()
+    }
+
+    /// Logs in as a role whose password is its name.
+    #[track_caller]
+    pub(super) fn log_in_as(&mut self, name: &str) {
+        let success = Response::AuthSuccess { token: None };
+        assert_eq!(self.log_in(&token(name, name)), success);
     }
 
     pub(super) fn run(&mut self, text: &str) -> Response {
         self.query(2, text);
-        match self.receive().1.response {
+        match self.response() {
             Response::Error(error) => panic!("{text}: {error}"),
             response => response,
         }
@@ -131,23 +137,14 @@ fn a_logged_in_client_has_its_permissions_until_they_are_revoked() {
     assert_eq!(ada.refused(select).kind, ErrorKind::Unauthorized);
     ada.run("SELECT * FROM system.local");
     root.run("GRANT SELECT ON ks.t TO ada");
-    ada.send(
-        3,
-        &Request::Prepare {
-            text: select,
-            keyspace: None,
-        },
-    );
-    let Response::Prepared(prepared) = ada.receive().1.response else {
-        panic!("it can be prepared");
-    };
+    let (id, parameters) = (prepared(&mut ada, select), parameters());
     let execute = Request::Execute {
-        id: &prepared.id,
-        parameters: parameters(),
+        id: &id,
+        parameters,
     };
     for _ in 0..3 {
         ada.send(4, &execute);
-        assert!(matches!(ada.receive().1.response, Response::Rows(_)));
+        assert!(matches!(ada.response(), Response::Rows(_)));
     }
     root.run("REVOKE SELECT ON ks.t FROM ada");
     ada.send(4, &execute);
@@ -189,8 +186,7 @@ fn bad_credentials_return_cassandras_error_and_may_be_corrected() {
         assert_eq!(error.kind, ErrorKind::BadCredentials);
         assert_eq!(error.message, message);
     }
-    let success = Response::AuthSuccess { token: None };
-    assert_eq!(client.log_in(&token("ada", "ada")), success);
+    client.log_in_as("ada");
     client.run("SELECT * FROM system.local");
     let Response::Error(error) = client.log_in(&token("root", "root")) else {
         panic!("it is logged in already");
@@ -243,32 +239,17 @@ fn before_the_login_no_request_is_served() {
         ..options()
     });
     let requests_of = |client: &mut Client| {
-        let text = "CREATE TABLE ks.u (k int PRIMARY KEY)";
-        let parameters = parameters();
+        let (text, keyspace) = ("CREATE TABLE ks.u (k int PRIMARY KEY)", None);
+        let (id, parameters) = (&b"x"[..], parameters());
         for (request, name) in [
             (Request::Query { text, parameters }, "QUERY"),
-            (
-                Request::Prepare {
-                    text,
-                    keyspace: None,
-                },
-                "PREPARE",
-            ),
-            (
-                Request::Execute {
-                    id: b"x",
-                    parameters,
-                },
-                "EXECUTE",
-            ),
+            (Request::Prepare { text, keyspace }, "PREPARE"),
+            (Request::Execute { id, parameters }, "EXECUTE"),
             (Request::Register(EventTypes::default()), "REGISTER"),
         ] {
-            let mut bytes = BytesMut::new();
-            request.encode(&mut bytes, 5, Compression::None);
-            // The flag for tracing.
-            bytes[1] |= 2;
-            client.stream.write_all(&bytes).unwrap();
-            let error = client.error();
+            let Response::Error(error) = client.traced(&request).response else {
+                panic!("{name} is served");
+            };
             assert_eq!(error.kind, ErrorKind::Protocol);
             let expected = format!("Unexpected message {name}, expecting SASL_RESPONSE");
             assert_eq!(error.message, expected);
@@ -277,10 +258,7 @@ fn before_the_login_no_request_is_served() {
     let mut client = Client::unauthenticated(&server);
     requests_of(&mut client);
     client.send(1, &Request::Options);
-    assert!(matches!(
-        client.receive().1.response,
-        Response::Supported { .. }
-    ));
+    assert!(matches!(client.response(), Response::Supported { .. }));
     // This stays so after a wrong password.
     client.log_in(&token("ada", "wrong"));
     requests_of(&mut client);
@@ -322,8 +300,7 @@ fn before_the_login_segments_are_short() {
         // After the login segments may be longer.
         let mut client = Client::raw5(&server);
         client.start5(compression);
-        let success = Response::AuthSuccess { token: None };
-        assert_eq!(client.log_in(&token("ada", "ada")), success);
+        client.log_in_as("ada");
         client.send(1, &long);
         assert_eq!(client.error().kind, ErrorKind::Syntax);
     }
@@ -359,12 +336,8 @@ fn traces_require_a_permission_and_contain_no_password() {
         ..options()
     });
     let traced = |client: &mut Client, text: &str| {
-        let mut bytes = BytesMut::new();
         let parameters = parameters();
-        Request::Query { text, parameters }.encode(&mut bytes, 6, Compression::None);
-        bytes[1] |= 2;
-        client.stream.write_all(&bytes).unwrap();
-        client.receive().1
+        client.traced(&Request::Query { text, parameters })
     };
     let mut ada = Client::logged_in(&server, "ada");
     let Response::Error(error) = traced(&mut ada, "SELECT * FROM system.local").response else {
@@ -430,8 +403,7 @@ fn a_login_that_is_rejected_for_lack_of_memory_may_be_repeated() {
         );
     }
     // Once this is answered, both scans have taken their memory.
-    scans.query(3, "which");
-    assert_eq!(scans.receive().0, 3);
+    scans.assert_served(3);
     let mut client = Client::unauthenticated(&server);
     // The longest permitted token: a request with a shorter body takes no memory.
     let long = token("ada", &"a".repeat(4096 - "\0ada\0".len()));
@@ -439,8 +411,7 @@ fn a_login_that_is_rejected_for_lack_of_memory_may_be_repeated() {
         panic!("it is rejected");
     };
     assert_eq!(error.kind, ErrorKind::Overloaded);
-    let success = Response::AuthSuccess { token: None };
-    assert_eq!(client.log_in(&token("ada", "ada")), success);
+    client.log_in_as("ada");
 }
 
 #[test]
@@ -475,35 +446,19 @@ fn many_logins_at_once_all_succeed() {
     root.run("ALTER ROLE ada WITH PASSWORD = 'new'");
     let verified = server.counters().counts().passwords_verified;
     let mut clients: Vec<_> = (0..20).map(|_| Client::unauthenticated(&server)).collect();
+    let token = token("ada", "new");
     for client in &mut clients {
-        let token = token("ada", "new");
-        client.send(
-            1,
-            &Request::AuthResponse {
-                token: Some(&token),
-            },
-        );
-        // A second login while one is being verified is rejected.
-        client.send(
-            2,
-            &Request::AuthResponse {
-                token: Some(&token),
-            },
-        );
+        // The second login while the first one is being verified is rejected.
+        for stream in [1, 2] {
+            let token = Some(&token[..]);
+            client.send(stream, &Request::AuthResponse { token });
+        }
     }
     root.run("SELECT * FROM ks.t");
     for client in &mut clients {
-        let answers = [(); 2].map(|()| client.receive());
-        let of = |stream| {
-            &answers
-                .iter()
-                .find(|(it, _)| *it == stream)
-                .unwrap()
-                .1
-                .response
-        };
-        assert_eq!(*of(1), Response::AuthSuccess { token: None });
-        assert!(matches!(of(2), Response::Error(error) if error.kind == ErrorKind::Protocol));
+        let [first, second] = client.in_order().map(|answer| answer.response);
+        assert_eq!(first, Response::AuthSuccess { token: None });
+        assert!(matches!(second, Response::Error(error) if error.kind == ErrorKind::Protocol));
         client.run("SELECT * FROM system.local");
     }
     let counts = server.counters().counts();

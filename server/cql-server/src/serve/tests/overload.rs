@@ -25,9 +25,7 @@ fn flood(server: &CqlServer, outcomes: &Outcomes) {
             999 => "spin system",
             _ => "spin",
         };
-        let parameters = parameters();
-        let request = Request::Query { text, parameters };
-        request.encode(&mut frames, stream, Compression::None);
+        frames.extend_from_slice(&encoded(stream, text, Compression::None));
     }
     client.stream.write_all(&frames).unwrap();
     for expected in 0..REQUESTS {
@@ -56,23 +54,16 @@ fn overload(overload_wait: Duration) -> Outcomes {
     });
     let outcomes = Outcomes::default();
     let mut control = Client::new(&server);
-    control.send(
-        1,
-        &Request::Register(EventTypes {
-            schema: true,
-            ..EventTypes::default()
-        }),
-    );
-    assert_eq!(control.receive().1.response, Response::Ready);
+    control.register();
     wait::until("a request to be refused", || {
         thread::scope(|scope| {
             let floods = [(); 3].map(|()| scope.spawn(|| flood(&server, &outcomes)));
             while floods.iter().any(|flood| !flood.is_finished()) {
                 control.query(2, "spin");
-                assert_eq!(control.receive().1.response, Response::Void);
+                assert_eq!(control.response(), Response::Void);
                 let mut late = Client::new(&server);
                 late.send(3, &Request::Options);
-                let answer = late.receive().1.response;
+                let answer = late.response();
                 assert!(matches!(answer, Response::Supported { .. }), "{answer:?}");
             }
         });
@@ -84,7 +75,7 @@ fn overload(overload_wait: Duration) -> Outcomes {
     wait::until("a request to be served", || {
         wait::until("the overload to end", || overload.target().is_none());
         client.query(1, "spin");
-        client.receive().1.response == Response::Void
+        client.response() == Response::Void
     });
     outcomes
 }
@@ -127,8 +118,7 @@ fn limited_to_one_request() -> ServeOptions {
 fn send_at_once(client: &mut Client, texts: &[&str]) {
     let mut frames = BytesMut::new();
     for (stream, &text) in (1..).zip(texts) {
-        let parameters = parameters();
-        Request::Query { text, parameters }.encode(&mut frames, stream, Compression::None);
+        frames.extend_from_slice(&encoded(stream, text, Compression::None));
     }
     client.stream.write_all(&frames).unwrap();
 }
@@ -150,7 +140,7 @@ fn responses_in_overload(
     });
     thread::scope(|scope| {
         let receiver = scope.spawn(|| -> Vec<Response> {
-            let responses = (0..count).map(|_| client.receive().1.response);
+            let responses = (0..count).map(|_| client.response());
             responses.collect()
         });
         wait::until("the responses", || {
@@ -173,9 +163,7 @@ fn requests_that_waited_for_scans_of_their_connection_are_not_rejected() {
     let (fake, server) = server(limited_to_one_request());
     let mut client = Client::new(&server);
     send_at_once(&mut client, &["scan", "which"]);
-    wait::until("the scan to run", || {
-        fake.executed.load(Ordering::SeqCst) == 1
-    });
+    wait::until("the scan to run", || fake.executed.get() == 1);
     let responses = responses_in_overload(&server, &fake.gate, &mut client, 2);
     assert_eq!(responses, [Response::Void, Response::Void]);
 }
@@ -183,17 +171,11 @@ fn requests_that_waited_for_scans_of_their_connection_are_not_rejected() {
 /// A connection that has waited for its scans is not exempt from overload control afterwards.
 #[test]
 fn requests_that_waited_for_writes_of_their_connection_after_a_scan_are_rejected() {
-    let fake = Fake {
-        waits_for_sync: true,
-        ..Fake::default()
-    };
-    let (fake, server) = serving(fake, limited_to_one_request());
+    let (fake, server) = serving(synced(), limited_to_one_request());
     fake.gate.open();
     let mut client = Client::new(&server);
     send_at_once(&mut client, &["scan", "put", "which"]);
-    wait::until("the sync to begin", || {
-        fake.syncs_begun.load(Ordering::SeqCst) == 1
-    });
+    wait::until("the sync to begin", || fake.syncs_begun.get() == 1);
     let responses = responses_in_overload(&server, &fake.sync_gate, &mut client, 3);
     let [Response::Void, Response::Void, Response::Error(error)] = &responses[..] else {
         panic!("{responses:?}");

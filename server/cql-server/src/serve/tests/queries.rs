@@ -118,9 +118,7 @@ fn a_scan_killed_while_it_waits_for_memory_frees_its_thread() {
     assert_eq!(client.error(), killed(parameters().consistency));
     until_waits(&[None, Some("memory")]);
     fake.gate.open();
-    let mut streams = [client.receive().0, client.receive().0];
-    streams.sort_unstable();
-    assert_eq!(streams, [1, 3]);
+    assert_eq!(client.streams(2), [1, 3]);
 }
 
 #[test]
@@ -165,12 +163,10 @@ fn a_waiting_scan_can_be_killed_and_a_schema_change_cannot() {
     let rows = until_listed(&queries, &["running"; 2]);
     assert_eq!(queries.kill(rows[1].id), Some(false));
     fake.gate.open();
-    let mut streams = [client.receive().0, client.receive().0];
-    streams.sort_unstable();
-    assert_eq!(streams, [1, 3]);
+    assert_eq!(client.streams(2), [1, 3]);
     until_listed(&queries, &[]);
     // The killed scan has never begun.
-    assert_eq!(fake.executed.load(Ordering::SeqCst), 2);
+    assert_eq!(fake.executed.get(), 2);
 }
 
 /// Lists a read that waits, as the first query of `queries`.
@@ -252,7 +248,7 @@ fn a_scan_left_behind_in_the_idle_class_waits_for_a_thread_of_the_floor() {
     share.set(None);
     client.query(2, "starve");
     wait::until("the scan to run in the idle class", || {
-        fake.executed.load(Ordering::SeqCst) == 3
+        fake.executed.get() == 3
     });
     share.set(Some(1.0));
     if !scans::may_leave_idle_class() {
@@ -263,7 +259,5 @@ fn a_scan_left_behind_in_the_idle_class_waits_for_a_thread_of_the_floor() {
         });
     }
     fake.gate.open();
-    let mut streams = [client.receive().0, client.receive().0];
-    streams.sort_unstable();
-    assert_eq!(streams, [1, 2]);
+    assert_eq!(client.streams(2), [1, 2]);
 }

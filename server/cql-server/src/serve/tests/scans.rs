@@ -60,17 +60,16 @@ fn a_scan_is_answered_at_its_deadline_while_its_thread_goes_on() {
     });
     let mut client = Client::new(&server);
     // On a slow machine the first deadline may pass before the scan begins.
-    while fake.executed.load(Ordering::SeqCst) == 0 {
+    while fake.executed.get() == 0 {
         client.query(1, "scan");
         assert_eq!(client.error().kind.code(), 0x1200);
     }
     // The thread still waits at the gate, and the connection goes on.
-    assert_eq!(fake.cancelled.load(Ordering::SeqCst), 0);
-    client.query(2, "which");
-    assert_eq!(client.receive().0, 2);
+    assert_eq!(fake.cancelled.get(), 0);
+    client.assert_served(2);
     drop(client);
     wait::until("the scan to notice that its client is gone", || {
-        fake.cancelled.load(Ordering::SeqCst) > 0
+        fake.cancelled.get() > 0
     });
 }
 
@@ -80,25 +79,21 @@ fn statements_that_compute_for_long_move_to_other_threads() {
     let mut client = Client::new(&server);
     for text in ["compute", "compute-put"] {
         client.query(1, text);
-        let (_, answer) = client.receive();
-        assert_eq!(answer.response, Response::Void, "{text}");
+        assert_eq!(client.response(), Response::Void, "{text}");
     }
 }
 
 #[test]
 fn a_write_that_computes_for_long_leaves_the_commit_lane_and_is_synced() {
-    let fake = Fake {
-        waits_for_sync: true,
-        ..Fake::default()
-    };
+    let fake = synced();
     fake.sync_gate.open();
     let (fake, server) = serving(fake, options());
     let mut client = Client::new(&server);
     // A moved read waits for no sync.
     for (text, syncs) in [("compute", 0), ("compute-put", 1)] {
         client.query(1, text);
-        assert_eq!(client.receive().1.response, Response::Void);
-        assert_eq!(fake.syncs.load(Ordering::SeqCst), syncs, "{text}");
+        assert_eq!(client.response(), Response::Void);
+        assert_eq!(fake.syncs.get(), syncs, "{text}");
     }
 }
 
@@ -115,7 +110,7 @@ fn a_moved_statement_waits_neither_for_scans_of_its_user_nor_for_result_memory()
         scans.query(stream, "scan");
     }
     // One of them has taken all the memory for results.
-    wait::until("a scan to run", || fake.executed.load(Ordering::SeqCst) > 0);
+    wait::until("a scan to run", || fake.executed.get() > 0);
     let mut other = Client::new(&server);
     for client in [&mut scans, &mut other] {
         for (stream, text) in [(100, "compute"), (101, "compute-put")] {
@@ -160,15 +155,12 @@ fn a_scan_in_the_idle_class_continues_on_the_floor_once_that_is_in_use() {
     });
     let mut client = Client::new(&server);
     client.query(1, "starve");
-    wait::until("the scan to run", || {
-        fake.executed.load(Ordering::SeqCst) == 1
-    });
+    wait::until("the scan to run", || fake.executed.get() == 1);
     share.set(Some(1.0));
-    let (_, answer) = client.receive();
-    assert_eq!(answer.response, Response::Void);
+    assert_eq!(client.response(), Response::Void);
     // The thread enters the floor if the kernel lets it, or else the scan begins anew.
     let executions = if may_leave_idle_class() { 1 } else { 2 };
-    assert_eq!(fake.executed.load(Ordering::SeqCst), executions);
+    assert_eq!(fake.executed.get(), executions);
 }
 
 /// Regression: two statements that never ended kept all users' scans waiting.

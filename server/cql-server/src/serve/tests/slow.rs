@@ -33,11 +33,7 @@ fn until_reported(reports: &Reports, count: usize) -> Vec<SlowRequest> {
 fn a_report_has_the_parts_of_the_time() {
     const HELD: Duration = Duration::from_millis(20);
     let (options, reports) = reporting(Duration::ZERO);
-    let fake = Fake {
-        waits_for_sync: true,
-        ..Fake::default()
-    };
-    let (fake, server) = serving(fake, options);
+    let (fake, server) = serving(synced(), options);
     let mut client = Client::new(&server);
     client.query(1, "use ks");
     for (stream, text) in (2..).zip(["scan 'a secret'", "scan 0xcafe", "put 17", "which"]) {
@@ -46,8 +42,8 @@ fn a_report_has_the_parts_of_the_time() {
     assert_eq!([client.receive().0, client.receive().0], [1, 5]);
     // One scan runs, the other one waits for its turn, and the write waits for the sync.
     wait::until("the scan and the sync to begin", || {
-        let executed = fake.executed.load(Ordering::SeqCst);
-        executed == 2 && fake.syncs_begun.load(Ordering::SeqCst) == 1
+        let executed = fake.executed.get();
+        executed == 2 && fake.syncs_begun.get() == 1
     });
     std::thread::sleep(HELD); // clock: the reports contain this time
     fake.gate.open();
@@ -91,14 +87,8 @@ fn a_report_of_any_request_names_it() {
     let (options, reports) = reporting(Duration::ZERO);
     let (_, server) = server(options);
     let mut client = Client::new(&server);
-    let (text, keyspace) = ("get 'x' of ?", None);
-    client.send(1, &Request::Prepare { text, keyspace });
-    let Response::Prepared(prepared) = client.receive().1.response else {
-        panic!("it is prepared");
-    };
-    let (id, parameters) = (&prepared.id[..], parameters());
-    client.send(2, &Request::Execute { id, parameters });
-    client.receive();
+    let id = prepared(&mut client, "get 'x' of ?");
+    assert!(is_prepared(&mut client, &id));
     client.query(3, "nonsense 'y'");
     client.error();
     let reports = until_reported(&reports, 4);
@@ -112,9 +102,7 @@ fn a_request_whose_client_is_gone_is_reported_as_not_sent() {
     let (fake, server) = server(options);
     let mut client = Client::new(&server);
     client.query(1, "scan all");
-    wait::until("the scan to begin", || {
-        fake.executed.load(Ordering::SeqCst) > 0
-    });
+    wait::until("the scan to begin", || fake.executed.get() > 0);
     drop(client);
     let reports = until_reported(&reports, 2);
     assert_eq!(

@@ -16,8 +16,8 @@ fn a_stop_rejects_scans_and_waiting_requests_and_running_writes_get_their_result
     client.query(1, "scan");
     client.query(2, "put");
     wait::until("both to run", || {
-        let executed = fake.executed.load(Ordering::SeqCst);
-        executed == 2 && fake.syncs_begun.load(Ordering::SeqCst) == 1
+        let executed = fake.executed.get();
+        executed == 2 && fake.syncs_begun.get() == 1
     });
     // The connection has no room for these while both run.
     for stream in 3..6 {
@@ -36,9 +36,7 @@ fn a_stop_rejects_scans_and_waiting_requests_and_running_writes_get_their_result
     assert_eq!(refused, [1, 3, 4, 5]);
     assert_eq!(stopping().kind.code(), 0x1001);
     // The connection goes on, but the thread of the scan is free.
-    wait::until("the scan to end", || {
-        fake.cancelled.load(Ordering::SeqCst) == 1
-    });
+    wait::until("the scan to end", || fake.cancelled.get() == 1);
     // Regression: a server that stops counted the most connections that it may have.
     assert_eq!(counters.counts().connections, 1);
     fake.sync_gate.open();
@@ -47,7 +45,7 @@ fn a_stop_rejects_scans_and_waiting_requests_and_running_writes_get_their_result
     assert!(client.try_receive().is_none());
     assert!(draining.join().unwrap());
     assert_eq!(counters.counts().connections, 0);
-    assert_eq!(fake.executed.load(Ordering::SeqCst), 2);
+    assert_eq!(fake.executed.get(), 2);
 }
 
 /// Regression: the bytes that a stop read did not count as read. In a debug build, the next read
@@ -63,16 +61,13 @@ fn a_request_that_arrives_in_part_before_a_stop_is_rejected_once_it_is_complete(
     );
     let mut client = Client::new(&server);
     client.query(1, "put");
-    wait::until("the write to be applied", || {
-        fake.syncs_begun.load(Ordering::SeqCst) == 1
-    });
+    wait::until("the write to be applied", || fake.syncs_begun.get() == 1);
     // The connection has no room for these, so the stop reads them: a whole request, and a part of
     // another that is longer than everything before.
     let mut bytes = BytesMut::new();
     let long = format!("put {}", "x".repeat(4000));
     for (stream, text) in [(2, "put"), (3, &*long)] {
-        let parameters = parameters();
-        Request::Query { text, parameters }.encode(&mut bytes, stream, client.version);
+        bytes.extend_from_slice(&encoded(stream, text, client.version));
     }
     let (before, after) = bytes.split_at(bytes.len() - 1000);
     client.stream.write_all(before).unwrap();
@@ -100,8 +95,7 @@ fn a_stop_rejects_a_scan_that_waits_for_its_turn() {
     for stream in 0..3 {
         client.query(stream, "scan");
     }
-    client.query(100, "which");
-    assert_eq!(client.receive().0, 100);
+    client.assert_served(100);
     assert!(server.drain(HANG));
     for _ in 0..3 {
         assert_eq!(client.error(), stopping());
@@ -130,9 +124,7 @@ fn a_write_that_does_not_end_in_time_gets_no_response() {
     let (fake, server) = serving(synced(), options());
     let mut client = Client::new(&server);
     client.query(1, "put");
-    wait::until("the write to be applied", || {
-        fake.syncs_begun.load(Ordering::SeqCst) == 1
-    });
+    wait::until("the write to be applied", || fake.syncs_begun.get() == 1);
     let Served { _gates, server } = server;
     assert!(!server.drain(Duration::ZERO));
     assert!(client.try_receive().is_none());

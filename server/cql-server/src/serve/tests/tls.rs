@@ -82,16 +82,22 @@ impl Authority {
     /// Returns the configuration of a client that trusts the authority. The client presents the
     /// certificate named `shows`, or none.
     pub(super) fn client(&self, shows: Option<&str>) -> ClientConfig {
-        let builder = ClientConfig::builder().with_root_certificates(self.roots());
         match shows {
-            None => builder.with_no_client_auth(),
-            Some(name) => {
-                let chain = certificates(&self.path(&format!("{name}.pem")));
-                let key = self.path(&format!("{name}.key"));
-                let key = PrivateKeyDer::from_pem_file(key).unwrap();
-                builder.with_client_auth_cert(chain, key).unwrap()
-            }
+            None => ClientConfig::builder()
+                .with_root_certificates(self.roots())
+                .with_no_client_auth(),
+            Some(name) => self.client_signed_by(self, name),
         }
+    }
+
+    /// Returns the configuration of a client that trusts the authority, and presents the
+    /// certificate named `shows` that `signer` signed.
+    pub(super) fn client_signed_by(&self, signer: &Self, shows: &str) -> ClientConfig {
+        let chain = certificates(&signer.path(&format!("{shows}.pem")));
+        let key = signer.path(&format!("{shows}.key"));
+        let key = PrivateKeyDer::from_pem_file(key).unwrap();
+        let builder = ClientConfig::builder().with_root_certificates(self.roots());
+        builder.with_client_auth_cert(chain, key).unwrap()
     }
 }
 
@@ -160,7 +166,7 @@ fn requests_and_large_responses_pass_through_both_versions_of_tls() {
                 keyspace: None,
             },
         );
-        assert!(matches!(client.receive().1.response, Response::Prepared(_)));
+        assert!(matches!(client.response(), Response::Prepared(_)));
     }
 }
 
@@ -178,13 +184,7 @@ fn clients_without_the_required_certificate_are_rejected() {
         });
         serving_with(&Arc::new(tls.unwrap()))
     };
-    let unknown = || {
-        let key = PrivateKeyDer::from_pem_file(stranger.path("unknown.key")).unwrap();
-        ClientConfig::builder()
-            .with_root_certificates(authority.roots())
-            .with_client_auth_cert(certificates(&stranger.path("unknown.pem")), key)
-            .unwrap()
-    };
+    let unknown = || authority.client_signed_by(&stranger, "unknown");
     let server = named(false);
     encrypted(&server, authority.client(Some("known")));
     let refused = refusal(&server, authority.client(None));
@@ -220,8 +220,7 @@ fn new_files_apply_to_new_connections_and_bad_ones_change_nothing() {
     encrypted(&server, new.client(None));
     let refused = refusal(&server, old.client(None));
     assert!(refused.contains("invalid peer certificate"), "{refused}");
-    early.query(1, "which");
-    assert_eq!(early.receive().0, 1);
+    early.assert_served(1);
     fs::remove_file(old.path("server.pem")).unwrap();
     assert!(tls.reload_if_changed().is_err());
     assert!(!tls.reload_if_changed().unwrap(), "reported once");
@@ -269,13 +268,7 @@ fn new_authorities_apply_to_new_clients() {
     let tls = Arc::new(tls.unwrap());
     let server = serving_with(&tls);
     // A client of the new authority, which trusts the authority of the server.
-    let late = || {
-        let key = PrivateKeyDer::from_pem_file(new.path("late.key")).unwrap();
-        ClientConfig::builder()
-            .with_root_certificates(old.roots())
-            .with_client_auth_cert(certificates(&new.path("late.pem")), key)
-            .unwrap()
-    };
+    let late = || old.client_signed_by(&new, "late");
     let mut early = encrypted(&server, old.client(Some("early")));
     assert!(refusal(&server, late()).contains("alert"));
     fs::copy(new.path("ca.pem"), old.path("clients.pem")).unwrap();
@@ -283,8 +276,7 @@ fn new_authorities_apply_to_new_clients() {
     encrypted(&server, late());
     encrypted(&server, old.client(None));
     assert!(refusal(&server, old.client(Some("early"))).contains("alert"));
-    early.query(1, "which");
-    assert_eq!(early.receive().0, 1);
+    early.assert_served(1);
 }
 
 #[test]
@@ -374,8 +366,7 @@ fn tls_on_a_plain_port_gets_a_protocol_error_and_disturbs_no_other() {
     let mut client = Client::new(&server);
     let refused = refusal(&server, authority.client(None));
     assert!(refused.contains("InvalidContentType"), "{refused}");
-    client.query(1, "which");
-    assert_eq!(client.receive().0, 1);
+    client.assert_served(1);
 }
 
 /// Opens 64 connections, more than the handshakes that may run at once. They send nothing, one
@@ -408,8 +399,7 @@ fn incomplete_handshakes_delay_no_other_client() {
     let mut nonsense = Client::raw(&server);
     nonsense.stream.write_all(&[0x16; 4096]).unwrap();
     let mut client = encrypted(&server, authority.client(None));
-    client.query(1, "which");
-    assert_eq!(client.receive().0, 1);
+    client.assert_served(1);
     let open = server.counters().counts().connections;
     assert!(open > half.len() as u64, "{open} connections are open");
 }
@@ -429,8 +419,7 @@ fn incomplete_handshakes_are_closed_after_the_startup_timeout() {
         // A connection that has sent a whole hello gets its response before it is closed.
         drop(half.stream.read_to_end(&mut Vec::new()));
     }
-    client.query(2, "which");
-    assert_eq!(client.receive().0, 2);
+    client.assert_served(2);
     until_connections(&server, 1);
 }
 

@@ -2,7 +2,7 @@
 
 use std::iter::repeat_n;
 
-use ebb_cql::protocol::{Coding, HEADER_BYTES};
+use ebb_cql::protocol::HEADER_BYTES;
 
 use super::version5::COMPRESSIONS;
 use super::*;
@@ -14,14 +14,6 @@ fn limited() -> ServeOptions {
         body_bytes_max: BODY_BYTES_MAX,
         ..options()
     }
-}
-
-/// Returns a QUERY with this text, whose body is compressed if `coding` has a compression.
-fn encoded(stream: i16, text: &str, coding: impl Into<Coding>) -> BytesMut {
-    let mut frame = BytesMut::new();
-    let parameters = parameters();
-    Request::Query { text, parameters }.encode(&mut frame, stream, coding);
-    frame
 }
 
 /// Returns a text of 2 MiB whose compressed length is about three quarters of that.
@@ -78,7 +70,7 @@ fn a_compressed_body_may_be_too_large_before_and_after_decompression() {
         let mut client = Client::raw(&server);
         let options = vec![("CQL_VERSION", "3.4.6"), ("COMPRESSION", "lz4")];
         client.send(0, &Request::Startup(Startup { options }));
-        assert_eq!(client.receive().1.response, Response::Ready);
+        assert_eq!(client.response(), Response::Ready);
         let before = encoded(1, &random_text(seed), Compression::Lz4);
         let spaces = " ".repeat(2 << 20);
         let after = encoded(2, &spaces, Compression::Lz4);

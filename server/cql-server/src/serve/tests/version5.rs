@@ -24,7 +24,7 @@ impl Client {
             options.push(("COMPRESSION", "lz4"));
         }
         self.send(0, &Request::Startup(Startup { options }));
-        let response = self.receive().1.response;
+        let response = self.response();
         self.segments = Some(Segments::new(compression));
         response
     }
@@ -46,7 +46,7 @@ fn requests_and_responses_of_all_lengths_pass_in_segments() {
     for compression in COMPRESSIONS {
         let mut client = Client::new5(&server, compression);
         client.query(1, "use app");
-        assert_eq!(client.receive().1.response, Response::Void);
+        assert_eq!(client.response(), Response::Void);
         client.query(2, "which");
         assert_eq!(keyspace(client.receive().1), "app");
         client.query(3, "warn of this");
@@ -90,15 +90,14 @@ fn large_texts_in_segments_are_parsed_beside_the_serving_threads() {
         assert_eq!(client.receive().0, 1);
         client
     });
-    let held = || fake.parsed_holds.load(Ordering::SeqCst);
+    let held = || fake.parsed_holds.get();
     wait::until("a text to be parsed", || held() > 0);
     let mut small = Client::new(&server);
-    small.query(2, "which");
-    assert_eq!(small.receive().0, 2);
+    small.assert_served(2);
     assert_eq!(held(), 1, "large requests take turns");
     fake.gate.open();
     for client in &mut clients {
-        let response = client.receive().1.response;
+        let response = client.response();
         assert!(matches!(response, Response::Prepared(_)), "{response:?}");
     }
 }
@@ -123,7 +122,7 @@ fn a_request_has_a_keyspace_of_its_own() {
     for keyspace in [None, Some("app"), Some("other")] {
         let text = "which unqualified";
         client.send(4, &Request::Prepare { text, keyspace });
-        match client.receive().1.response {
+        match client.response() {
             Response::Prepared(prepared) => {
                 assert_eq!(prepared.result_metadata_id.len(), 16);
                 ids.push(prepared.id);
@@ -139,17 +138,10 @@ fn a_request_has_a_keyspace_of_its_own() {
 fn events_come_in_segments() {
     let (_, server) = server(options());
     let mut client = Client::new5(&server, Compression::Lz4);
-    client.send(
-        1,
-        &Request::Register(EventTypes {
-            schema: true,
-            ..EventTypes::default()
-        }),
-    );
-    assert_eq!(client.receive().1.response, Response::Ready);
+    client.register();
     let mut other = Client::new5(&server, Compression::None);
     other.query(1, "alter app");
-    assert_eq!(other.receive().1.response, Response::Void);
+    assert_eq!(other.response(), Response::Void);
     let (stream, answer) = client.receive();
     assert_eq!(stream, -1);
     let expected = SchemaChange {
@@ -171,9 +163,7 @@ fn a_broken_segment_gets_an_error_and_ends_the_connection() {
         Segments::new(Compression::None).seal(&[&frame[..], &frame].concat(), &mut sealed);
         sealed[at] ^= 4;
         client.stream.write_all(&sealed).unwrap();
-        let Response::Error(error) = client.receive().1.response else {
-            panic!("no error");
-        };
+        let error = client.error();
         assert_eq!(error.kind, ErrorKind::Protocol);
         assert!(error.message.starts_with("CRC mismatch"), "{error}");
         assert!(client.try_receive().is_none());
@@ -187,16 +177,13 @@ fn a_second_startup_changes_nothing() {
         let mut client = Client::new5(&server, compression);
         for options in [vec![], vec![("COMPRESSION", "lz4")]] {
             client.send(1, &Request::Startup(Startup { options }));
-            let Response::Error(error) = client.receive().1.response else {
-                panic!("no error");
-            };
+            let error = client.error();
             assert_eq!(
                 error.message,
                 "Unexpected message STARTUP, the connection is already initialized"
             );
         }
-        client.query(2, "which");
-        assert_eq!(client.receive().0, 2);
+        client.assert_served(2);
     }
 }
 

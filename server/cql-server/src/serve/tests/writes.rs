@@ -12,18 +12,15 @@ fn writes_during_a_sync_share_the_next_one_and_delay_no_read() {
             client.query(stream, "put");
         }
         // The read is answered although all writes wait for the disk.
-        client.query(100, "which");
-        assert_eq!(client.receive().0, 100);
+        client.assert_served(100);
     }
-    assert_eq!(fake.syncs.load(Ordering::SeqCst), 0);
+    assert_eq!(fake.syncs.get(), 0);
     fake.sync_gate.open();
     for client in &mut clients {
-        let mut streams: Vec<_> = (0..20).map(|_| client.receive().0).collect();
-        streams.sort_unstable();
-        assert_eq!(streams, (0..20).collect::<Vec<_>>());
+        assert_eq!(client.streams(20), (0..20).collect::<Vec<_>>());
     }
     // The first sync may have had any number of them, the second had the rest.
-    let syncs = fake.syncs.load(Ordering::SeqCst);
+    let syncs = fake.syncs.get();
     assert!((1..=3).contains(&syncs), "{syncs} syncs for 160 writes");
 }
 
@@ -35,18 +32,7 @@ fn a_write_whose_sync_failed_is_not_acknowledged() {
     let mut client = Client::new(&server);
     client.query(1, "put");
     assert_eq!(client.error().message, "the disk is gone");
-    client.send(
-        2,
-        &Request::Batch(ebb_cql::protocol::Batch {
-            kind: BatchKind::Unlogged,
-            statements: Vec::new(),
-            consistency: Consistency::One,
-            serial_consistency: None,
-            timestamp_us: None,
-            keyspace: None,
-            now_s: None,
-        }),
-    );
+    client.send(2, &Request::Batch(batch_of(&[])));
     assert_eq!(client.error().message, "the disk is gone");
 }
 
@@ -57,12 +43,9 @@ fn a_panic_in_the_commit_lane_affects_no_other_write() {
     let mut client = Client::new(&server);
     client.query(1, "explode");
     client.query(2, "put");
-    let mut answers = [client.receive(), client.receive()];
-    answers.sort_by_key(|(stream, _)| *stream);
-    assert!(
-        matches!(&answers[0].1.response, Response::Error(error) if error.kind == ErrorKind::Server)
-    );
-    assert_eq!(answers[1].1.response, Response::Void);
+    let [first, second] = client.in_order().map(|answer| answer.response);
+    assert!(matches!(first, Response::Error(error) if error.kind == ErrorKind::Server));
+    assert_eq!(second, Response::Void);
 }
 
 #[test]
@@ -70,9 +53,7 @@ fn writes_that_stall_leave_a_thread_for_reads() {
     let (fake, server) = server(options());
     let mut stalled = Client::new(&server);
     stalled.query(0, "stall");
-    wait::until("the write to begin", || {
-        fake.executed.load(Ordering::SeqCst) > 0
-    });
+    wait::until("the write to begin", || fake.executed.get() > 0);
     // From now on writes do not run on the serving threads.
     std::thread::sleep(2 * STUCK); // clock: a write of this age counts as slow
     let mut clients: Vec<_> = (0..10).map(|_| Client::new(&server)).collect();
@@ -98,22 +79,16 @@ fn the_traces_of_prepare_and_execute_have_the_statement() {
     let activity = options.activity.clone();
     let (_, server) = server(options);
     let mut client = Client::new(&server);
-    let mut traced = |stream, request: &Request<'_>| {
-        let mut bytes = BytesMut::new();
-        request.encode(&mut bytes, stream, Compression::None);
-        bytes[1] |= ebb_cql::protocol::flag::TRACING;
-        client.stream.write_all(&bytes).unwrap();
-        client.receive().1.response
-    };
     let (text, keyspace) = ("which", None);
-    let Response::Prepared(prepared) = traced(1, &Request::Prepare { text, keyspace }) else {
+    let prepare = Request::Prepare { text, keyspace };
+    let Response::Prepared(prepared) = client.traced(&prepare).response else {
         panic!("not prepared");
     };
     let execute = Request::Execute {
         id: &prepared.id,
         parameters: parameters(),
     };
-    assert_eq!(traced(2, &execute), Response::Void);
+    assert_eq!(client.traced(&execute).response, Response::Void);
     let traces = activity.traces();
     let statement = ("query", text.to_owned());
     assert_eq!(traces[0].parameters, std::slice::from_ref(&statement));
@@ -140,16 +115,9 @@ fn the_trace_of_a_request_has_its_id_and_its_steps() {
         ("scan", "thread of its lane"),
         ("fail for this reason", "for this reason"),
     ] {
-        let mut bytes = BytesMut::new();
         let parameters = parameters();
-        Request::Query { text, parameters }.encode(&mut bytes, 5, Compression::None);
-        bytes[1] |= ebb_cql::protocol::flag::TRACING;
-        client.stream.write_all(&bytes).unwrap();
-        let id = client
-            .receive()
-            .1
-            .tracing_id
-            .expect("the request is traced");
+        let answer = client.traced(&Request::Query { text, parameters });
+        let id = answer.tracing_id.expect("the request is traced");
         let mut traces = activity.traces().into_iter();
         let trace = traces.find(|trace| trace.id == id);
         let trace = trace.expect("kept before the response");
@@ -180,14 +148,11 @@ fn serial_reads_wait_for_a_sync_of_the_writes_that_they_read() {
         client.send(stream, &Request::Query { text, parameters });
     }
     fake.gate.open();
-    client.query(3, "which");
-    assert_eq!(client.receive().0, 3);
-    assert_eq!(fake.syncs.load(Ordering::SeqCst), 0);
+    client.assert_served(3);
+    assert_eq!(fake.syncs.get(), 0);
     fake.sync_gate.open();
-    let mut streams = [client.receive().0, client.receive().0];
-    streams.sort_unstable();
-    assert_eq!(streams, [1, 2]);
-    assert_eq!(fake.syncs.load(Ordering::SeqCst), 2);
+    assert_eq!(client.streams(2), [1, 2]);
+    assert_eq!(fake.syncs.get(), 2);
 }
 
 /// If writes have waited longer than `overload_wait`, the server executes five groups of them (each
@@ -218,28 +183,19 @@ fn writes_that_have_waited_for_several_groups_are_rejected() {
                 client.query(stream, "put");
             }
             // The server reads requests in order: once this one is answered, the writes are queued.
-            client.query(EACH, "which");
-            assert_eq!(client.receive().0, EACH);
+            client.assert_served(EACH);
         }
     }
     let mut control = Client::new(&server);
-    control.send(
-        1,
-        &Request::Register(EventTypes {
-            schema: true,
-            ..EventTypes::default()
-        }),
-    );
-    assert_eq!(control.receive().1.response, Response::Ready);
+    control.register();
     control.query(2, "put");
-    control.query(3, "which");
-    assert_eq!(control.receive().0, 3);
+    control.assert_served(3);
     std::thread::sleep(WAIT + Duration::from_millis(1)); // clock: writes are late after this time
     fake.sync_gate.open();
     let (mut done, mut refused) = (0_u64, 0_u64);
     for client in &mut clients {
         for _ in 0..EACH {
-            match client.receive().1.response {
+            match client.response() {
                 Response::Error(error) => {
                     assert_eq!(error.kind, ErrorKind::Overloaded);
                     refused += 1;
@@ -248,7 +204,7 @@ fn writes_that_have_waited_for_several_groups_are_rejected() {
             }
         }
     }
-    assert_eq!(control.receive().1.response, Response::Void);
+    assert_eq!(control.response(), Response::Void);
     // The first group has at least one write, and the four after it are full.
     assert!((4 * 1024..=5 * 1024).contains(&done), "{done} done");
     assert_eq!(done + refused, (CLIENTS * EACH as usize) as u64);

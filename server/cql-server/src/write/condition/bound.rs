@@ -249,7 +249,7 @@ fn satisfies(operator: Operator, ty: &CqlType, found: &[u8], value: &[u8]) -> Re
 
 #[cfg(test)]
 mod tests {
-    use ebb_cql::protocol::ValuesBuf;
+    use ebb_cql::protocol::{Value, ValuesBuf};
     use ebb_cql::syntax::ast::{Condition, Statement, Write};
     use ebb_cql::syntax::parse;
 
@@ -282,10 +282,7 @@ mod tests {
             .map(|condition| ColumnCondition::prepare(condition, schema, &mut markers).unwrap())
             .collect();
         let columns = markers.columns().unwrap();
-        let mut values = ValuesBuf::new();
-        for _ in 0..4 {
-            values.push(ebb_cql::protocol::Value::Bytes(&[0, 0, 0, 1]));
-        }
+        let values = ValuesBuf::from_iter([Value::Bytes(&[0, 0, 0, 1]); 4]);
         let bound = Bound::new(values.as_values(), &columns, 0).unwrap();
         let mut memory = Memory::default();
         // The value of `v` is in the request, and so is that of the element.

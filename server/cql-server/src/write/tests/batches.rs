@@ -3,7 +3,6 @@
 use ebb_cql::protocol::Value;
 use ebb_model::schema::TableSchema;
 use ebb_storage::simulation::MemDisk;
-use ebb_test_support::cases::parse_cases;
 
 use super::harness::session;
 use crate::testing::Session;
@@ -52,21 +51,18 @@ fn a_batch_that_fails_writes_nothing() {
 #[test]
 fn statements_of_a_batch_have_one_timestamp() {
     let session = session(&TABLES);
-    // Of equal timestamps the deletion wins, although it comes first.
-    session.write(
-        "BEGIN BATCH DELETE FROM t WHERE k = 1; INSERT INTO t (k, v) VALUES (1, 1); APPLY BATCH",
-    );
-    assert!(session.show("t").is_empty());
-    session.write("BEGIN BATCH USING TIMESTAMP 5 INSERT INTO t (k, v) VALUES (2, 1); APPLY BATCH");
-    session.write("DELETE FROM t USING TIMESTAMP 4 WHERE k = 2");
-    assert_eq!(session.show("t"), ["k 2, v 1"]);
-    session.write("DELETE FROM t USING TIMESTAMP 5 WHERE k = 2");
-    assert!(session.show("t").is_empty());
-    session.write(
-        "BEGIN BATCH DELETE FROM t USING TIMESTAMP 6 WHERE k = 2; \
-         INSERT INTO t (k, v) VALUES (2, 2) USING TIMESTAMP 7; APPLY BATCH",
-    );
-    assert_eq!(session.show("t"), ["k 2, v 2"]);
+    let steps = "
+        // Of equal timestamps the deletion wins, although it comes first.
+        BEGIN BATCH DELETE FROM t WHERE k = 1; INSERT INTO t (k, v) VALUES (1, 1); APPLY BATCH
+        => no rows
+        BEGIN BATCH USING TIMESTAMP 5 INSERT INTO t (k, v) VALUES (2, 1); APPLY BATCH => done
+        DELETE FROM t USING TIMESTAMP 4 WHERE k = 2 => k 2, v 1
+        DELETE FROM t USING TIMESTAMP 5 WHERE k = 2 => no rows
+        BEGIN BATCH DELETE FROM t USING TIMESTAMP 6 WHERE k = 2; \
+           INSERT INTO t (k, v) VALUES (2, 2) USING TIMESTAMP 7; APPLY BATCH
+        => k 2, v 2
+    ";
+    session.check(steps);
 }
 
 #[test]
@@ -193,15 +189,13 @@ fn the_keys_of_unset_increments_count_towards_the_limit_of_a_write() {
 #[test]
 fn invalid_batches_are_rejected() {
     let session = session(&TABLES);
-    let cases = "
+    let steps = "
         BEGIN BATCH USING TTL 5 INSERT INTO t (k) VALUES (1); APPLY BATCH
         => Global TTL on the BATCH statement is not supported.
         BEGIN BATCH USING TIMESTAMP 5 INSERT INTO t (k) VALUES (1) USING TIMESTAMP 6; APPLY BATCH
         => Timestamp must be set either on BATCH or individual statements
     ";
-    for [text, message] in parse_cases(cases) {
-        assert_eq!(session.refusal(text), message, "{text}");
-    }
+    session.check(steps);
     let inner = ["BEGIN BATCH INSERT INTO t (k) VALUES (1); APPLY BATCH"];
     let error = session.batch(&inner).unwrap_err();
     assert_eq!(error.message, super::super::NOT_A_WRITE);

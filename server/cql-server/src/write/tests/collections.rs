@@ -1,7 +1,6 @@
 //! Collections and user-defined types that are not frozen.
 
 use ebb_cql::protocol::Value;
-use ebb_test_support::cases::parse_cases;
 
 use super::harness::session;
 use crate::testing::Session;
@@ -35,20 +34,17 @@ fn lists_are_appended_and_prepended() {
 #[test]
 fn each_change_of_a_list_sees_the_changes_before_it() {
     let session = lists();
-    session.write("INSERT INTO t (k, l) VALUES (1, [1, 2, 3, 4])");
-    session.write("DELETE l[2], l[2] FROM t WHERE k = 1");
-    is(&session, "l [1, 2]");
-    session.write("UPDATE t SET l = l + [3, 4], l[3] = 7 WHERE k = 1");
-    is(&session, "l [1, 2, 3, 7]");
-    session.write("UPDATE t SET l[2] = 8, l = l - [8] WHERE k = 1");
-    is(&session, "l [1, 2, 7]");
-    session.write("UPDATE t SET l = l - [1], l[0] = 5 WHERE k = 1");
-    is(&session, "l [5, 7]");
-    let error = session.refusal("UPDATE t SET l = l - [5], l[1] = 4 WHERE k = 1");
-    assert_eq!(error, "List index 1 out of bound, list has size 1");
-    // Elements that are newer than the write stay, and are counted.
-    session.write("UPDATE t USING TIMESTAMP 1 SET l = l - [5], l[1] = 4 WHERE k = 1");
-    is(&session, "l [5, 7]");
+    let steps = "
+        INSERT INTO t (k, l) VALUES (1, [1, 2, 3, 4]) => done
+        DELETE l[2], l[2] FROM t WHERE k = 1 => k 1, l [1, 2]
+        UPDATE t SET l = l + [3, 4], l[3] = 7 WHERE k = 1 => k 1, l [1, 2, 3, 7]
+        UPDATE t SET l[2] = 8, l = l - [8] WHERE k = 1 => k 1, l [1, 2, 7]
+        UPDATE t SET l = l - [1], l[0] = 5 WHERE k = 1 => k 1, l [5, 7]
+        UPDATE t SET l = l - [5], l[1] = 4 WHERE k = 1 => List index 1 out of bound, list has size 1
+        // Elements that are newer than the write stay, and are counted.
+        UPDATE t USING TIMESTAMP 1 SET l = l - [5], l[1] = 4 WHERE k = 1 => k 1, l [5, 7]
+    ";
+    session.check(steps);
 }
 
 #[test]
@@ -66,14 +62,11 @@ fn a_map_may_be_changed_as_a_whole_and_by_key_at_once() {
 #[test]
 fn a_list_is_changed_by_index_and_by_value() {
     let session = lists();
-    session.write("INSERT INTO t (k, l) VALUES (1, [1, 2, 1, 3])");
-    session.write("UPDATE t SET l[1] = 9 WHERE k = 1");
-    is(&session, "l [1, 9, 1, 3]");
-    session.write("UPDATE t SET l = l - [1, 8] WHERE k = 1");
-    is(&session, "l [9, 3]");
-    session.write("DELETE l[0] FROM t WHERE k = 1");
-    is(&session, "l [3]");
-    let cases = "
+    let steps = "
+        INSERT INTO t (k, l) VALUES (1, [1, 2, 1, 3]) => done
+        UPDATE t SET l[1] = 9 WHERE k = 1 => k 1, l [1, 9, 1, 3]
+        UPDATE t SET l = l - [1, 8] WHERE k = 1 => k 1, l [9, 3]
+        DELETE l[0] FROM t WHERE k = 1 => k 1, l [3]
         UPDATE t SET l[1] = 9 WHERE k = 1 => List index 1 out of bound, list has size 1
         UPDATE t SET l[-1] = 9 WHERE k = 1 => List index -1 out of bound, list has size 1
         DELETE l[4] FROM t WHERE k = 1 => List index 4 out of bound, list has size 1
@@ -81,9 +74,7 @@ fn a_list_is_changed_by_index_and_by_value() {
         DELETE l[0] FROM t WHERE k = 2 => Attempted to delete an element from a list which is null
         UPDATE t SET l[null] = 9 WHERE k = 1 => Invalid null value for list index
     ";
-    for [text, message] in parse_cases(cases) {
-        assert_eq!(session.refusal(text), message, "{text}");
-    }
+    session.check(steps);
     // An unset value leaves the element as it is, but the element must exist.
     let set = |index: i32, k: i32| format!("UPDATE t SET l[{index}] = ? WHERE k = {k}");
     session.bind(&set(0, 1), &[Value::Unset]);
@@ -180,25 +171,20 @@ fn a_list_does_not_depend_on_the_order_in_which_requests_arrive() {
 #[test]
 fn sets_and_maps_change_part_by_part() {
     let session = session(&["CREATE TABLE t (k int PRIMARY KEY, s set<text>, m map<text, int>)"]);
-    session.write("UPDATE t SET s = {'b'}, m = {'x': 1, 'y': 2} WHERE k = 1");
-    session.write("UPDATE t SET s = s + {'c', 'a'}, m = m + {'z': 3} WHERE k = 1");
-    session.write("UPDATE t SET m['q'] = 5, m['x'] = 9, m['q'] = 6 WHERE k = 1");
-    is(
-        &session,
-        "m {'q': 6, 'x': 9, 'y': 2, 'z': 3}, s {'a', 'b', 'c'}",
-    );
-    session.write("UPDATE t SET s = s - {'b', 'q'}, m = m - {'y', 'q'} WHERE k = 1");
-    session.write("UPDATE t SET m['z'] = null WHERE k = 1");
-    is(&session, "m {'x': 9}, s {'a', 'c'}");
-    session.write("DELETE s['a'], m['x'] FROM t WHERE k = 1");
-    is(&session, "s {'c'}");
-    session.write("UPDATE t SET s = {'n'} WHERE k = 1");
-    is(&session, "s {'n'}");
-    session.write("DELETE s FROM t WHERE k = 1");
-    assert!(session.show("t").is_empty());
-    // A member can be added again after its deletion.
-    session.write("UPDATE t SET s += {'n'} WHERE k = 1");
-    is(&session, "s {'n'}");
+    let steps = "
+        UPDATE t SET s = {'b'}, m = {'x': 1, 'y': 2} WHERE k = 1 => done
+        UPDATE t SET s = s + {'c', 'a'}, m = m + {'z': 3} WHERE k = 1 => done
+        UPDATE t SET m['q'] = 5, m['x'] = 9, m['q'] = 6 WHERE k = 1
+        => k 1, m {'q': 6, 'x': 9, 'y': 2, 'z': 3}, s {'a', 'b', 'c'}
+        UPDATE t SET s = s - {'b', 'q'}, m = m - {'y', 'q'} WHERE k = 1 => done
+        UPDATE t SET m['z'] = null WHERE k = 1 => k 1, m {'x': 9}, s {'a', 'c'}
+        DELETE s['a'], m['x'] FROM t WHERE k = 1 => k 1, s {'c'}
+        UPDATE t SET s = {'n'} WHERE k = 1 => k 1, s {'n'}
+        DELETE s FROM t WHERE k = 1 => no rows
+        // A member can be added again after its deletion.
+        UPDATE t SET s += {'n'} WHERE k = 1 => k 1, s {'n'}
+    ";
+    session.check(steps);
 }
 
 #[test]
@@ -242,23 +228,17 @@ fn fields_of_a_user_type_change_one_by_one() {
     let mut session = session(&[]);
     session.run("CREATE TYPE point (x int, y int, z int)");
     session.run("CREATE TABLE t (k int PRIMARY KEY, p point, f frozen<point>)");
-    session.write("UPDATE t SET p = {x: 1, y: 2} WHERE k = 1");
-    session.write("UPDATE t SET p.z = 3, p.x = null WHERE k = 1");
-    is(&session, "p {x: null, y: 2, z: 3}");
-    session.write("DELETE p.y FROM t WHERE k = 1");
-    is(&session, "p {x: null, y: null, z: 3}");
-    session.write("UPDATE t SET p = {x: 7} WHERE k = 1");
-    is(&session, "p {x: 7, y: null, z: null}");
-    session.write("UPDATE t SET p = null, f = {x: 1} WHERE k = 1");
-    is(&session, "f {x: 1, y: null, z: null}");
-    let cases = "
+    let steps = "
+        UPDATE t SET p = {x: 1, y: 2} WHERE k = 1 => done
+        UPDATE t SET p.z = 3, p.x = null WHERE k = 1 => k 1, p {x: null, y: 2, z: 3}
+        DELETE p.y FROM t WHERE k = 1 => k 1, p {x: null, y: null, z: 3}
+        UPDATE t SET p = {x: 7} WHERE k = 1 => k 1, p {x: 7, y: null, z: null}
+        UPDATE t SET p = null, f = {x: 1} WHERE k = 1 => k 1, f {x: 1, y: null, z: null}
         UPDATE t SET f.x = 1 WHERE k = 1 => Invalid operation (f.x = 1) for frozen UDT column f
         UPDATE t SET p.q = 1 WHERE k = 1 => UDT column p does not have a field named q
         DELETE f.x FROM t WHERE k = 1 => Frozen UDT column f does not support field deletions
     ";
-    for [text, message] in parse_cases(cases) {
-        assert_eq!(session.refusal(text), message, "{text}");
-    }
+    session.check(steps);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ebb_cql::protocol::{BatchKind, Columns, Response, ValuesBuf};
+use ebb_cql::protocol::{BatchKind, Columns, Response, Values};
 use ebb_test_support::cases::parse_cases;
 
 use super::harness::session;
@@ -22,8 +22,7 @@ const PLAIN: &str = "CREATE TABLE t (k int PRIMARY KEY, v1 int, v2 text, v3 int)
 pub(super) fn answer(server: &mut Server, text: &str) -> String {
     let page = server.page(text, &[], None, None);
     let page = page.unwrap_or_else(|error| panic!("{text}: {error}"));
-    let rows: Vec<String> = page.rows.iter().map(|row| row.join(" ")).collect();
-    format!("{}: {}", page.columns.join(" "), rows.join(" | "))
+    format!("{}: {}", page.columns.join(" "), page.text())
 }
 
 /// Executes the statements of a table of cases, and compares their responses, unless the table has
@@ -436,8 +435,8 @@ fn a_conditional_batch_reads_and_returns_a_bounded_number_of_bytes() {
 
 /// Evaluates the conditions of a write, which the caller may commit later.
 fn decided<'c>(session: &'c Session, guardrails: &'c Guardrails, text: &str) -> Decision<'c> {
-    let (statement, values) = (session.understand(text).unwrap(), ValuesBuf::new());
-    let bound = Bound::new(values.as_values(), &Columns::default(), 0).unwrap();
+    let statement = session.understand(text).unwrap();
+    let bound = Bound::new(Values::default(), &Columns::default(), 0).unwrap();
     let parts = statement.parts(bound).unwrap();
     let write = ConditionalWrite::new(&parts, text.starts_with("BEGIN")).unwrap();
     write.decide(session.write_context(guardrails)).unwrap()
@@ -454,8 +453,8 @@ fn an_attempt_counts_no_results_of_functions_of_earlier_attempts() {
     session.write("INSERT INTO t (k) VALUES (1)");
     let text = "UPDATE t SET v = fromJson('{}') WHERE k = 1 IF EXISTS";
     let guardrails = Guardrails::default();
-    let (statement, values) = (session.understand(text).unwrap(), ValuesBuf::new());
-    let bound = Bound::new(values.as_values(), &Columns::default(), 0).unwrap();
+    let statement = session.understand(text).unwrap();
+    let bound = Bound::new(Values::default(), &Columns::default(), 0).unwrap();
     let parts = statement.parts(bound).unwrap();
     let write = ConditionalWrite::new(&parts, false).unwrap();
     for _ in 0..2 {

@@ -1,7 +1,6 @@
 //! Conditions on collections and parts of them, bound values, and errors.
 
 use ebb_model::types::elements;
-use ebb_test_support::cases::parse_cases;
 
 use crate::executor::harness::Server;
 
@@ -125,8 +124,8 @@ fn comparisons_by_order_with_an_empty_unfrozen_collection_get_cassandras_error()
                     let text = format!(
                         "UPDATE t SET v = 1 WHERE k = 1 AND c = {row} IF {column} {operator} {value}"
                     );
-                    let error = server.page(&text, bound, None, None).map(|_| ());
-                    assert_eq!(error.unwrap_err().message, message, "{text}");
+                    let page = server.page(&text, bound, None, None);
+                    assert_eq!(page.unwrap_err().message, message, "{text}");
                 }
             }
         }
@@ -222,7 +221,7 @@ fn values_of_conditions_are_bound() {
     ] {
         let text = format!("UPDATE t SET v = 1 WHERE k = 1 AND c = 1 IF {condition}");
         let refused = server.page(&text, values, None, None);
-        let message_found = refused.map(|_| ()).unwrap_err().message;
+        let message_found = refused.unwrap_err().message;
         assert_eq!(message_found, message, "{condition}");
     }
 }
@@ -230,9 +229,9 @@ fn values_of_conditions_are_bound() {
 #[test]
 fn invalid_conditions_get_cassandras_errors() {
     let mut server = server();
-    server.run("CREATE TABLE o (k int PRIMARY KEY, v int)");
-    server.run("CREATE TABLE n (k int PRIMARY KEY, c counter)");
-    let cases = "
+    let steps = "
+        CREATE TABLE o (k int PRIMARY KEY, v int) => done
+        CREATE TABLE n (k int PRIMARY KEY, c counter) => done
         UPDATE t SET v = 1 WHERE k = 1 AND c = 1 IF x = 1 => Undefined column name x in table ks.t
         UPDATE t SET v = 1 WHERE k = 1 AND c = 1 IF k = 1
         => PRIMARY KEY column 'k' cannot have IF conditions
@@ -297,7 +296,5 @@ fn invalid_conditions_get_cassandras_errors() {
         => Conditional updates are not supported on counter tables
         UPDATE n SET c = c + 1 WHERE k = 1 IF c = 1 => Conditions on counters are not supported
     ";
-    for [text, message] in parse_cases(cases) {
-        assert_eq!(server.refused(text), message, "{text}");
-    }
+    server.check(steps);
 }

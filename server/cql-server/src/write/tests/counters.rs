@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use ebb_cql::protocol::{BatchKind, Columns, Value, ValuesBuf};
-use ebb_test_support::cases::parse_cases;
+use ebb_cql::protocol::{BatchKind, Columns, Value, Values, ValuesBuf};
 
 use super::harness::session;
 use crate::analyse::markers::Bound;
@@ -19,32 +18,22 @@ const ONE: &str = "CREATE TABLE o (k int PRIMARY KEY, c counter)";
 #[test]
 fn counters_add_up_from_nothing() {
     let mut server = Server::with(&[T]);
-    for text in [
-        "UPDATE t SET c = c + 5 WHERE k = 1 AND r = 1",
-        "UPDATE t SET c += 2, d = d - 1 WHERE k = 1 AND r = 1",
-        "UPDATE t SET c = c - 10, s = s + 1 WHERE k = 1 AND r = 1",
-        "UPDATE t SET s += 1 WHERE k = 1",
-        "UPDATE t SET c = c + 1, c = c + 2 WHERE k = 1 AND r IN (2, 3)",
-        "UPDATE t SET c = c + 1 WHERE k IN (1, 2) AND r = 3",
-    ] {
-        server.run(text);
-    }
-    assert_eq!(
-        server.rows("SELECT * FROM t WHERE k = 1"),
-        "1 1 2 -3 -1 | 1 2 2 3 null | 1 3 2 4 null"
-    );
-    assert_eq!(
-        server.rows("SELECT * FROM t WHERE k = 2"),
-        "2 3 null 1 null"
-    );
-    assert_eq!(server.rows("SELECT sum(c) FROM t"), "5");
-    // As in Cassandra, an overflow wraps around.
-    server.run("UPDATE t SET d = d + 9223372036854775807 WHERE k = 3 AND r = 1");
-    server.run("UPDATE t SET d = d + 1 WHERE k = 3 AND r = 1");
-    assert_eq!(
-        server.rows("SELECT d FROM t WHERE k = 3"),
-        "-9223372036854775808"
-    );
+    let steps = "
+        UPDATE t SET c = c + 5 WHERE k = 1 AND r = 1 => done
+        UPDATE t SET c += 2, d = d - 1 WHERE k = 1 AND r = 1 => done
+        UPDATE t SET c = c - 10, s = s + 1 WHERE k = 1 AND r = 1 => done
+        UPDATE t SET s += 1 WHERE k = 1 => done
+        UPDATE t SET c = c + 1, c = c + 2 WHERE k = 1 AND r IN (2, 3) => done
+        UPDATE t SET c = c + 1 WHERE k IN (1, 2) AND r = 3 => done
+        SELECT * FROM t WHERE k = 1 => 1 1 2 -3 -1 | 1 2 2 3 null | 1 3 2 4 null
+        SELECT * FROM t WHERE k = 2 => 2 3 null 1 null
+        SELECT sum(c) FROM t => 5
+        // As in Cassandra, an overflow wraps around.
+        UPDATE t SET d = d + 9223372036854775807 WHERE k = 3 AND r = 1 => done
+        UPDATE t SET d = d + 1 WHERE k = 3 AND r = 1 => done
+        SELECT d FROM t WHERE k = 3 => -9223372036854775808
+    ";
+    server.check(steps);
 }
 
 #[test]
@@ -85,8 +74,7 @@ fn increments_of_a_batch_add_up_although_the_clock_stands_still() {
         .prepare("UPDATE o SET c = c - ? WHERE k = 1")
         .unwrap();
     let add = Arc::new(add);
-    let mut by = ValuesBuf::new();
-    by.push(Value::Bytes(&3_i64.to_be_bytes()));
+    let by = ValuesBuf::from_iter([Value::Bytes(&3_i64.to_be_bytes())]);
     let twice = [(add.clone(), by.as_values()), (add, by.as_values())];
     for kind in [BatchKind::Counter, BatchKind::Unlogged] {
         server.batch(kind, &twice).unwrap();
@@ -126,8 +114,8 @@ fn begun<'c>(session: &'c Session, guardrails: &'c Guardrails, text: &str) -> Ex
     let context = session.write_context(guardrails);
     let transaction = session.catalog.db().begin();
     let mut execution = Execution::of_counters(context, transaction, 0, None).unwrap();
-    let (statement, values) = (session.understand(text).unwrap(), ValuesBuf::new());
-    let bound = Bound::new(values.as_values(), &Columns::default(), 0).unwrap();
+    let statement = session.understand(text).unwrap();
+    let bound = Bound::new(Values::default(), &Columns::default(), 0).unwrap();
     for (plan, bound) in statement.parts(bound).unwrap() {
         execution.add(plan, &bound).unwrap();
     }
@@ -177,7 +165,7 @@ fn invalid_uses_of_counters_get_cassandras_errors() {
         "CREATE TABLE n (k int PRIMARY KEY, c counter)",
         "CREATE TABLE v (k int PRIMARY KEY, v int)",
     ]);
-    let cases = "
+    let steps = "
         INSERT INTO n (k, c) VALUES (1, 1)
         => INSERT statements are not allowed on counter tables, use UPDATE instead
         INSERT INTO n JSON '{}' IF NOT EXISTS
@@ -211,9 +199,7 @@ fn invalid_uses_of_counters_get_cassandras_errors() {
         BEGIN BATCH UPDATE n SET c = c + 1 WHERE k = 1; APPLY BATCH
         => Cannot include a counter statement in a logged batch
     ";
-    for [text, message] in parse_cases(cases) {
-        assert_eq!(session.refusal(text), message, "{text}");
-    }
+    session.check(steps);
     assert_eq!(
         session.refusal_of("UPDATE n SET c = c + ? WHERE k = 1", &[Value::Null]),
         "Invalid null value for counter increment"

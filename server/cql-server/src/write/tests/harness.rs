@@ -3,13 +3,14 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use ebb_cql::protocol::{BatchKind, ErrorResponse, Value, ValuesBuf};
+use ebb_cql::protocol::{BatchKind, ErrorResponse, Value, Values, ValuesBuf};
 use ebb_cql::syntax::ast::QualifiedName;
 use ebb_cql::syntax::parse;
 use ebb_model::key::{DecodedKey, Place, SCHEMA_KEY};
 use ebb_model::row::{Header, LiveColumn, RowRef, RowView};
 use ebb_model::schema::{ColumnKind, TableSchema};
 use ebb_tables::CqlTable;
+use ebb_test_support::cases::parse_cases;
 
 use crate::error::invalid;
 use crate::guardrails::Guardrails;
@@ -108,11 +109,30 @@ impl Session {
 
     /// Executes analysed statements, which have no markers, as one batch of the protocol.
     pub(super) fn batch_of(&self, statements: &[&WriteStatement]) -> Result<Written> {
-        let (none, guardrails) = (bound(&[]), Guardrails::default());
-        let statements = statements.iter().map(|s| (*s, none.as_values()));
+        let guardrails = Guardrails::default();
+        let statements = statements.iter().map(|s| (*s, Values::default()));
         let statements: Vec<_> = statements.collect();
         let context = self.write_context(&guardrails);
         execute_batch(context, BatchKind::Logged, &statements, None)
+    }
+
+    /// Executes the writes of a table of cases, and compares the rows of the table `t` after each of
+    /// them: as [`Self::show`] returns them, with ` | ` between rows, or `no rows`. A case with `done`
+    /// compares nothing, and one with a message requires this error.
+    #[track_caller]
+    pub(super) fn check(&self, steps: &str) {
+        for [text, expected] in parse_cases(steps) {
+            let after = match self.try_bound(text, &[], None) {
+                Err(error) => {
+                    assert_eq!(error.kind.code(), 0x2200, "{text}: {error}");
+                    error.message
+                }
+                Ok(_) if expected == "done" => continue,
+                Ok(_) if self.show("t").is_empty() => "no rows".to_owned(),
+                Ok(_) => self.show("t").join(" | "),
+            };
+            assert_eq!(after, expected, "{text}");
+        }
     }
 
     /// Returns the error message of a statement, which must be rejected as invalid.
@@ -213,9 +233,5 @@ fn live(schema: &TableSchema, row: &RowView<'_>, kind: ColumnKind) -> Vec<String
 
 /// Returns the values by position, as a request has them.
 pub(super) fn bound(values: &[Value<'_>]) -> ValuesBuf {
-    let mut bound = ValuesBuf::new();
-    for value in values {
-        bound.push(*value);
-    }
-    bound
+    values.iter().copied().collect()
 }

@@ -56,10 +56,7 @@ fn a_prepared_write_follows_its_table() {
     assert_eq!(prepared.kind().lane, Lane::Write);
     assert!(prepared.needs_keyspace());
     assert_eq!(prepared.markers().1, [0]);
-    let mut values = ValuesBuf::new();
-    values
-        .push(Value::Bytes(&[0, 0, 0, 5]))
-        .push(Value::Bytes(b"x"));
+    let values = ValuesBuf::from_iter([Value::Bytes(&[0, 0, 0, 5]), Value::Bytes(b"x")]);
     let parameters = QueryParameters {
         values: values.as_values(),
         timestamp_us: Some(77),
@@ -103,8 +100,7 @@ fn a_column_that_was_dropped_and_added_again_has_only_newer_values() {
 #[test]
 fn a_batch_of_prepared_statements_is_one_write() {
     let mut server = Server::with(&[T]);
-    let mut values = ValuesBuf::new();
-    values.push(Value::Bytes(&[0, 0, 0, 7]));
+    let values = ValuesBuf::from_iter([Value::Bytes(&[0, 0, 0, 7])]);
     let none = ValuesBuf::new();
     let batch = |server: &Server, texts: &[&str]| {
         let interrupt = never();
@@ -136,23 +132,19 @@ fn a_batch_of_prepared_statements_is_one_write() {
 #[test]
 fn writes_to_the_system_and_to_snapshots_are_rejected() {
     let mut server = Server::with(&[T]);
-    server.run("INSERT INTO t (k, c, v) VALUES (1, 1, 'then')");
-    server.run("CREATE SNAPSHOT s ON KEYSPACE ks");
-    server.run("INSERT INTO t (k, c, v) VALUES (1, 1, 'now')");
-    assert_eq!(server.rows("SELECT v FROM t"), "now");
-    assert_eq!(server.rows("SELECT v FROM t USING SNAPSHOT s"), "then");
-    assert_eq!(
-        server.refused("UPDATE \"ks@s\".t SET v = 'x' WHERE k = 1 AND c = 1"),
-        "Cannot write to ks@s.t: a snapshot never changes; write to the keyspace itself"
-    );
-    assert_eq!(
-        server.refused("DELETE FROM system.local WHERE key = 'local'"),
-        "Modification is not supported by table system.local"
-    );
-    assert_eq!(
-        server.refused("INSERT INTO nothing (k) VALUES (1)"),
-        "table nothing does not exist"
-    );
+    let steps = "
+        INSERT INTO t (k, c, v) VALUES (1, 1, 'then') => done
+        CREATE SNAPSHOT s ON KEYSPACE ks => done
+        INSERT INTO t (k, c, v) VALUES (1, 1, 'now') => done
+        SELECT v FROM t => now
+        SELECT v FROM t USING SNAPSHOT s => then
+        UPDATE \"ks@s\".t SET v = 'x' WHERE k = 1 AND c = 1
+        => Cannot write to ks@s.t: a snapshot never changes; write to the keyspace itself
+        DELETE FROM system.local WHERE key = 'local'
+        => Modification is not supported by table system.local
+        INSERT INTO nothing (k) VALUES (1) => table nothing does not exist
+    ";
+    server.check(steps);
 }
 
 /// Regression: rows with longer keys were acknowledged and lost, because the store has no keys of
@@ -229,16 +221,8 @@ fn sets_within_bound_values_are_sorted() {
         parts(std::slice::from_ref(&other)),
         tuple(&other),
     );
-    let mut values = ValuesBuf::new();
-    values
-        .push(Value::Bytes(&key))
-        .push(Value::Bytes(&list))
-        .push(Value::Bytes(&pair));
-    let parameters = QueryParameters {
-        values: values.as_values(),
-        ..QueryParameters::default()
-    };
-    server.execute(&prepared, parameters).unwrap();
+    let values = [&key[..], &list, &pair].map(Value::Bytes);
+    server.bind(&prepared, &values).unwrap();
     let hex = |bytes: &[u8]| bytes.iter().map(|b| format!("{b:02x}")).collect::<String>();
     for key in [&key, &map(&ordered)] {
         let page = server.page("SELECT l, p FROM n WHERE k = ?", &[Some(key)], None, None);
