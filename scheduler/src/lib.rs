@@ -97,3 +97,5 @@ pub mod queueing;
 pub mod runtime;
 #[cfg(feature = "simulation")]
 pub mod sim;
+#[cfg(test)]
+mod test_rng;

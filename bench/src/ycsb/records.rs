@@ -129,9 +129,14 @@ mod tests {
     use super::*;
     use std::collections::BTreeSet;
 
-    fn value(stamp: Stamp, bytes: usize) -> Vec<u8> {
+    const STAMP: Stamp = Stamp {
+        number: 42,
+        version: 7,
+    };
+
+    fn value(bytes: usize) -> Vec<u8> {
         let mut buffer = b"left over".to_vec();
-        write_value(&mut buffer, stamp, bytes);
+        write_value(&mut buffer, STAMP, bytes);
         buffer
     }
 
@@ -147,23 +152,15 @@ mod tests {
     #[test]
     fn a_value_carries_its_stamp_at_any_length() {
         for bytes in [24, 25, 63, 64, 100, 1024, 100_000] {
-            let stamp = Stamp {
-                number: 42,
-                version: 7,
-            };
-            let value = value(stamp, bytes);
+            let value = value(bytes);
             assert_eq!(value.len(), bytes);
-            assert_eq!(read_stamp(&value), Some(stamp));
+            assert_eq!(read_stamp(&value), Some(STAMP));
         }
     }
 
     #[test]
     fn a_damaged_or_cut_value_has_no_stamp() {
-        let stamp = Stamp {
-            number: 42,
-            version: 7,
-        };
-        let whole = value(stamp, 100);
+        let whole = value(100);
         assert_eq!(read_stamp(&whole[..99]), None);
         assert_eq!(read_stamp(b""), None);
         for at in (0..16).chain(92..100) {
@@ -175,13 +172,7 @@ mod tests {
 
     #[test]
     fn about_half_of_a_value_is_text() {
-        let value = value(
-            Stamp {
-                number: 1,
-                version: 0,
-            },
-            1024,
-        );
+        let value = value(1024);
         let text = value.windows(STRETCH_BYTES).filter(|w| w == TEXT).count();
         assert_eq!(text * STRETCH_BYTES, 448);
     }

@@ -2,8 +2,8 @@
 //! that the closed forms agree with numeric integration.
 
 use super::*;
-use rand::{RngExt, SeedableRng};
-use rand_chacha::ChaCha8Rng;
+use crate::test_rng::test_rng;
+use rand::RngExt;
 
 const HOUR_S: f64 = 3600.0;
 
@@ -17,6 +17,10 @@ fn burstiness_3() -> Availability {
         day_s: DAY_S,
     })
     .unwrap()
+}
+
+fn step(from_s: f64, hundredths: f64) -> Step {
+    Step { from_s, hundredths }
 }
 
 /// Integrates `f` by the midpoint rule, with steps fine enough for the
@@ -48,9 +52,7 @@ fn the_closed_form_of_the_thesis_day_gives_535_node_hours_until_half_past_six() 
 
 #[test]
 fn integrals_agree_with_numeric_integration() {
-    let seed = 7;
-    println!("seed {seed}");
-    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let mut rng = test_rng(7);
     for round in 0..20 {
         let f = if round % 2 == 0 {
             // Amplitudes above the mean exercise the clamp.
@@ -66,10 +68,7 @@ fn integrals_agree_with_numeric_integration() {
             let steps = (0..rng.random_range(1..8))
                 .map(|_| {
                     from_s += rng.random_range(1.0..40.0);
-                    Step {
-                        from_s,
-                        hundredths: rng.random_range(0.0..300.0),
-                    }
+                    step(from_s, rng.random_range(0.0..300.0))
                 })
                 .collect();
             Availability::steps(steps).unwrap()
@@ -102,21 +101,8 @@ fn a_wave_below_zero_is_clamped() {
 
 #[test]
 fn steps_hold_until_the_next_one_and_beyond_both_ends() {
-    let f = Availability::steps(vec![
-        Step {
-            from_s: 10.0,
-            hundredths: 100.0,
-        },
-        Step {
-            from_s: 20.0,
-            hundredths: 0.0,
-        },
-        Step {
-            from_s: 30.0,
-            hundredths: 50.0,
-        },
-    ])
-    .unwrap();
+    let steps = vec![step(10.0, 100.0), step(20.0, 0.0), step(30.0, 50.0)];
+    let f = Availability::steps(steps).unwrap();
     assert_eq!((f.at(0.0), f.at(20.0), f.at(99.0)), (100.0, 0.0, 50.0));
     assert_eq!(f.integral(5.0, 40.0), 1500.0 + 0.0 + 500.0);
     assert_eq!(f.integral(21.0, 22.0), 0.0);
@@ -136,12 +122,8 @@ fn bad_input_is_named() {
         Err(E::Negative { .. })
     ));
     assert_eq!(Availability::steps(Vec::new()), Err(E::NoSteps));
-    let step = Step {
-        from_s: 1.0,
-        hundredths: 1.0,
-    };
     assert!(matches!(
-        Availability::steps(vec![step, step]),
+        Availability::steps(vec![step(1.0, 1.0); 2]),
         Err(E::Unordered { index: 1, .. })
     ));
     let day = SineDay {
@@ -167,7 +149,6 @@ fn parts_add_up_at_every_instant_and_over_every_interval() {
 
 #[test]
 fn what_is_scaled_is_scaled_at_all_times() {
-    let step = |from_s, hundredths| Step { from_s, hundredths };
     let whole = Availability::steps(vec![step(0.0, 80.0), step(10.0, 40.0)]).unwrap();
     let half = whole.scaled(0.5).unwrap();
     assert_eq!((half.at(5.0), half.at(15.0)), (40.0, 20.0));

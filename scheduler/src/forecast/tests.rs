@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::availability::AvailabilityError;
+use ebb_test_support::cases::parse_cases;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::f64::consts::TAU;
@@ -417,39 +418,24 @@ fn short_series_and_invalid_options_are_refused() {
     );
     assert!(evaluate(&short, Options::default(), usize::MAX, |_| {}).is_err());
 
-    let good = Options::default();
-    let refused = |options| Forecaster::new(&short, options).unwrap_err().to_string();
+    let refused = |change: &dyn Fn(&mut Options)| {
+        let mut options = Options::default();
+        change(&mut options);
+        Forecaster::new(&short, options).unwrap_err().to_string()
+    };
     // A day has at least two slots, and 3600 s are one slot.
     for day_s in [3600.0, 5000.0, 0.0, -86_400.0, f64::NAN, 1e300] {
-        let message = refused(Options { day_s, ..good });
+        let message = refused(&|options| options.day_s = day_s);
         assert!(message.contains("whole number"), "{message}");
     }
     for horizon_s in [0.0, -1.0, f64::NAN, f64::INFINITY] {
-        let message = refused(Options { horizon_s, ..good });
+        let message = refused(&|options| options.horizon_s = horizon_s);
         assert!(message.contains("horizon"), "{message}");
     }
-    assert!(
-        refused(Options {
-            backtest_days: 0,
-            ..good
-        })
-        .contains("past days")
-    );
-    assert!(
-        refused(Options {
-            backtest_days: usize::MAX,
-            ..good
-        })
-        .contains("at most 3660")
-    );
-    assert!(
-        refused(Options {
-            past_days_min: 0,
-            ..good
-        })
-        .contains("least number of past days")
-    );
-    assert!(evaluate(&short, good, 0, |_| {}).is_err());
+    assert!(refused(&|options| options.backtest_days = 0).contains("past days"));
+    assert!(refused(&|options| options.backtest_days = usize::MAX).contains("at most 3660"));
+    assert!(refused(&|options| options.past_days_min = 0).contains("least number of past days"));
+    assert!(evaluate(&short, Options::default(), 0, |_| {}).is_err());
 }
 
 #[test]
@@ -529,29 +515,22 @@ fn csv_accepts_seconds_and_dates_and_errors_name_the_line() {
     );
 
     let message = |text: &str| Series::parse_csv(text).unwrap_err().to_string();
-    for (text, expected) in [
-        (
-            "t,v\n1,2\nnever,3",
-            "line 3: \"never\" is no time: give seconds or YYYY-MM-DD HH:MM:SS",
-        ),
-        ("t,v\n1,2\n2,x", "line 3: \"x\" is no number"),
-        ("t,v\n1,2,3", "line 2: expected `time,value`, got \"1,2,3\""),
-        (
-            "t,v\n1,2\n\n2,-3",
-            "line 4: value 1 is -3: a load must not be negative",
-        ),
-        (
-            "t,v\n1,2\n1,3",
-            "line 3: value 1 has the same time as the one before it, 1 s",
-        ),
-        (
-            "t,v\n1,2",
-            "line 2: a series needs at least two values, got 1",
-        ),
-        ("", "line 1: a series needs at least two values, got 0"),
-    ] {
-        assert_eq!(message(text), expected);
+    // `\n` is the end of a line.
+    let cases = r#"
+        t,v\n1,2\nnever,3 => line 3: "never" is no time: give seconds or YYYY-MM-DD HH:MM:SS
+        t,v\n1,2\n2,x => line 3: "x" is no number
+        t,v\n1,2,3 => line 2: expected `time,value`, got "1,2,3"
+        t,v\n1,2\n\n2,-3 => line 4: value 1 is -3: a load must not be negative
+        t,v\n1,2\n1,3 => line 3: value 1 has the same time as the one before it, 1 s
+        t,v\n1,2 => line 2: a series needs at least two values, got 1
+    "#;
+    for [text, expected] in parse_cases(cases) {
+        assert_eq!(message(&text.replace(r"\n", "\n")), expected);
     }
+    assert_eq!(
+        message(""),
+        "line 1: a series needs at least two values, got 0"
+    );
     assert!(message("1,NaN\n2,2").starts_with("line 1: value 0 is NaN"));
     assert!(message("2,1\n1,2").starts_with("line 2: value 1 is at 1 s, before"));
 }

@@ -129,6 +129,7 @@ impl Schedule {
 mod tests {
     use super::super::example::{figure_1, one_job};
     use super::*;
+    use ebb_test_support::cases::parse_cases;
 
     fn schedule(start_s: &[f64], node: &[u32]) -> Schedule {
         Schedule {
@@ -161,26 +162,19 @@ mod tests {
             checked.map_err(|violation| violation.to_string())
         };
         assert_eq!(told(&[1.0, 1.0, 8.0], &[0, 1, 0]), Ok(()));
-        let error = |text: &str| Err(text.to_string());
-        assert_eq!(
-            told(&[0.0, 1.0, 8.0], &[0, 1, 0]),
-            error("job-0/map-0 starts before its release")
-        );
-        assert_eq!(
-            told(&[1.0, 1.0, 7.5], &[0, 1, 0]),
-            error("job-0/reduce-0 starts before the output of job-0/map-1 has arrived")
-        );
-        assert_eq!(
-            told(&[1.0, 4.0, 11.0], &[0, 0, 0]),
-            error("job-0/map-1 starts on a machine where job-0/map-0 still runs")
-        );
-        assert_eq!(
-            told(&[1.0, 1.0, 8.0], &[0, 2, 0]),
-            error("job-0/map-1 runs on a machine that is not there")
-        );
-        assert_eq!(
-            told(&[1.0], &[0]),
-            error("the schedule has 1 tasks, the instance 3")
-        );
+        // The start and the machine of each task, and the error.
+        let cases = "
+            0 1 8 => 0 1 0 => job-0/map-0 starts before its release
+            1 1 7.5 => 0 1 0
+            => job-0/reduce-0 starts before the output of job-0/map-1 has arrived
+            1 4 11 => 0 0 0 => job-0/map-1 starts on a machine where job-0/map-0 still runs
+            1 1 8 => 0 2 0 => job-0/map-1 runs on a machine that is not there
+            1 => 0 => the schedule has 1 tasks, the instance 3
+        ";
+        for [start_s, node, expected] in parse_cases(cases) {
+            let start_s: Vec<f64> = start_s.split(' ').map(|s| s.parse().unwrap()).collect();
+            let node: Vec<u32> = node.split(' ').map(|n| n.parse().unwrap()).collect();
+            assert_eq!(told(&start_s, &node), Err(expected.to_string()));
+        }
     }
 }

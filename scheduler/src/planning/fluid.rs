@@ -250,17 +250,35 @@ struct WaitingJob {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
-    use rand::{RngExt, SeedableRng};
+    use crate::test_rng::test_rng;
+    use rand::RngExt;
     use rand_chacha::ChaCha8Rng;
 
-    fn job(release: f64, goal: f64, work: f64) -> FluidJob {
+    pub fn job(release: f64, goal: f64, work: f64) -> FluidJob {
         FluidJob {
             release,
             goal,
             work,
         }
+    }
+
+    /// Draws 1 to `jobs_max` jobs that are released within `span` from `start` on, and have less
+    /// than `length` of time each.
+    pub fn random_jobs(
+        rng: &mut ChaCha8Rng,
+        jobs_max: u32,
+        (start, span): (f64, f64),
+        length: f64,
+    ) -> Vec<FluidJob> {
+        (0..rng.random_range(1..=jobs_max))
+            .map(|_| {
+                let release = start + rng.random_range(0.0..span).floor();
+                let goal = release + rng.random_range(1.0..length).floor();
+                job(release, goal, rng.random_range(0.5..9.0))
+            })
+            .collect()
     }
 
     /// Between 0 and 10 there is time for 10 of the work 4 + 4 + 6: for both small jobs and a
@@ -292,18 +310,10 @@ mod tests {
 
     #[test]
     fn branch_and_bound_agrees_with_a_search_of_all_subsets() {
-        let seed = 61;
-        println!("seed {seed}");
-        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let mut rng = test_rng(61);
         let mut missed_some = 0;
         for _ in 0..300 {
-            let jobs: Vec<FluidJob> = (0..rng.random_range(1..9))
-                .map(|_| {
-                    let release = rng.random_range(0.0..20.0_f64).floor();
-                    let length = rng.random_range(1.0..12.0_f64).floor();
-                    job(release, release + length, rng.random_range(0.5..9.0))
-                })
-                .collect();
+            let jobs = random_jobs(&mut rng, 8, (0.0, 20.0), 12.0);
             let most = (0..1_u32 << jobs.len())
                 .filter(|&chosen| fits(&jobs, chosen))
                 .map(u32::count_ones)
@@ -337,20 +347,12 @@ mod tests {
     /// one problem must be the sum of the bounds for the single weeks.
     #[test]
     fn disjoint_weeks_miss_as_much_together_as_apart() {
-        let seed = 62;
-        println!("seed {seed}");
-        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let mut rng = test_rng(62);
         let mut all = Vec::new();
         let mut apart = 0.0;
         for week in 0..40 {
             let start = f64::from(week) * 1000.0;
-            let jobs: Vec<FluidJob> = (0..rng.random_range(1..30))
-                .map(|_| {
-                    let release = start + rng.random_range(0.0..60.0_f64).floor();
-                    let length = rng.random_range(1.0..30.0_f64).floor();
-                    job(release, release + length, rng.random_range(0.5..9.0))
-                })
-                .collect();
+            let jobs = random_jobs(&mut rng, 29, (start, 60.0), 30.0);
             apart += missed_relaxed(&jobs);
             all.extend(jobs);
         }

@@ -81,17 +81,9 @@ fn missed_whole(jobs: &[FluidJob]) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use super::super::fluid::tests::{job, random_jobs};
     use super::*;
-    use rand::{RngExt, SeedableRng};
-    use rand_chacha::ChaCha8Rng;
-
-    fn job(release: f64, goal: f64, work: f64) -> FluidJob {
-        FluidJob {
-            release,
-            goal,
-            work,
-        }
-    }
+    use crate::test_rng::test_rng;
 
     /// Each day has five jobs of work 3 and time for 14: the relaxation misses a third of
     /// the fifth job, and whole jobs miss all of it.
@@ -128,18 +120,10 @@ mod tests {
 
     #[test]
     fn the_bound_in_groups_is_valid_and_within_a_tenth_of_exact() {
-        let seed = 73;
-        println!("seed {seed}");
-        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let mut rng = test_rng(73);
         let (mut found, mut least) = (0, 0);
         for _ in 0..40 {
-            let jobs: Vec<FluidJob> = (0..rng.random_range(1..18))
-                .map(|_| {
-                    let release = rng.random_range(0.0..60.0_f64).floor();
-                    let length = rng.random_range(1.0..12.0_f64).floor();
-                    job(release, release + length, rng.random_range(0.5..9.0))
-                })
-                .collect();
+            let jobs = random_jobs(&mut rng, 17, (0.0, 60.0), 12.0);
             let exactly = missed_exactly(&jobs, 1_000_000).expect("few jobs");
             let missed = missed_in_groups(std::slice::from_ref(&jobs));
             assert!(missed <= exactly, "{missed} of {exactly}: {jobs:?}");

@@ -270,8 +270,8 @@ mod tests {
     use crate::model::{Job, JobId, Profile};
     use crate::policy::{Fifo, all};
     use crate::sim::{Metrics, TaskLength, Variety, Workload, simulate};
-    use rand::{RngExt, SeedableRng};
-    use rand_chacha::ChaCha8Rng;
+    use crate::test_rng::test_rng;
+    use rand::RngExt;
 
     fn cluster(nodes: u32) -> SimConfig {
         let f = Availability::constant(f64::from(nodes) * 100.0).unwrap();
@@ -347,9 +347,7 @@ mod tests {
 
     #[test]
     fn no_policy_misses_less_than_the_bound_on_random_workloads() {
-        let seed = 67;
-        println!("seed {seed}");
-        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let mut rng = test_rng(67);
         let mut bounds = 0;
         for round in 0..24 {
             let nodes = rng.random_range(2..12);

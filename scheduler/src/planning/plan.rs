@@ -508,9 +508,17 @@ mod tests {
         (config, jobs.collect())
     }
 
-    fn saving(outlook: &Outlook, kind: fn(&Change) -> bool) -> Option<Saving> {
-        let mut savings = outlook.saved_by.iter().copied();
-        savings.find(|saving| kind(&saving.change))
+    fn saving(outlook: &Outlook, kind: fn(&Change) -> bool) -> Option<Change> {
+        let mut changes = outlook.saved_by.iter().map(|saving| saving.change);
+        changes.find(kind)
+    }
+
+    /// Returns the later goal that would save the job, in seconds.
+    fn later_goal_s(outlook: &Outlook) -> f64 {
+        match saving(outlook, |change| matches!(change, Change::LaterGoal { .. })) {
+            Some(Change::LaterGoal { goal_s }) => goal_s,
+            _ => panic!("{outlook:?}"),
+        }
     }
 
     /// Until 300 s there is time for 30 maps, and the two jobs have 20 and 25, so the policy gives
@@ -526,21 +534,12 @@ mod tests {
         assert_eq!((second.met_probability, second.at_risk), (Some(0.0), true));
         let weight = saving(second, |change| matches!(change, Change::Weight { .. }));
         assert_eq!(weight, None, "it would cost the other its goal");
-        let later = saving(second, |change| matches!(change, Change::LaterGoal { .. }));
-        let Some(Change::LaterGoal { goal_s }) = later.map(|saving| saving.change) else {
-            panic!("{second:?}");
-        };
+        let goal_s = later_goal_s(second);
         assert!((500.0..515.0).contains(&goal_s), "{goal_s}");
         let fewer = saving(second, |change| matches!(change, Change::FewerMaps { .. }));
-        assert_eq!(
-            fewer.map(|saving| saving.change),
-            Some(Change::FewerMaps { maps: 10 })
-        );
+        assert_eq!(fewer, Some(Change::FewerMaps { maps: 10 }));
         let without = saving(second, |change| matches!(change, Change::Without { .. }));
-        assert_eq!(
-            without.map(|saving| saving.change),
-            Some(Change::Without { job: JobId(1) })
-        );
+        assert_eq!(without, Some(Change::Without { job: JobId(1) }));
         let costs: Vec<f64> = second.saved_by.iter().map(|saving| saving.cost).collect();
         assert!(costs.is_sorted());
     }
@@ -563,10 +562,7 @@ mod tests {
         );
         let late = following(150.0);
         assert_eq!((late.met_probability, late.at_risk), (Some(0.0), true));
-        let later = saving(&late, |change| matches!(change, Change::LaterGoal { .. }));
-        let Some(Change::LaterGoal { goal_s }) = later.map(|saving| saving.change) else {
-            panic!("{late:?}");
-        };
+        let goal_s = later_goal_s(&late);
         assert!((300.0..310.0).contains(&goal_s), "{goal_s}");
     }
 
@@ -574,12 +570,7 @@ mod tests {
     fn a_goal_that_is_far_too_early_is_saved_by_one_after_the_end_of_the_job() {
         let futures = vec![future(0.0, 1, &[(1, 1.0, 10)])];
         let outlooks = plan(futures, &[JobId(1)], &Fifo, 0.95).unwrap();
-        let later = saving(&outlooks[0], |change| {
-            matches!(change, Change::LaterGoal { .. })
-        });
-        let Some(Change::LaterGoal { goal_s }) = later.map(|saving| saving.change) else {
-            panic!("{outlooks:?}");
-        };
+        let goal_s = later_goal_s(&outlooks[0]);
         assert!((100.0..103.0).contains(&goal_s), "{goal_s}");
     }
 

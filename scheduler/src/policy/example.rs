@@ -1,14 +1,24 @@
 //! The cluster and the jobs in the worked examples of the policies.
 
-use super::{ClusterView, Decision, JobView, Preemption, ReduceStart};
+use super::{ClusterView, Decision, JobView, Preemption, ReduceStart, RunningTask};
 use crate::availability::Availability;
-use crate::model::{Job, JobId, Node, NodeId, Profile, Resources};
+use crate::model::{Job, JobId, Node, NodeId, Phase, Profile, Resources};
 use std::sync::Arc;
 
 /// Returns a job whose maps each take a core for 10 s.
 pub(crate) fn job(id: u64, submitted_s: f64, goal_s: Option<f64>, maps: u32) -> JobView {
     let job = Job::new(JobId(id), submitted_s, goal_s);
     JobView::new(job, maps, 0, Profile::cpu(100, 10.0, 10.0))
+}
+
+/// Returns a map that has run on `node` since `since_s`, in seconds.
+pub(super) fn running_map(index: u32, node: u32, since_s: f64) -> RunningTask {
+    RunningTask {
+        index,
+        node: NodeId(node),
+        phase: Phase::Map,
+        since_s,
+    }
 }
 
 /// Returns a view of one node with room for `slots` maps of one core, in a cycle of 10 s that

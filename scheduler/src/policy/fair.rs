@@ -111,10 +111,9 @@ impl Share {
 
 #[cfg(test)]
 mod tests {
-    use super::super::RunningTask;
-    use super::super::example::{job, slots, three_goals, view};
+    use super::super::example::{job, running_map, slots, three_goals, view};
     use super::*;
-    use crate::model::{Node, NodeId, Phase};
+    use crate::model::{Node, NodeId};
 
     /// The fair shares of four slots are two for J1, the oldest, and one each for J2 and J3. J1
     /// runs one map, J3 two, and one slot is idle. The idle slot goes to J2, which runs nothing,
@@ -128,14 +127,8 @@ mod tests {
             job(3, 2.0, None, 5),
         ];
         for (job, nodes) in [(0, 0..1), (2, 1..3)] {
-            jobs[job].running = (nodes.clone())
-                .map(|node| RunningTask {
-                    index: 100 + node,
-                    node: NodeId(node),
-                    phase: Phase::Map,
-                    since_s: -f64::from(node),
-                })
-                .collect();
+            let running = nodes.map(|node| running_map(100 + node, node, -f64::from(node)));
+            jobs[job].running = running.collect();
         }
         let mut view = view(1, 400.0, jobs);
         view.nodes = (0..4)

@@ -1,10 +1,8 @@
 //! First in, first out: the default of Hadoop, without goals or forecast.
 
-use super::decision::Measure;
-use super::draft::{Draft, Scope};
 use super::view::ClusterView;
+use super::weighted::by_key;
 use super::{Decision, Policy};
-use crate::model::TaskKind;
 
 /// Serves jobs in order of submission; each takes every slot that it can use before the next one
 /// gets any. Goals make no difference.
@@ -20,17 +18,8 @@ impl Policy for Fifo {
     }
 
     fn decide(&self, view: &ClusterView) -> Decision {
-        let mut draft = Draft::new(Scope::all(view, Measure::Slots));
-        for job in view.by_age(|_| true) {
-            if draft.is_full() {
-                break;
-            }
-            for kind in [TaskKind::Map, TaskKind::Reduce] {
-                let usable = view.usable(&view.jobs[job], kind);
-                while draft.slots(job, kind) < usable && draft.add(job, kind) {}
-            }
-        }
-        draft.carry_out().into()
+        // All keys are equal, so the oldest job comes first, and its maps before its reduces.
+        by_key(view, |_, _| 0.0)
     }
 }
 

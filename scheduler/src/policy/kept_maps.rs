@@ -223,7 +223,8 @@ fn share_of(lacking: &Resources, size: &Resources) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rand::{RngExt, SeedableRng};
+    use crate::test_rng::test_rng;
+    use rand::RngExt;
     use rand_chacha::ChaCha8Rng;
 
     /// Both sides of the comparison choose the maps of a node by [`fewest_to_evict`], so the test
@@ -231,9 +232,7 @@ mod tests {
     /// most demands fit only after evictions.
     #[test]
     fn a_search_evicts_no_more_maps_than_a_walk_over_all_nodes() {
-        let seed = 41;
-        println!("seed {seed}");
-        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let mut rng = test_rng(41);
         let draw = |rng: &mut ChaCha8Rng, up_to: u32| Resources {
             cpu_hundredths: rng.random_range(1..up_to),
             io_bytes_per_s: rng.random_range(0..u64::from(up_to)),

@@ -410,10 +410,8 @@ pub(super) fn unstarted_work(view: &ClusterView, job: &JobView) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::RunningTask;
-    use super::super::example::{job, view};
+    use super::super::example::{job, running_map, view};
     use super::*;
-    use crate::model::NodeId;
 
     fn kept(view: &ClusterView) -> Vec<u64> {
         let due_work = (view.jobs.iter().enumerate())
@@ -456,12 +454,7 @@ mod tests {
     fn only_complete_tasks_fit_between_the_end_of_a_task_and_the_goal() {
         let mut running = job(1, 0.0, None, 0);
         running.running = [(0, -6.0), (1, -2.0)]
-            .map(|(index, since_s)| RunningTask {
-                index,
-                node: NodeId(0),
-                phase: Phase::Map,
-                since_s,
-            })
+            .map(|(index, since_s)| running_map(index, 0, since_s))
             .to_vec();
         let view = view(4, 400.0, vec![running]);
         let room = RoomUntil::of(&view);
@@ -478,14 +471,7 @@ mod tests {
     fn run_time_beyond_a_goal_takes_no_room_from_that_goal() {
         let mut long = job(1, 0.0, None, 0);
         long.profile.map.task_s = 1000.0;
-        long.running = (0..2)
-            .map(|index| RunningTask {
-                index,
-                node: NodeId(0),
-                phase: Phase::Map,
-                since_s: 0.0,
-            })
-            .collect();
+        long.running = (0..2).map(|index| running_map(index, 0, 0.0)).collect();
         let mut view = view(4, 400.0, vec![long, job(2, 0.0, Some(40.0), 8)]);
         assert_eq!(kept(&view), [2]);
         view.jobs[1].pending_maps = 9;
@@ -513,12 +499,7 @@ mod tests {
     #[test]
     fn a_task_near_its_end_is_on_time_where_it_can_be_paused() {
         let mut last = job(1, 0.0, Some(3.0), 0);
-        last.running = vec![RunningTask {
-            index: 0,
-            node: NodeId(0),
-            phase: Phase::Map,
-            since_s: -8.0,
-        }];
+        last.running = vec![running_map(0, 0, -8.0)];
         let mut view = view(4, 400.0, vec![last, job(2, 0.0, Some(30.0), 11)]);
         assert_eq!(kept(&view), [1, 2]);
         view.preemption = Preemption::EveryCycle;

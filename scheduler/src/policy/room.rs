@@ -352,14 +352,13 @@ fn sort_alike(nodes: &mut [(Amounts, usize)]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rand::{RngExt, SeedableRng};
+    use crate::test_rng::test_rng;
+    use rand::RngExt;
     use rand_chacha::ChaCha8Rng;
 
     #[test]
     fn the_roomiest_node_has_as_much_cpu_as_a_walk_over_all_finds() {
-        let seed = 17;
-        println!("seed {seed}");
-        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let mut rng = test_rng(17);
         let mut sorted = 0;
         for round in 0..200 {
             // The tree rounds large amounts.

@@ -1,7 +1,7 @@
 //! Tests of several policies, and of rules that hold for all of them on random views. The worked
 //! examples are in the files of their policies.
 
-use super::example::{job, slots, view};
+use super::example::{job, running_map, slots, view};
 use super::thesis::needs;
 use super::*;
 use crate::availability::Availability;
@@ -9,7 +9,8 @@ use crate::model::{
     Job, JobId, Node, NodeId, PendingSplits, Phase, PhaseProfile, Pool, Profile, Resources, Splits,
     TaskKind, TypedSlots,
 };
-use rand::{RngExt, SeedableRng};
+use crate::test_rng::test_rng;
+use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 use std::sync::Arc;
 
@@ -89,14 +90,7 @@ fn overlapped_reduces_are_spread_evenly_before_any_map() {
 #[test]
 fn running_tasks_give_way_to_an_urgent_job() {
     let mut running = job(1, 0.0, Some(1e5), 0);
-    running.running = (0..4)
-        .map(|index| RunningTask {
-            index,
-            node: NodeId(0),
-            phase: Phase::Map,
-            since_s: 0.0,
-        })
-        .collect();
+    running.running = (0..4).map(|index| running_map(index, 0, 0.0)).collect();
     let mut view = view(4, 400.0, vec![running, job(2, 1.0, Some(5.0), 4)]);
     assert_eq!(slots(&ReverseAdaptive.decide(&view), 2), [0, 4]);
     view.preemption = Preemption::EveryCycle;
@@ -208,9 +202,7 @@ fn random_view(rng: &mut ChaCha8Rng) -> ClusterView {
 
 #[test]
 fn on_random_views_every_policy_keeps_the_rules_of_placement() {
-    let seed = 31;
-    println!("seed {seed}");
-    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let mut rng = test_rng(31);
     for round in 0..400 {
         let view = random_view(&mut rng);
         let mut shuffled = view.clone();
@@ -318,12 +310,7 @@ fn delay_scheduling_by_hand() {
     // Later: only J1 waits, with one map left, and another job has node 3.
     let mut last = with_input_on(job(1, 0.0, None, 1), &[3]);
     let mut other = job(9, 5.0, None, 0);
-    other.running = vec![RunningTask {
-        index: 0,
-        node: NodeId(3),
-        phase: Phase::Map,
-        since_s: 0.0,
-    }];
+    other.running = vec![running_map(0, 3, 0.0)];
     view.jobs = vec![last.clone(), other.clone()];
     let decision = Delay.decide(&view);
     assert_eq!(jobs_on_nodes(&decision.placement), [(3, 9)]);
@@ -379,12 +366,7 @@ fn data_affinity_by_hand() {
     // J2 needs all of its slots.
     jobs[0].job.goal_s = Some(1e6);
     jobs[1].job.goal_s = Some(20.0);
-    jobs[0].running = vec![RunningTask {
-        index: 7,
-        node: NodeId(3),
-        phase: Phase::Map,
-        since_s: 0.0,
-    }];
+    jobs[0].running = vec![running_map(7, 3, 0.0)];
     let decision = AdaptiveData::default().decide(&four_nodes(jobs));
     assert_eq!(
         jobs_on_nodes(&decision.placement),

@@ -26,7 +26,7 @@ impl Policy for HighUnitWeightFirst {
     }
 
     fn decide(&self, view: &ClusterView) -> Decision {
-        by(view, |job, _| -job.job.weight / work_s(job))
+        by_key(view, |job, _| -job.job.weight / work_s(job))
     }
 }
 
@@ -41,7 +41,7 @@ impl Policy for HighJobWeightFirst {
     }
 
     fn decide(&self, view: &ClusterView) -> Decision {
-        by(view, |job, _| -job.job.weight)
+        by_key(view, |job, _| -job.job.weight)
     }
 }
 
@@ -56,7 +56,7 @@ impl Policy for ShortestTaskFirst {
     }
 
     fn decide(&self, view: &ClusterView) -> Decision {
-        by(view, |job, kind| job.profile.task_s(kind))
+        by_key(view, |job, kind| job.profile.task_s(kind))
     }
 }
 
@@ -70,7 +70,7 @@ fn work_s(job: &JobView) -> f64 {
 
 /// Gives slots to pairs of a job and a kind of task, in ascending order of `key`: a pair gets all
 /// slots that it can use before the next pair gets any. Ties: the oldest job, then maps.
-fn by(view: &ClusterView, key: impl Fn(&JobView, TaskKind) -> f64) -> Decision {
+pub(super) fn by_key(view: &ClusterView, key: impl Fn(&JobView, TaskKind) -> f64) -> Decision {
     let place = |job: &JobView, kind| (OrderedF64(key(job, kind)), job.job.age(), kind);
     let mut order: Vec<_> = (view.jobs.iter().enumerate())
         .flat_map(|(at, job)| KINDS.map(|kind| (place(job, kind), at)))

@@ -308,12 +308,7 @@ mod tests {
             cluster,
             sizes: JobSizes::single(),
             streams: (streams.iter())
-                .map(|&(tasks_per_slot, from, until, replicas)| Stream {
-                    tasks_per_slot,
-                    from,
-                    until,
-                    replicas,
-                })
+                .map(|&(tasks, from, until, replicas)| Stream::new(tasks, from..until, replicas))
                 .collect(),
         };
         Capacity::of(&model).unwrap().tasks_per_slot
@@ -376,12 +371,7 @@ mod tests {
         let model = Model {
             cluster: Cluster::racks(100_000, 1, [0.8, 0.5, 0.2]),
             sizes: JobSizes::single(),
-            streams: vec![Stream {
-                tasks_per_slot: 1.0,
-                from: 0,
-                until: 100_000,
-                replicas: 3,
-            }],
+            streams: vec![Stream::new(1.0, 0..100_000, 3)],
         };
         let error = Capacity::of(&model).unwrap_err().to_string();
         assert!(error.contains("too many to plan"), "{error}");
@@ -394,13 +384,7 @@ mod tests {
             nodes,
             rack: None,
         });
-        let stream = Stream {
-            tasks_per_slot: 1.0,
-            from: 0,
-            until: 6,
-            replicas: 3,
-        };
-        let found = patterns(&stream, &classes);
+        let found = patterns(&Stream::new(1.0, 0..6, 3), &classes);
         near(found.iter().map(|(_, share)| share).sum(), 1.0);
         // One replica in class 0 and two in class 1: 2 x 3 of 20 ways.
         let one = found

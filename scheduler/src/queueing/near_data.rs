@@ -89,16 +89,10 @@ impl Queues {
     /// nodes, or more than the queueing model permits.
     fn new(policy: &QueueingPolicy, view: &ClusterView) -> Option<Self> {
         let nodes = view.nodes.len() as u32;
-        let stream = Stream {
-            tasks_per_slot: 1.0,
-            from: 0,
-            until: nodes,
-            replicas: 1,
-        };
         let model = Model {
             cluster: Cluster::flat(nodes, RATES[0], RATES[1]),
             sizes: JobSizes::single(),
-            streams: vec![stream],
+            streams: vec![Stream::new(1.0, 0..nodes, 1)],
         };
         let mut queues = Self {
             discipline: policy.build(&model).ok()?,

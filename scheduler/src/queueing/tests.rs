@@ -192,31 +192,15 @@ fn c_mu_serves_the_type_with_the_largest_marginal_cost_times_rate() {
 }
 
 fn small(racks: bool) -> Model {
-    let stream = |tasks_per_slot, from, until| Stream {
-        tasks_per_slot,
-        from,
-        until,
-        replicas: 2,
-    };
+    let bin = |share, min, max| SizeBin { share, min, max };
     Model {
         cluster: if racks {
             Cluster::racks(12, 4, [0.8, 0.5, 0.2])
         } else {
             Cluster::flat(12, 0.8, 0.2)
         },
-        sizes: JobSizes(vec![
-            SizeBin {
-                share: 0.8,
-                min: 1,
-                max: 3,
-            },
-            SizeBin {
-                share: 0.2,
-                min: 4,
-                max: 60,
-            },
-        ]),
-        streams: vec![stream(2.0, 0, 3), stream(1.5, 2, 10)],
+        sizes: JobSizes(vec![bin(0.8, 1, 3), bin(0.2, 4, 60)]),
+        streams: vec![Stream::new(2.0, 0..3, 2), Stream::new(1.5, 2..10, 2)],
     }
 }
 
@@ -331,12 +315,7 @@ fn the_backlog_of_a_single_node_agrees_with_queueing_theory() {
     let model = Model {
         cluster: Cluster::flat(1, 0.8, 0.8),
         sizes: JobSizes::single(),
-        streams: vec![Stream {
-            tasks_per_slot: 0.4,
-            from: 0,
-            until: 1,
-            replicas: 1,
-        }],
+        streams: vec![Stream::new(0.4, 0..1, 1)],
     };
     for policy in QUEUEING_POLICIES {
         let mut discipline = policy.build(&model).unwrap();
@@ -367,22 +346,18 @@ fn invalid_models_are_refused_with_the_field_and_the_reason() {
     assert!(broken(|m| m.streams[0].replicas = 4).contains("is 4; use 1 to 3"));
     assert!(broken(|m| m.streams[0].tasks_per_slot = 0.0).contains("positive"));
     assert!(broken(|m| m.sizes.0[0].share = 0.9).contains("sum to"));
-    for (error, field) in [
-        (broken(|m| m.streams[1].until = 13), "streams[1].until: "),
-        (
-            broken(|m| m.streams[0].tasks_per_slot = f64::NAN),
-            "streams[0].tasks_per_slot: ",
-        ),
-        (broken(|m| m.streams[0].tasks_per_slot = 1e9), "streams: "),
-        (
-            broken(|m| m.cluster.nodes = 4_000_000_000),
-            "cluster.nodes: ",
-        ),
-        (broken(|m| m.cluster.remote = 1e-300), "cluster.remote: "),
-        (broken(|m| m.cluster.local = f64::NAN), "cluster.local: "),
-    ] {
-        assert!(error.starts_with(field), "{error}");
-    }
+    let of_field = |field: &str, change: fn(&mut Model)| {
+        let error = broken(change);
+        assert!(error.starts_with(&format!("{field}: ")), "{error}");
+    };
+    of_field("streams[1].until", |m| m.streams[1].until = 13);
+    of_field("streams[0].tasks_per_slot", |m| {
+        m.streams[0].tasks_per_slot = f64::NAN
+    });
+    of_field("streams", |m| m.streams[0].tasks_per_slot = 1e9);
+    of_field("cluster.nodes", |m| m.cluster.nodes = 4_000_000_000);
+    of_field("cluster.remote", |m| m.cluster.remote = 1e-300);
+    of_field("cluster.local", |m| m.cluster.local = f64::NAN);
 }
 
 /// The policy follows a plan that lists the types of tasks that each node serves: the optimal plan
@@ -395,16 +370,10 @@ fn invalid_models_are_refused_with_the_field_and_the_reason() {
 #[cfg(feature = "lp")]
 #[test]
 fn fluid_serves_only_the_basic_activities_of_the_plan() {
-    let stream = |tasks_per_slot, from| Stream {
-        tasks_per_slot,
-        from,
-        until: from + 1,
-        replicas: 1,
-    };
     let model = Model {
         cluster: Cluster::flat(2, 0.8, 0.2),
         sizes: JobSizes::single(),
-        streams: vec![stream(0.7, 0), stream(0.1, 1)],
+        streams: vec![Stream::new(0.7, 0..1, 1), Stream::new(0.1, 1..2, 1)],
     };
     let serve = |tasks: &[Task], idle: &[u32]| {
         let fluid = queueing_policy("fluid").unwrap().build(&model).unwrap();
@@ -425,16 +394,10 @@ fn fluid_serves_only_the_basic_activities_of_the_plan() {
 #[cfg(feature = "lp")]
 #[test]
 fn late_binding_leaves_shared_data_to_nodes_with_spare_capacity() {
-    let stream = |tasks_per_slot, until, replicas| Stream {
-        tasks_per_slot,
-        from: 0,
-        until,
-        replicas,
-    };
     let model = Model {
         cluster: Cluster::racks(8, 4, [0.8, 0.3, 0.25]),
         sizes: JobSizes::single(),
-        streams: vec![stream(1.5, 2, 2), stream(1.0, 8, 3)],
+        streams: vec![Stream::new(1.5, 0..2, 2), Stream::new(1.0, 0..8, 3)],
     };
     let model = model.at_load(0.95 * Capacity::of(&model).unwrap().tasks_per_slot);
     let run = |name| {

@@ -6,6 +6,7 @@ use crate::model::NodeId;
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
+use std::ops::Range;
 
 /// A cluster and the traffic that arrives at it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -32,6 +33,19 @@ pub struct Stream {
     /// Number of nodes, 1 to 3, that hold a task's data. The nodes are drawn at random from those
     /// with numbers from `from` to before `until`.
     pub replicas: u32,
+}
+
+impl Stream {
+    /// Returns a stream of this many tasks per slot, each with its data on `replicas` of `nodes`.
+    #[must_use]
+    pub fn new(tasks_per_slot: f64, nodes: Range<u32>, replicas: u32) -> Self {
+        Self {
+            tasks_per_slot,
+            from: nodes.start,
+            until: nodes.end,
+            replicas,
+        }
+    }
 }
 
 /// The distribution of a job's number of tasks: a bin is drawn by its share, then a log-uniform
@@ -125,12 +139,7 @@ impl Model {
         Self {
             cluster: Cluster::flat(1000, 0.8, 0.2),
             sizes: JobSizes::wang(),
-            streams: vec![Stream {
-                tasks_per_slot: 680.0,
-                from: 0,
-                until: 800,
-                replicas: 3,
-            }],
+            streams: vec![Stream::new(680.0, 0..800, 3)],
         }
     }
 

@@ -159,6 +159,15 @@ fn options() -> RuntimeOptions {
     }
 }
 
+/// Returns `options` with this capacity and short control cycles.
+fn with_capacity(capacity: &Arc<TestCapacity>, options: RuntimeOptions) -> RuntimeOptions {
+    RuntimeOptions {
+        capacity: capacity.clone(),
+        cycle_s: 0.01,
+        ..options
+    }
+}
+
 /// A runtime with a directory of its own for spill files.
 struct TestRuntime {
     runtime: Runtime,
@@ -182,10 +191,16 @@ impl TestRuntime {
         Self { runtime, spills }
     }
 
+    /// Submits a job, which must be accepted.
+    #[track_caller]
+    fn begin(&self, spec: JobSpec) -> JobHandle {
+        self.submit(spec).unwrap()
+    }
+
     /// Runs a job, which must succeed.
     #[track_caller]
     fn succeed(&self, spec: JobSpec) -> JobReport {
-        let report = self.submit(spec).unwrap().wait();
+        let report = self.begin(spec).wait();
         assert_eq!(report.outcome, Outcome::Succeeded);
         report
     }
@@ -209,6 +224,14 @@ fn cause(report: &JobReport) -> &str {
         Outcome::Failed { cause } => cause,
         other => panic!("{other:?}"),
     }
+}
+
+/// Checks that a job has failed, and that its cause contains all `parts`.
+#[track_caller]
+fn assert_cause(report: &JobReport, parts: &[&str]) {
+    let cause = cause(report);
+    let missing = parts.iter().find(|part| !cause.contains(**part));
+    assert_eq!(missing, None, "{cause}");
 }
 
 fn word_count(text: &str, maps: usize, reduces: u32, output: &VecOutput) -> JobSpec {
@@ -250,6 +273,20 @@ pub(super) fn with_attempt<T>(body: impl FnOnce(&Attempt<'_>) -> T) -> T {
     let pacer = Pacer::new(clock, false, None, reads, Arc::default());
     let attempt_state = AttemptState::default();
     body(&Attempt::start(&pacer, &attempt_state, &|| true).expect("nothing is cancelled"))
+}
+
+/// Waits until `tasks` tasks of the job run.
+#[track_caller]
+fn until_running(job: &JobHandle, tasks: u32) {
+    let is_reached = || job.status().tasks_running == tasks;
+    wait::until("the tasks of the job to run", is_reached);
+}
+
+/// Waits until the job has a share of this many hundredths of a core.
+#[track_caller]
+fn until_share(job: &JobHandle, hundredths: u32) {
+    let is_reached = || job.status().share_hundredths == hundredths;
+    wait::until("the job to have its share", is_reached);
 }
 
 /// Waits until the runtime has completed `cycles` more control cycles.

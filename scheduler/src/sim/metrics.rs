@@ -218,21 +218,19 @@ mod tests {
     /// one is unfinished when the run ends at 500 s, 350 s late, and the other one is 10 s early.
     #[test]
     fn only_jobs_that_touch_the_window_count() {
+        let jobs = vec![
+            record(10.0, Some(50.0), Some(90.0)),
+            record(10.0, Some(130.0), Some(150.0)),
+            record(120.0, Some(150.0), None),
+            record(130.0, Some(260.0), Some(250.0)),
+            record(140.0, None, Some(160.0)),
+            record(210.0, Some(220.0), Some(260.0)),
+        ];
         let report = SimReport {
-            jobs: vec![
-                record(10.0, Some(50.0), Some(90.0)),
-                record(10.0, Some(130.0), Some(150.0)),
-                record(120.0, Some(150.0), None),
-                record(130.0, Some(260.0), Some(250.0)),
-                record(140.0, None, Some(160.0)),
-                record(210.0, Some(220.0), Some(260.0)),
-            ],
-            tasks: Vec::new(),
-            shares: Vec::new(),
-            end_s: 500.0,
             window_s: (100.0, 200.0),
             work_in_window: 60.0,
             available_in_window: 80.0,
+            ..report(jobs)
         };
         let metrics = Metrics::of(&report);
         assert_eq!((metrics.jobs, metrics.with_goal, metrics.missed), (4, 3, 2));

@@ -6,6 +6,7 @@ use super::*;
 use crate::availability::{Availability, DAY_S, SineDay};
 use crate::model::{Job, JobId, Profile, Resources};
 use crate::policy::{Fifo, Ras, ReduceStart, ReverseAdaptive, all};
+use crate::test_rng::test_rng;
 use std::sync::Arc;
 
 const HOUR_S: f64 = 3600.0;
@@ -14,6 +15,18 @@ fn job(id: u64, submitted_s: f64, goal_s: Option<f64>, maps: u32, task_s: f64) -
     let job = Job::new(JobId(id), submitted_s, goal_s);
     let profile = Profile::cpu(100, task_s, task_s);
     SimJob::of_maps(job, maps, profile, TaskLength::Fixed(task_s))
+}
+
+/// Like [`job`], with maps whose lengths are those of the thesis's section 5.3.5.
+fn uneven_job(id: u64, submitted_s: f64, goal_s: Option<f64>, maps: u32) -> SimJob {
+    let map_length = TaskLength::LogNormal {
+        mean_s: 387.0,
+        log_sd: 1.55,
+    };
+    SimJob {
+        map_length,
+        ..job(id, submitted_s, goal_s, maps, 387.0)
+    }
 }
 
 fn goals_met(report: &SimReport) -> usize {
@@ -176,18 +189,8 @@ fn a_seed_determines_the_report() {
     let jobs: Vec<SimJob> = (0..30)
         .map(|id| {
             let submitted_s = f64::from(id as u32) * 500.0;
-            let mut job = job(
-                id,
-                submitted_s,
-                (id % 3 > 0).then_some(submitted_s + 20_000.0),
-                60,
-                387.0,
-            );
-            job.map_length = TaskLength::LogNormal {
-                mean_s: 387.0,
-                log_sd: 1.55,
-            };
-            job
+            let goal_s = (id % 3 > 0).then_some(submitted_s + 20_000.0);
+            uneven_job(id, submitted_s, goal_s, 60)
         })
         .collect();
     let run = |config: &SimConfig| simulate(config, jobs.clone(), &ReverseAdaptive).unwrap();
@@ -200,10 +203,7 @@ fn a_seed_determines_the_report() {
 
 #[test]
 fn log_normal_lengths_have_the_mean_they_claim() {
-    use rand::SeedableRng;
-    let seed = 5;
-    println!("seed {seed}");
-    let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(seed);
+    let mut rng = test_rng(5);
     let length = TaskLength::LogNormal {
         mean_s: 100.0,
         log_sd: 0.5,
@@ -257,12 +257,7 @@ fn a_week_of_the_thesis_finishes_all_tasks() {
     let jobs: Vec<SimJob> = (0..2500_u64)
         .map(|id| {
             let submitted_s = id as f64 * week_s / 2500.0;
-            let mut job = job(id, submitted_s, Some(submitted_s + 8.0 * HOUR_S), 62, 387.0);
-            job.map_length = TaskLength::LogNormal {
-                mean_s: 387.0,
-                log_sd: 1.55,
-            };
-            job
+            uneven_job(id, submitted_s, Some(submitted_s + 8.0 * HOUR_S), 62)
         })
         .collect();
     let report = simulate(&config, jobs, &ReverseAdaptive).unwrap();

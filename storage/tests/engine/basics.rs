@@ -2,8 +2,8 @@
 
 use ebb_storage::{Db, Error, Maintenance, Options, TableOptions, WriteBatch};
 
-use crate::common::create_table_snapshot;
-use crate::common::one_table::open_at;
+use crate::common::one_table::{self, open_at};
+use crate::common::{assert_is, create_table_snapshot};
 
 fn options() -> Options {
     Options {
@@ -26,39 +26,25 @@ fn a_snapshot_reads_the_same_before_and_after_all_that_happens_to_the_files() {
     let dir = tempfile::tempdir().unwrap();
     let (db, ks, users) = open_at(dir.path(), options(), TableOptions::default());
     for i in 0..3000 {
-        users
-            .put(
-                format!("key{i:05}").as_bytes(),
-                format!("value {i}").as_bytes(),
-            )
-            .unwrap();
+        let (key, value) = (format!("key{i:05}"), format!("value {i}"));
+        users.put(key.as_bytes(), value.as_bytes()).unwrap();
     }
     ks.create_snapshot("before").unwrap();
     create_table_snapshot(&ks, "other", "users").unwrap();
     let read = |db: &Db| {
         let snapshot = db.keyspace("app").unwrap().snapshot("before").unwrap();
-        let forward = all(snapshot.table("users").unwrap().range::<&[u8], _>(..));
-        let mut backward: Vec<_> = snapshot
-            .table("users")
-            .unwrap()
-            .range::<&[u8], _>(..)
-            .rev()
-            .map(|e| e.unwrap())
-            .collect();
-        backward.reverse();
-        assert_eq!(forward.len(), backward.len());
+        let table = snapshot.table("users").unwrap();
+        let forward = all(table.range::<&[u8], _>(..));
+        let backward = table.range::<&[u8], _>(..).rev().map(Result::unwrap);
+        assert_eq!(backward.count(), forward.len());
         forward
     };
     let expected = read(&db);
     assert_eq!(expected.len(), 3000);
     for round in 0..5 {
         for i in (round..3000).step_by(3) {
-            users
-                .put(
-                    format!("key{i:05}").as_bytes(),
-                    format!("newer {round}").as_bytes(),
-                )
-                .unwrap();
+            let (key, value) = (format!("key{i:05}"), format!("newer {round}"));
+            users.put(key.as_bytes(), value.as_bytes()).unwrap();
         }
         for i in (round..3000).step_by(7) {
             users.delete(format!("key{i:05}").as_bytes()).unwrap();
@@ -77,15 +63,7 @@ fn a_snapshot_reads_the_same_before_and_after_all_that_happens_to_the_files() {
 
     let db = Db::open(dir.path(), options()).unwrap();
     assert_eq!(read(&db), expected);
-    assert_eq!(
-        all(db
-            .keyspace("app")
-            .unwrap()
-            .existing_table("users")
-            .unwrap()
-            .range::<&[u8], _>(..)),
-        live
-    );
+    assert_eq!(all(one_table::users(&db).range::<&[u8], _>(..)), live);
     db.verify().unwrap();
 }
 
@@ -95,10 +73,7 @@ fn a_batch_over_two_tables_is_there_whole_after_a_restart_and_later_operations_c
     {
         let db = Db::open(dir.path(), options()).unwrap();
         let ks = db.keyspace("app").unwrap();
-        let (a, b) = (
-            ks.table("a", Default::default()).unwrap(),
-            ks.table("b", Default::default()).unwrap(),
-        );
+        let [a, b] = ["a", "b"].map(|name| ks.table(name, Default::default()).unwrap());
         let mut batch = WriteBatch::new();
         batch.put(&a, b"k", b"1");
         batch.put(&b, b"k", b"2");
@@ -109,15 +84,10 @@ fn a_batch_over_two_tables_is_there_whole_after_a_restart_and_later_operations_c
     }
     let db = Db::open(dir.path(), options()).unwrap();
     let ks = db.existing_keyspace("app").unwrap();
-    assert_eq!(
-        ks.existing_table("a").unwrap().get(b"k").unwrap().unwrap(),
-        "3"
-    );
-    assert_eq!(
-        ks.existing_table("b").unwrap().get(b"k").unwrap().unwrap(),
-        "2"
-    );
-    assert_eq!(ks.existing_table("b").unwrap().get(b"gone").unwrap(), None);
+    let [a, b] = ["a", "b"].map(|name| ks.existing_table(name).unwrap());
+    assert_eq!(a.get(b"k").unwrap().unwrap(), "3");
+    assert_eq!(b.get(b"k").unwrap().unwrap(), "2");
+    assert_eq!(b.get(b"gone").unwrap(), None);
 }
 
 #[test]
@@ -156,65 +126,34 @@ fn bad_requests_are_refused_by_name_and_change_nothing() {
             ..options()
         },
     );
-    assert!(
-        matches!(none, Err(Error::NoDatabase { path }) if path == missing && !missing.exists())
-    );
+    assert_is!(none, Err(Error::NoDatabase { path }) if path == missing && !missing.exists());
 
     let db = Db::open(dir.path(), options()).unwrap();
-    assert!(matches!(
-        Db::open(dir.path(), options()),
-        Err(Error::Locked { .. })
-    ));
-    assert!(matches!(db.keyspace("a b"), Err(Error::InvalidRequest(_))));
-    assert!(matches!(
-        db.existing_keyspace("x"),
-        Err(Error::NotFound {
-            what: "keyspace",
-            ..
-        })
-    ));
+    assert_is!(Db::open(dir.path(), options()), Err(Error::Locked { .. }));
+    assert_is!(db.keyspace("a b"), Err(Error::InvalidRequest(_)));
+    let refusal = |error: Option<Error>| match error {
+        Some(Error::NotFound { what, .. }) => format!("no {what}"),
+        Some(Error::AlreadyExists { what, .. }) => format!("another {what}"),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(refusal(db.existing_keyspace("x").err()), "no keyspace");
     let ks = db.keyspace("k").unwrap();
     let table = ks.table("t", Default::default()).unwrap();
-    assert!(matches!(
-        ks.create_table("t", TableOptions::default()),
-        Err(Error::AlreadyExists { what: "table", .. })
-    ));
-    assert!(matches!(
-        ks.existing_table("x"),
-        Err(Error::NotFound { what: "table", .. })
-    ));
-    assert!(matches!(
-        ks.snapshot("x"),
-        Err(Error::NotFound {
-            what: "snapshot",
-            ..
-        })
-    ));
-    assert!(matches!(
-        ks.delete_snapshot("x"),
-        Err(Error::NotFound { .. })
-    ));
-    assert!(matches!(
-        create_table_snapshot(&ks, "s", "x"),
-        Err(Error::NotFound { what: "table", .. })
-    ));
+    let created = ks.create_table("t", TableOptions::default());
+    assert_eq!(refusal(created.err()), "another table");
+    assert_eq!(refusal(ks.existing_table("x").err()), "no table");
+    assert_eq!(refusal(ks.snapshot("x").err()), "no snapshot");
+    assert_is!(ks.delete_snapshot("x"), Err(Error::NotFound { .. }));
+    let created = create_table_snapshot(&ks, "s", "x");
+    assert_eq!(refusal(created.err()), "no table");
     ks.create_snapshot("s").unwrap();
-    assert!(matches!(
-        ks.create_snapshot("s"),
-        Err(Error::AlreadyExists {
-            what: "snapshot",
-            ..
-        })
-    ));
+    assert_eq!(refusal(ks.create_snapshot("s").err()), "another snapshot");
 
     let elsewhere = tempfile::tempdir().unwrap();
     let foreign = Db::open(elsewhere.path(), options()).unwrap();
     let mut batch = WriteBatch::new();
     batch.put(&table, b"k", b"v");
-    assert!(matches!(
-        foreign.write(batch),
-        Err(Error::InvalidRequest(_))
-    ));
+    assert_is!(foreign.write(batch), Err(Error::InvalidRequest(_)));
 }
 
 /// A scan may run on a thread that loses its core at any moment. Scans once went through the
@@ -225,9 +164,8 @@ fn a_snapshot_scan_does_not_use_the_block_cache() {
     let dir = tempfile::tempdir().unwrap();
     let (db, ks, table) = open_at(dir.path(), options(), TableOptions::default());
     for i in 0..2000 {
-        table
-            .put(format!("{i:05}").as_bytes(), b"some value")
-            .unwrap();
+        let key = format!("{i:05}");
+        table.put(key.as_bytes(), b"some value").unwrap();
     }
     ks.create_snapshot("s").unwrap();
     db.flush().unwrap();

@@ -32,9 +32,8 @@ fn options(mem: &MemDisk, maintenance: Maintenance) -> Options {
 
 fn fill(table: &Table, keys: u32, value: u8) {
     for i in 0..keys {
-        table
-            .put(format!("{i:03}").as_bytes(), &[value; 100])
-            .unwrap();
+        let key = format!("{i:03}");
+        table.put(key.as_bytes(), &[value; 100]).unwrap();
     }
 }
 

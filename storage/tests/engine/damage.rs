@@ -16,9 +16,8 @@ fn small_database() -> (MemDisk, Everything) {
     for round in 0..3 {
         for i in 0..12 {
             let value = format!("value {round} of {i}");
-            users
-                .put(format!("key{i:02}").as_bytes(), value.as_bytes())
-                .unwrap();
+            let key = format!("key{i:02}");
+            users.put(key.as_bytes(), value.as_bytes()).unwrap();
         }
         users.delete(format!("key{round:02}").as_bytes()).unwrap();
         match round {

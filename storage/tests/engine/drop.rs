@@ -2,7 +2,7 @@
 //! loss of power meanwhile is tested in the crate `ebb-tests`.
 
 use crate::common::{
-    DIR, content, files, files_in_use, for_seeds, lose_power, manual, must_end, rng,
+    DIR, assert_is, content, files, files_in_use, for_seeds, lose_power, manual, must_end, rng,
 };
 use ebb_storage::simulation::MemDisk;
 use ebb_storage::{Db, Error, Keyspace, Maintenance, Options, Table, TableOptions, WriteBatch};
@@ -47,10 +47,7 @@ fn a_dropped_table_takes_no_write_and_is_read_on_by_those_who_have_it() {
     batch.put(&old, b"a", b"3");
     assert_dropped(db.write(batch));
     assert_eq!(other.get(b"a").unwrap(), None);
-    assert!(matches!(
-        keyspace.drop_table("t"),
-        Err(Error::NotFound { .. })
-    ));
+    assert_is!(keyspace.drop_table("t"), Err(Error::NotFound { .. }));
 
     let new = table(&keyspace, "t");
     new.put(b"a", b"new").unwrap();
@@ -168,10 +165,7 @@ fn a_dropped_keyspace_leaves_nothing() {
     keyspace.drop_table("t").unwrap();
     table(&keyspace, "u").put(b"a", b"1").unwrap();
     db.drop_keyspace("app").unwrap();
-    assert!(matches!(
-        db.drop_keyspace("app"),
-        Err(Error::NotFound { .. })
-    ));
+    assert_is!(db.drop_keyspace("app"), Err(Error::NotFound { .. }));
     let refused = keyspace.table("t", TableOptions::default());
     assert!(matches!(refused, Err(Error::NotFound { .. })));
     let refused = keyspace.create_snapshot("s");

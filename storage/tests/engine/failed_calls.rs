@@ -137,7 +137,7 @@ fn what_was_acknowledged_survives_a_crash_of_the_process() {
 #[test]
 fn a_hole_in_what_was_never_synced_is_a_torn_tail_and_no_damage() {
     const WRITES: u8 = 40;
-    let mut found = std::collections::BTreeSet::new();
+    let mut found = BTreeSet::new();
     for seed in 0..20 {
         let mem = MemDisk::new();
         let options = Options {
@@ -233,9 +233,8 @@ fn a_read_that_fails_is_an_error_and_the_next_one_may_succeed() {
     };
     let (db, _, table) = open(options, TableOptions::default());
     for i in 0..500 {
-        table
-            .put(format!("key{i:03}").as_bytes(), &[7; 50])
-            .unwrap();
+        let key = format!("key{i:03}");
+        table.put(key.as_bytes(), &[7; 50]).unwrap();
     }
     db.flush().unwrap();
 

@@ -131,10 +131,7 @@ fn a_damaged_file_goes_into_quarantine_and_the_others_are_checked_on() {
     assert_eq!(quarantine(&db), std::slice::from_ref(&bad));
     assert_eq!(db.health().damaged_tables, ["app.users"]);
     let events = events.lock().unwrap();
-    assert!(
-        matches!(&events[..], [one] if one.starts_with("Quarantined")),
-        "{events:?}"
-    );
+    assert_is!(&events[..], [one] if one.starts_with("Quarantined"));
     drop(events);
     // It counts no more.
     assert_eq!(db.stats().oldest_file_check_ms, Some(0));

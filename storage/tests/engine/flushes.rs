@@ -170,12 +170,9 @@ fn a_scan_over_dead_keys_has_their_memtable_flushed() {
         is_flushed
     };
     for is_reversed in [false, true] {
-        assert!(is_flushed_after(9000, is_reversed, Maintenance::Background));
-        assert!(!is_flushed_after(
-            4000,
-            is_reversed,
-            Maintenance::Background
-        ));
+        let background = Maintenance::Background;
+        assert!(is_flushed_after(9000, is_reversed, background));
+        assert!(!is_flushed_after(4000, is_reversed, background));
         assert!(!is_flushed_after(9000, is_reversed, Maintenance::Manual));
     }
 }

@@ -1,8 +1,8 @@
 //! The form of files: compressed differently in the oldest run, and changed while a table has
 //! files.
 
-use crate::common::one_table::{self, table_options};
-use crate::common::{Content, content, manual};
+use crate::common::one_table::{self, rows, table_options};
+use crate::common::{Content, assert_is, manual};
 use ebb_storage::simulation::MemDisk;
 use ebb_storage::{
     CompactionOptions, Compression, Db, Error, FilterPrefix, Maintenance, Options, SsTableOptions,
@@ -62,10 +62,6 @@ fn flush_text(db: &Db, table: &Table, round: u32) {
 fn bytes(db: &Db) -> Vec<u64> {
     let stats = db.stats();
     stats.tables[0].runs.iter().map(|run| run.bytes).collect()
-}
-
-fn rows(table: &Table) -> Content {
-    content(table.range::<&[u8], _>(..)).unwrap()
 }
 
 /// Returns the bytes of two flushed runs together, the bytes of the run into which they are merged,
@@ -185,9 +181,6 @@ fn an_invalid_alteration_is_refused_with_advice() {
         assert!(matches!(error, Error::InvalidRequest(_)));
         assert!(error.to_string().contains(expected), "{error}");
     }
-    assert!(matches!(
-        refused("u", sstable(None)),
-        Error::NotFound { .. }
-    ));
+    assert_is!(refused("u", sstable(None)), Error::NotFound { .. });
     assert_eq!(table.options().sstable, sstable(None));
 }

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::common::hooked_disk::{Call, HookedDisk};
-use crate::common::one_table::refused;
+use crate::common::one_table::{all, get, refused, shown};
 use crate::common::{
-    Content, DIR, SetOnDrop, content, files, files_in_use, manual, on_disk, one_table,
+    DIR, FailedAt, SetOnDrop, assert_is, content, files, files_in_use, manual, on_disk, one_table,
     writer_options,
 };
 use ebb_storage::simulation::{FaultOp, MemDisk};
@@ -76,11 +76,6 @@ fn open_with(options: Options) -> (Db, Keyspace, Table) {
     one_table::open(options, TableOptions::default())
 }
 
-fn text(table: &Table, key: &str) -> Option<String> {
-    let value = table.get(key.as_bytes()).unwrap()?;
-    Some(String::from_utf8(value.to_vec()).unwrap())
-}
-
 #[test]
 fn keys_have_to_ascend_and_the_first_that_does_not_is_named() {
     let mem = MemDisk::new();
@@ -122,16 +117,9 @@ fn what_is_ingested_stands_at_its_commit_among_writes_and_snapshots() {
     }
 
     let check = |db: &Db, keyspace: &Keyspace, table: &Table| {
-        let of = |pairs: &[(&str, &str)]| -> Content {
-            let pair =
-                |(key, value): &(&str, &str)| (key.as_bytes().to_vec(), value.as_bytes().to_vec());
-            pairs.iter().map(pair).collect()
-        };
-        let now = of(&[("a", "below"), ("b", "above"), ("d", "below")]);
-        assert_eq!(content(table.range::<&[u8], _>(..)).unwrap(), now);
-        assert_eq!(text(table, "b").unwrap(), "above");
-        assert_eq!(text(table, "c"), None);
-        assert_eq!(text(table, "e"), None);
+        assert_eq!(all(table), "a=below b=above d=below");
+        assert_eq!(get(table, "c"), None);
+        assert_eq!(get(table, "e"), None);
         let snapshot = |name| {
             let table = keyspace.snapshot(name).unwrap().table("users").unwrap();
             let range = content(table.range::<&[u8], _>(..)).unwrap();
@@ -140,12 +128,10 @@ fn what_is_ingested_stands_at_its_commit_among_writes_and_snapshots() {
                 let expected = range.get(key.as_bytes()).map(|value| &value[..]);
                 assert_eq!(value.as_deref(), expected, "{key} at {name}");
             }
-            range
+            shown(&range)
         };
-        let below: Vec<_> = ["a", "b", "c", "d"].map(|key| (key, "below")).into();
-        assert_eq!(snapshot("before"), of(&below));
-        let at = [("a", "below"), ("b", "new"), ("d", "below"), ("e", "new")];
-        assert_eq!(snapshot("at"), of(&at));
+        assert_eq!(snapshot("before"), "a=below b=below c=below d=below");
+        assert_eq!(snapshot("at"), "a=below b=new d=below e=new");
         db.verify().unwrap();
     };
     check(&db, &keyspace, &table);
@@ -182,7 +168,7 @@ fn operands_that_are_ingested_meet_those_that_were_there_and_come_later() {
     keyspace.create_snapshot("s").unwrap();
     table.ingest(&out.finish().unwrap()).unwrap();
     table.merge(b"b", b"after").unwrap();
-    let values = |table: &Table| ["a", "b", "c"].map(|key| text(table, key).unwrap_or_default());
+    let values = |table: &Table| ["a", "b", "c"].map(|key| get(table, key).unwrap_or_default());
     let expected = ["put,ingested,", "before,ingested,after", "ingested,"];
     assert_eq!(values(&table), expected);
     db.flush().unwrap();
@@ -212,9 +198,9 @@ fn a_second_writer_of_the_same_name_leaves_what_was_ingested() {
         assert_eq!(table.ingest(&write(b"1").unwrap()).unwrap().linked_files, 1);
         let files = write(b"2").unwrap();
         db.verify().unwrap();
-        assert_eq!(text(table, "a").as_deref(), Some("1"));
+        assert_eq!(get(table, "a").as_deref(), Some("1"));
         table.ingest(&files).unwrap();
-        assert_eq!(text(table, "a").as_deref(), Some("2"));
+        assert_eq!(get(table, "a").as_deref(), Some("2"));
         db.verify().unwrap();
     };
     let mem = MemDisk::new();
@@ -246,28 +232,19 @@ fn an_invalid_ingest_is_refused_and_leaves_nothing() {
     db.flush().unwrap();
     let own = files(&mem, ".sst");
     let outcome = table.ingest(&own);
-    assert!(
-        matches!(outcome, Err(Error::Corruption { .. })),
-        "{outcome:?}"
-    );
+    assert_is!(outcome, Err(Error::Corruption { .. }));
     for bit in 0..mem.file_len(&paths[0]).unwrap() * 8 {
         mem.flip_bit(&paths[0], bit / 8, (bit % 8) as u8).unwrap();
         let outcome = table.ingest(&paths[..1]);
-        assert!(
-            matches!(
-                outcome,
-                Err(Error::Corruption { .. } | Error::UnsupportedFormat { .. })
-            ),
-            "bit {bit}: {outcome:?}"
+        let _place = FailedAt(format!("bit {bit}"));
+        assert_is!(
+            outcome,
+            Err(Error::Corruption { .. } | Error::UnsupportedFormat { .. })
         );
         mem.flip_bit(&paths[0], bit / 8, (bit % 8) as u8).unwrap();
     }
     keyspace.drop_table("users").unwrap();
-    let outcome = table.ingest(&paths[..1]);
-    assert!(
-        matches!(outcome, Err(Error::NotFound { .. })),
-        "{outcome:?}"
-    );
+    assert_is!(table.ingest(&paths[..1]), Err(Error::NotFound { .. }));
     assert_eq!(db.view().seq().0, 1);
     drop(table);
     db.flush().unwrap();
@@ -292,31 +269,14 @@ fn an_ingest_that_the_log_refuses_is_not_seen() {
             let paths = write(&mem, "w", &new).unwrap();
             mem.fail_next(fault, nth, std::io::ErrorKind::Other);
             let outcome = table.ingest(&paths);
-            let seen = || (text(&table, "a").unwrap(), text(&table, "b"));
-            let (old, whole) = (
-                ("below".to_string(), None),
-                ("new".to_string(), Some("new".to_string())),
-            );
-            assert_eq!(
-                seen(),
-                if outcome.is_ok() {
-                    whole.clone()
-                } else {
-                    old.clone()
-                }
-            );
-            assert_eq!(
-                content(table.range::<&[u8], _>(..)).unwrap().len(),
-                1 + usize::from(outcome.is_ok())
-            );
+            let (old, whole) = ("a=below", "a=new b=new");
+            let expected = if outcome.is_ok() { whole } else { old };
+            assert_eq!(all(&table), expected);
             drop((db, keyspace, table));
             mem.restart(seed);
             let (db, _, table) = open_with(options());
-            let found = (text(&table, "a").unwrap(), text(&table, "b"));
-            assert!(
-                found == whole || outcome.is_err() && found == old,
-                "{found:?}"
-            );
+            let found = all(&table);
+            assert!(found == whole || found == expected, "{found}");
             assert_eq!(files(&mem, ".sst").len(), files_in_use(&db));
         }
     }
@@ -333,11 +293,7 @@ fn a_transaction_is_in_conflict_with_what_was_ingested_into_its_keys() {
     outside.put(&table, b"e", b"1").unwrap();
     table.ingest(&paths).unwrap();
     assert_eq!(inside.get(&table, b"b").unwrap(), None);
-    let outcome = inside.commit();
-    assert!(
-        matches!(outcome, Err(Error::Conflict { .. })),
-        "{outcome:?}"
-    );
+    assert_is!(inside.commit(), Err(Error::Conflict { .. }));
     outside.commit().unwrap();
 }
 
@@ -364,18 +320,10 @@ fn layered(mem: &MemDisk, installed: usize) -> (Db, Keyspace, Table) {
 fn assert_layered(db: &Db) {
     let keyspace = db.existing_keyspace("app").unwrap();
     let table = keyspace.existing_table("users").unwrap();
-    let expected = |d: &str| {
-        let pairs = [("a", "1"), ("b", "new"), ("d", d), ("e", "d")];
-        let pairs = pairs.map(|(key, value)| (key.as_bytes().to_vec(), value.as_bytes().to_vec()));
-        Content::from(pairs)
-    };
-    assert_eq!(
-        content(table.range::<&[u8], _>(..)).unwrap(),
-        expected("above")
-    );
+    assert_eq!(all(&table), "a=1 b=new d=above e=d");
     let snapshot = keyspace.snapshot("s").unwrap().table("users").unwrap();
     let found = content(snapshot.range::<&[u8], _>(..)).unwrap();
-    assert_eq!(found, expected("new"));
+    assert_eq!(shown(&found), "a=1 b=new d=new e=d");
 }
 
 /// Until the next flush, only the log names the files of an ingest.

@@ -347,10 +347,8 @@ fn one_wrong_reading_leaves_no_run_out_after_another_was_left_out() {
     assert_eq!(other.quarantine, []);
     assert_eq!(it.db.stats().merge_read_failures, 2);
     let fault = it.faults.lock().unwrap().fault;
-    assert!(
-        matches!(fault, Some(Fault::WrongEverySecondTime(0))),
-        "the merge met it: {fault:?}"
-    );
+    // The merge met it.
+    assert_is!(fault, Some(Fault::WrongEverySecondTime(0)));
     assert_eq!(it.runs(), (3, 1));
     it.assert_content();
 }
@@ -365,10 +363,8 @@ fn a_sound_check_of_a_file_ends_the_count_of_its_wrong_readings() {
         it.set(Some(Fault::WrongEverySecondTime(2)));
         it.check_up_to_bad_file();
         let fault = it.faults.lock().unwrap().fault;
-        assert!(
-            matches!(fault, Some(Fault::WrongEverySecondTime(0))),
-            "the check met it: {fault:?}"
-        );
+        // The check met it.
+        assert_is!(fault, Some(Fault::WrongEverySecondTime(0)));
     };
     for _ in 0..SUSPICIONS_MAX {
         check_wrong();

@@ -3,10 +3,10 @@
 
 use std::path::Path;
 
-use crate::common::one_table::{get, open, uncompressed};
+use crate::common::one_table::{get, open, uncompressed, write_run};
 use crate::common::*;
 use ebb_storage::simulation::MemDisk;
-use ebb_storage::{Db, Error, ErrorKind, Maintenance, Options, SpaceUse, Table, TableFiles};
+use ebb_storage::{Db, Error, ErrorKind, Maintenance, Options, SpaceUse, TableFiles};
 
 const MARK_BYTES: u64 = 64 << 20;
 
@@ -118,15 +118,9 @@ fn below_the_mark_a_merge_begins_only_if_it_gives_much_back() {
     let app = db.keyspace("app").unwrap();
     let [distinct, same] =
         ["distinct", "same"].map(|name| app.table(name, uncompressed()).unwrap());
-    let write_run = |table: &Table, keys: std::ops::Range<u32>| {
-        for key in keys {
-            table.put(&key.to_be_bytes(), &[7; 1000]).unwrap();
-        }
-        db.flush().unwrap();
-    };
     for run in 0..4 {
-        write_run(&distinct, 40 * run..40 * (run + 1));
-        write_run(&same, 0..20);
+        write_run(&db, &distinct, 40 * run..40 * (run + 1));
+        write_run(&db, &same, 0..20);
     }
     let runs = |table: usize| db.stats().tables[table].runs.len();
     set_free(&mem, MARK_BYTES / 2);

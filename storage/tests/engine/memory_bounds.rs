@@ -2,17 +2,16 @@
 //! no writer waits for them for ever.
 
 use std::io;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use crate::common::hooked_disk::{Call, Door, HookedDisk, is_sstable};
+use crate::common::hooked_disk::{Call, Door, HookedDisk, held_disk, is_sstable};
 use crate::common::*;
 use ebb_storage::simulation::MemDisk;
-use ebb_storage::{
-    Db, Durability, Error, Keyspace, Maintenance, Options, SsTableOptions, Table, TableOptions,
-};
+use ebb_storage::{Db, Durability, Error, Keyspace, Maintenance, Options, SsTableOptions, Table};
 use rand::RngExt;
 
 const VALUE: [u8; 1000] = [7; 1000];
@@ -205,14 +204,7 @@ fn a_budget_that_cannot_be_flushed_for_is_an_error() {
 #[test]
 fn writers_do_not_wait_for_the_memory_of_a_dropped_table() {
     must_end(|| {
-        let door = Arc::new(Door::default());
-        let held = door.clone();
-        let disk = HookedDisk::new(&MemDisk::new(), move |call, path| {
-            if call == Call::Create && is_sstable(path) {
-                held.pass();
-            }
-            Ok(())
-        });
+        let (disk, door) = held_disk();
         let (db, app) = open(Options {
             memtables_bytes: Some(MIB as usize),
             ..on_disk(disk)
@@ -242,24 +234,31 @@ fn writers_do_not_wait_for_the_memory_of_a_dropped_table() {
     });
 }
 
+/// Creates a database whose log has a bound of 1 MiB, and 20 tables.
+fn with_bounded_log() -> (Db, Vec<Table>) {
+    let disk = HookedDisk::new(&MemDisk::new(), |_, _| Ok(()));
+    let (db, app) = open(Options {
+        wal_bytes_max: MIB,
+        ..on_disk(disk)
+    });
+    (db, make_tables(&app, 20))
+}
+
+/// Writes one value in each of `rounds`, to one table after the other.
+fn write_in_turn(tables: &[Table], rounds: Range<u32>) {
+    for i in rounds {
+        let table = &tables[i as usize % tables.len()];
+        table.put(&i.to_be_bytes(), &VALUE).unwrap();
+    }
+}
+
 /// A backup keeps segments of the log. Writers do not wait for it: the log grows beyond its
 /// bound, and is short again soon after the backup.
 #[test]
 fn writers_do_not_wait_for_a_log_that_a_backup_keeps() {
     must_end(|| {
-        let wal_bytes_max = MIB;
-        let disk = HookedDisk::new(&MemDisk::new(), |_, _| Ok(()));
-        let (db, app) = open(Options {
-            wal_bytes_max,
-            ..on_disk(disk)
-        });
-        let tables = make_tables(&app, 20);
-        let write = |rounds: std::ops::Range<u32>| {
-            for i in rounds {
-                let table = &tables[i as usize % tables.len()];
-                table.put(&i.to_be_bytes(), &VALUE).unwrap();
-            }
-        };
+        let (db, tables) = with_bounded_log();
+        let write = |rounds| write_in_turn(&tables, rounds);
         write(0..500);
         let door = Door::default();
         door.close();
@@ -267,14 +266,14 @@ fn writers_do_not_wait_for_a_log_that_a_backup_keeps() {
             let backup = scope.spawn(|| db.backup_with_progress("/backup", &mut |_| door.pass()));
             until("the backup to begin", || door.is_waited_at());
             write(500..2500);
-            assert!(db.stats().wal_bytes > 3 * wal_bytes_max / 2);
+            assert!(db.stats().wal_bytes > 3 * MIB / 2);
             door.open();
             backup.join().unwrap().unwrap();
         });
         write(2500..2600);
         let wal_bytes = db.stats().wal_bytes;
         // The last write may have been admitted just below the bound.
-        let bytes_max = wal_bytes_max + 2 * VALUE.len() as u64;
+        let bytes_max = MIB + 2 * VALUE.len() as u64;
         assert!(wal_bytes <= bytes_max, "{wal_bytes} bytes");
     });
 }
@@ -284,19 +283,8 @@ fn writers_do_not_wait_for_a_log_that_a_backup_keeps() {
 #[test]
 fn the_log_keeps_within_its_bound_beside_a_slow_verification_of_the_tables() {
     must_end(|| {
-        let wal_bytes_max = MIB;
-        let disk = HookedDisk::new(&MemDisk::new(), |_, _| Ok(()));
-        let (db, app) = open(Options {
-            wal_bytes_max,
-            ..on_disk(disk)
-        });
-        let tables = make_tables(&app, 20);
-        let write = |rounds: std::ops::Range<u32>| {
-            for i in rounds {
-                let table = &tables[i as usize % tables.len()];
-                table.put(&i.to_be_bytes(), &VALUE).unwrap();
-            }
-        };
+        let (db, tables) = with_bounded_log();
+        let write = |rounds| write_in_turn(&tables, rounds);
         write(0..500);
         db.flush().unwrap();
         write(500..600);
@@ -316,7 +304,7 @@ fn the_log_keeps_within_its_bound_beside_a_slow_verification_of_the_tables() {
             let wal_bytes = db.stats().wal_bytes;
             door.open();
             // The last write may have been admitted just below the bound.
-            let bytes_max = wal_bytes_max + 2 * VALUE.len() as u64;
+            let bytes_max = MIB + 2 * VALUE.len() as u64;
             assert!(wal_bytes <= bytes_max, "{wal_bytes} bytes");
             assert_eq!(verification.join().unwrap().unwrap().findings, []);
         });
@@ -344,10 +332,7 @@ fn memtables_indexes_filters_and_blocks_share_one_budget() {
         block_bytes: 128,
         ..SsTableOptions::default()
     };
-    let indexed = TableOptions {
-        sstable,
-        ..TableOptions::default()
-    };
+    let indexed = one_table::table_options(sstable);
     let table = app.table("t", indexed).unwrap();
     for i in 0..30_000_u32 {
         table.put(&i.to_be_bytes(), &[i as u8; 20]).unwrap();

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::common::hooked_disk::{Call, HookedDisk, is_sstable};
+use crate::common::one_table::rows;
 use crate::common::*;
 use ebb_storage::simulation::MemDisk;
 use ebb_storage::{
@@ -58,8 +59,12 @@ impl Filling {
         on_disk(self.disk.clone(), options(&self.disk.mem, 1 << 10))
     }
 
-    fn allow(&self, tables: usize) {
-        self.left.store(tables, Ordering::Relaxed);
+    /// Merges while the disk has space for two SSTables, which is one part: of one file, or of two.
+    fn merge_a_part(&self, db: &Db) -> ebb_storage::Result<()> {
+        self.left.store(2, Ordering::Relaxed);
+        let merged = db.compact();
+        self.left.store(usize::MAX, Ordering::Relaxed);
+        merged
     }
 }
 
@@ -206,7 +211,7 @@ fn repaired(mem: &MemDisk, options: &Options, loses_manifest: bool) -> (Db, Cont
     let [table] = &all_tables(&db)[..] else {
         panic!("one table is there");
     };
-    let found = all_of(table.range::<&[u8], _>(..));
+    let found = rows(table);
     (db, found)
 }
 
@@ -219,13 +224,6 @@ fn all_tables(db: &Db) -> Vec<Table> {
         tables.collect::<Vec<_>>()
     };
     keyspaces.flat_map(of_each).collect()
-}
-
-fn all_of(range: Range) -> Content {
-    range
-        .map(|entry| entry.map(|(key, value)| (key.to_vec(), value.to_vec())))
-        .collect::<Result<_, _>>()
-        .unwrap()
 }
 
 /// Asserts that every way to read the table returns the content `now`, and every way to read the
@@ -242,9 +240,9 @@ fn assert_reads(
         ..DetachedOptions::default()
     };
     let detached = DetachedTable::open(pin.description(), detached).unwrap();
-    assert!(all_of(detached.scan::<&[u8], _>(..)) == *then);
-    assert!(all_of(table.range::<&[u8], _>(..)) == *now);
-    assert!(all_of(old.range::<&[u8], _>(..)) == *then);
+    assert!(content(detached.scan::<&[u8], _>(..)).unwrap() == *then);
+    assert!(rows(table) == *now);
+    assert!(content(old.range::<&[u8], _>(..)).unwrap() == *then);
     let backwards = |range: Range| {
         let entries = range.rev();
         let entries = entries.map(|entry| entry.map(|(k, v)| (k.to_vec(), v.to_vec())));
@@ -288,14 +286,11 @@ fn what_is_read_between_two_parts_is_what_was_there_before_also_after_a_restart(
         loop {
             let (db, keyspace, table) = handles.take().unwrap();
             let snapshot = keyspace.snapshot("s").unwrap();
-            // One part more: of one file, or of two.
-            filling.allow(2);
-            let compacted = db.compact();
-            filling.allow(usize::MAX);
+            let merged = filling.merge_a_part(&db);
             assert_reads(&filling.disk, (&table, &snapshot), (&now, &then));
             assert_eq!(db.verify_all(|_| ()).unwrap().findings, []);
             parts += 1;
-            if compacted.is_ok() {
+            if merged.is_ok() {
                 assert_eq!(db.stats().tables[0].runs.len(), 1);
                 break;
             }
@@ -304,7 +299,7 @@ fn what_is_read_between_two_parts_is_what_was_there_before_also_after_a_restart(
             let read_only = Db::open_read_only(DIR, read_only).unwrap();
             let keyspace = read_only.existing_keyspace("app").unwrap();
             let table = keyspace.existing_table("users").unwrap();
-            assert_eq!(all_of(table.range::<&[u8], _>(..)), now);
+            assert_eq!(rows(&table), now);
             drop((table, keyspace, read_only));
             handles = Some(open(options()));
         }
@@ -330,9 +325,7 @@ fn a_repair_between_two_parts_brings_nothing_back_with_and_without_a_manifest() 
         let mut db = Some(db);
         for part in 0.. {
             let opened = db.take().unwrap_or_else(|| open(options()).0);
-            filling.allow(2);
-            let is_done = opened.compact().is_ok();
-            filling.allow(usize::MAX);
+            let is_done = filling.merge_a_part(&opened).is_ok();
             drop(opened);
             restore_all(&mem, options());
             for loses_manifest in [false, true] {
@@ -341,7 +334,10 @@ fn a_repair_between_two_parts_brings_nothing_back_with_and_without_a_manifest() 
                 if !loses_manifest {
                     let snapshot = db.existing_keyspace("app").unwrap().snapshot("s").unwrap();
                     let old = snapshot.table("users").unwrap();
-                    assert!(all_of(old.range::<&[u8], _>(..)) == then, "{part}");
+                    assert!(
+                        content(old.range::<&[u8], _>(..)).unwrap() == then,
+                        "{part}"
+                    );
                 }
             }
             if is_done {
@@ -366,9 +362,7 @@ fn a_rewritten_input_or_output_of_an_unfinished_merge_changes_nothing() {
         drop((db, keyspace, table));
         loop {
             let (db, keyspace, table) = open(options());
-            filling.allow(2);
-            let is_done = db.compact().is_ok();
-            filling.allow(usize::MAX);
+            let is_done = filling.merge_a_part(&db).is_ok();
             drop((db, keyspace, table));
             let damaged = files(&mem, ".sst");
             for path in &damaged {
@@ -415,13 +409,11 @@ fn a_restored_input_does_not_shadow_the_merge_that_replaced_a_part_of_it() {
         table.merge(&key(i), &[2; 20]).unwrap();
     }
     db.flush().unwrap();
-    let now = all_of(table.range::<&[u8], _>(..));
+    let now = rows(&table);
     copied_backup(&mem, &db);
     drop((table, keyspace, pause));
     // The disk is full after a part of the merge.
-    filling.allow(2);
-    assert!(matches!(db.compact(), Err(Error::DiskFull { .. })));
-    filling.allow(usize::MAX);
+    assert_is!(filling.merge_a_part(&db), Err(Error::DiskFull { .. }));
     drop(db);
     restore_all(&mem, options());
     let (_, found) = repaired(&mem, &options(), true);
@@ -458,16 +450,14 @@ fn what_was_dropped_between_two_files_does_not_come_back_without_a_manifest() {
         }
     }
     db.flush().unwrap();
-    let now = all_of(table.range::<&[u8], _>(..));
+    let now = rows(&table);
     assert_eq!((now.len(), db.stats().tables[0].runs.len()), (20, 2));
     drop((table, keyspace, pause));
     let mut parts = 0;
     let mut db = Some(db);
     loop {
         let opened = db.take().unwrap_or_else(|| open(options()).0);
-        filling.allow(2);
-        let is_done = opened.compact().is_ok();
-        filling.allow(usize::MAX);
+        let is_done = filling.merge_a_part(&opened).is_ok();
         drop(opened);
         assert!(repaired(&mem, &options(), true).1 == now, "{parts}");
         parts += 1;
@@ -496,13 +486,11 @@ fn a_flush_between_two_parts_replaces_no_merged_version() {
         table.put(&key(i), &[2; 60]).unwrap();
     }
     db.flush().unwrap();
-    filling.allow(2);
-    db.compact().unwrap_err();
-    filling.allow(usize::MAX);
+    filling.merge_a_part(&db).unwrap_err();
     assert_eq!(db.stats().tables[0].runs.len(), 2, "the newest run is gone");
     table.put(&key(99), &[3; 60]).unwrap();
     db.flush().unwrap();
-    let now = all_of(table.range::<&[u8], _>(..));
+    let now = rows(&table);
     assert_eq!(now[&key(0)], [2; 60]);
     drop((table, keyspace, db));
     let (_, lost) = repaired(&mem, &options(), true);
@@ -530,7 +518,7 @@ fn a_merge_goes_on_where_there_is_room_for_a_part_of_it() {
         }
         db.flush().unwrap();
     }
-    let now = all_of(table.range::<&[u8], _>(..));
+    let now = rows(&table);
     // Less than all that is written, even if the rest were to be had to the last byte.
     let room = db.stats().tables[0].file_bytes / 4 - 1000;
     mem.set_capacity_bytes(Some(mem.used_bytes() + room));
@@ -542,7 +530,7 @@ fn a_merge_goes_on_where_there_is_room_for_a_part_of_it() {
         Err(e) => panic!("{e}"),
     });
     assert_eq!(db.stats().tables[0].runs.len(), 1);
-    assert_eq!(all_of(table.range::<&[u8], _>(..)), now);
+    assert_eq!(rows(&table), now);
 }
 
 /// While the merge waits, both the merged part and the rest are read, and newer runs are merged.
@@ -559,9 +547,7 @@ fn a_merge_waits_for_a_damaged_file_and_goes_on_when_that_is_restored() {
         db.flush().unwrap();
     }
     copied_backup(&mem, &db);
-    filling.allow(2);
-    db.compact().unwrap_err();
-    filling.allow(usize::MAX);
+    filling.merge_a_part(&db).unwrap_err();
     let file = mem.list(DIR.as_ref()).unwrap();
     let in_backup = |path: &&std::path::PathBuf| {
         let copy = Path::new("/backup").join(path.file_name().unwrap());
@@ -590,7 +576,7 @@ fn a_merge_waits_for_a_damaged_file_and_goes_on_when_that_is_restored() {
     assert_eq!(damaged_files(), 0);
     db.compact().unwrap();
     assert_eq!(db.stats().tables[0].runs.len(), 1);
-    let all = all_of(table.range::<&[u8], _>(..));
+    let all = rows(&table);
     assert_eq!(all.len(), KEYS as usize);
     assert_eq!((&all[&key(0)], &all[&key(1)]), (&vec![5; 60], &vec![2; 60]));
     drop(keyspace);

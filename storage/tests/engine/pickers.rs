@@ -6,9 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
-use crate::common::{
-    Content, content, files, files_in_use, for_seeds, manual, must_end, one_table, rng, until,
-};
+use crate::common::one_table::{self, rows};
+use crate::common::{content, files, files_in_use, for_seeds, manual, must_end, rng, until};
 use ebb_storage::simulation::MemDisk;
 use ebb_storage::{
     CompactionOptions, CompactionPicker, Db, Durability, Keyspace, Maintenance, Options, Pick,
@@ -82,10 +81,6 @@ fn write_run(db: &Db, table: &Table, keys: std::ops::Range<u32>, value: u8) {
     db.flush().unwrap();
 }
 
-fn all(table: &Table) -> Content {
-    content(table.range::<&[u8], _>(..)).unwrap()
-}
-
 /// Every pick of the leveled picker is valid, and nothing that is read changes.
 #[test]
 fn leveled_compaction_keeps_content() {
@@ -133,7 +128,7 @@ fn leveled_compaction_keeps_content() {
         }
         db.flush().unwrap();
         db.compact().unwrap();
-        assert_eq!(all(&table), live);
+        assert_eq!(rows(&table), live);
         for (name, then) in snapshots {
             let snapshot = keyspace.snapshot(&name).unwrap();
             let range = snapshot.table("users").unwrap().range::<&[u8], _>(..);
@@ -275,7 +270,7 @@ fn a_picker_that_never_ends_is_stopped_at_merges_that_gain_nothing() {
     write_run(&db, &table, 0..50, 3);
     keyspace.delete_snapshot("s").unwrap();
     db.compact().unwrap();
-    assert_eq!(all(&table).len(), 50);
+    assert_eq!(rows(&table).len(), 50);
 }
 
 /// Regression: writers who saw many runs called the picker themselves, and waited for a lock that

@@ -11,6 +11,7 @@ mod space;
 mod unreadable;
 
 use std::collections::BTreeMap;
+use std::fmt::Debug;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -128,6 +129,55 @@ fn database(seed: u64) -> (MemDisk, Model) {
         }
     }
     (mem, model)
+}
+
+/// Makes a backup in `/linked`, which shares its bytes with the database, and a copy of that backup in
+/// `/copied`.
+fn back_up(mem: &MemDisk, db: &Db) {
+    db.backup("/linked").unwrap();
+    copy_dir(mem, "/linked", "/copied");
+}
+
+/// Does what [`database`] does, and then [`back_up`].
+fn backed_up(seed: u64) -> (MemDisk, Model) {
+    let (mem, model) = database(seed);
+    back_up(&mem, &Db::open(DIR, options(&mem)).unwrap());
+    (mem, model)
+}
+
+/// Creates a database whose table "users" has each key in one run of several files. The value of a key
+/// consists of `value_bytes` bytes, each the key's number.
+fn one_run(mem: &MemDisk, value_bytes: usize) -> (Db, Table) {
+    let db = Db::open(DIR, options(mem)).unwrap();
+    let [users, _] = tables(&db);
+    for number in 0..KEYS {
+        let value = vec![number; value_bytes];
+        users.put(&key(number), &value).unwrap();
+    }
+    db.flush().unwrap();
+    (db, users)
+}
+
+/// Does `work` on a fork of `mem` on which the power fails at a call, restarts the fork and runs `check`
+/// on it: for the first call, the second, and so on, up to a fork on which the work succeeds.
+fn for_each_power_loss<T: Debug>(
+    mem: &MemDisk,
+    work: impl Fn(&MemDisk) -> ebb_storage::Result<T>,
+    mut check: impl FnMut(&MemDisk),
+) {
+    for call in 1.. {
+        let _place = FailedAt(format!("call {call}"));
+        let fork = mem.fork();
+        fork.crash_at(call);
+        let outcome = work(&fork);
+        let has_power = fork.has_power();
+        assert!(!has_power || outcome.is_ok(), "{outcome:?}");
+        fork.restart(call);
+        check(&fork);
+        if has_power {
+            break;
+        }
+    }
 }
 
 /// Counts of the reads: those that returned the expected result, and those that failed with an
@@ -378,11 +428,7 @@ fn a_bit_that_a_merge_meets_stops_no_write_to_any_table() {
 
 #[test]
 fn a_copied_backup_gives_back_everything_and_a_linked_one_has_the_damage_too() {
-    let (mem, model) = database(3);
-    let db = Db::open(DIR, options(&mem)).unwrap();
-    db.backup("/linked").unwrap();
-    drop(db);
-    copy_dir(&mem, "/linked", "/copied");
+    let (mem, model) = backed_up(3);
     let mut restored = 0;
     for path in files_of_users(&mem.fork()) {
         for byte in (0..mem.file_len(&path).unwrap()).step_by(211) {
@@ -437,11 +483,9 @@ fn a_copied_backup_gives_back_everything_and_a_linked_one_has_the_damage_too() {
 /// counted as undamaged, was not restored from the backup, and was missing at the next opening.
 #[test]
 fn a_file_that_is_removed_while_it_is_open_is_restored() {
-    let (mem, model) = database(3);
+    let (mem, model) = backed_up(3);
     let path = files_of_users(&mem.fork()).remove(0);
     let db = Db::open(DIR, options(&mem)).unwrap();
-    db.backup("/linked").unwrap();
-    copy_dir(&mem, "/linked", "/copied");
     mem.remove(&path).unwrap();
     assert_eq!(read(&db, &model, &[]).damaged, 0);
     let report = db.restore("/copied").unwrap();
@@ -456,11 +500,7 @@ fn a_file_that_is_removed_while_it_is_open_is_restored() {
 /// the disk. It also took locks wherever its caller had lowered the priority of the thread.
 #[test]
 fn a_restore_leaves_undamaged_files_in_the_caches_and_changes_nothing_while_it_reads() {
-    let (mem, model) = database(3);
-    let db = Db::open(DIR, options(&mem)).unwrap();
-    db.backup("/linked").unwrap();
-    copy_dir(&mem, "/linked", "/copied");
-    drop(db);
+    let (mem, model) = backed_up(3);
     let damaged = files_of_users(&mem.fork()).remove(0);
     mem.flip_bit(&damaged, 100, 3).unwrap();
     let undamaged: Vec<PathBuf> = files(&mem, ".sst")
@@ -529,42 +569,30 @@ fn power_lost_at_any_call_leaves_a_file_in_quarantine_or_not_and_replaced_or_not
         write(&mut rng, &users, &mut model.now, 25);
         db.flush().unwrap();
     }
-    db.backup("/linked").unwrap();
-    copy_dir(&mem, "/linked", "/copied");
+    back_up(&mem, &db);
     drop((users, db));
     let path = files_of_users(&mem.fork()).pop().unwrap();
     mem.flip_bit(&path, 100, 3).unwrap();
 
     let (mut quarantined, mut replaced) = (0, 0);
-    for call in 1.. {
-        let _place = FailedAt(format!("call {call}"));
-        let fork = mem.fork();
-        fork.crash_at(call);
-        let merge_and_restore = || {
-            let db = Db::open(DIR, options(&fork))?;
-            db.compact()?;
-            db.restore("/copied")
-        };
-        let outcome = merge_and_restore();
-        let has_power = fork.has_power();
-        assert!(!has_power || outcome.is_ok(), "{outcome:?}");
-        fork.restart(call);
-
-        let db = Db::open(DIR, options(&fork)).unwrap();
+    let merge_and_restore = |mem: &MemDisk| {
+        let db = Db::open(DIR, options(mem))?;
+        db.compact()?;
+        db.restore("/copied")
+    };
+    for_each_power_loss(&mem, merge_and_restore, |mem| {
+        let db = Db::open(DIR, options(mem)).unwrap();
         read(&db, &model, std::slice::from_ref(&path));
         let known = paths(&quarantine(&db));
         assert!(known.iter().all(|damaged| *damaged == path), "{known:?}");
         quarantined += known.len();
-        replaced += usize::from(!fork.exists(&path).unwrap());
+        replaced += usize::from(!mem.exists(&path).unwrap());
         db.compact().unwrap();
         assert_eq!(db.restore("/copied").unwrap().left, []);
         assert_eq!(read(&db, &model, &[]).damaged, 0);
         assert_eq!(db.verify_all(|_| ()).unwrap().findings, []);
-        assert!(!fork.exists(&path).unwrap());
-        if has_power {
-            break;
-        }
-    }
+        assert!(!mem.exists(&path).unwrap());
+    });
     assert!(
         quarantined > 10 && replaced > 1,
         "{quarantined}, {replaced}"
@@ -581,8 +609,7 @@ fn power_lost_while_a_missing_file_is_restored_never_keeps_the_database_from_ope
     let db = Db::open(DIR, options(&mem)).unwrap();
     delete_snapshots(&db);
     model.snapshots.clear();
-    db.backup("/linked").unwrap();
-    copy_dir(&mem, "/linked", "/copied");
+    back_up(&mem, &db);
     drop(db);
     let users = files_of_users(&mem.fork());
     // Files of the newest run are looked at first.
@@ -592,25 +619,15 @@ fn power_lost_while_a_missing_file_is_restored_never_keeps_the_database_from_ope
     damage_file(&mem, damaged, false);
 
     let mut restored = 0;
-    for call in 1.. {
-        let _place = FailedAt(format!("call {call}"));
-        let fork = mem.fork();
-        fork.crash_at(call);
-        let outcome = Db::open(DIR, options(&fork)).and_then(|db| db.restore("/copied"));
-        let has_power = fork.has_power();
-        assert!(!has_power || outcome.is_ok(), "{outcome:?}");
-        fork.restart(call);
-
-        let db = Db::open(DIR, options(&fork)).unwrap();
+    let restore = |mem: &MemDisk| Db::open(DIR, options(mem))?.restore("/copied");
+    for_each_power_loss(&mem, restore, |mem| {
+        let db = Db::open(DIR, options(mem)).unwrap();
         read(&db, &model, &bad);
-        restored += usize::from(fork.exists(missing).unwrap());
+        restored += usize::from(mem.exists(missing).unwrap());
         assert_eq!(db.restore("/copied").unwrap().left, []);
         assert_eq!(read(&db, &model, &[]).damaged, 0);
         assert_eq!(db.verify_all(|_| ()).unwrap().findings, []);
-        if has_power {
-            break;
-        }
-    }
+    });
     assert!(restored > 1, "{restored}");
 }
 
@@ -618,11 +635,7 @@ fn power_lost_while_a_missing_file_is_restored_never_keeps_the_database_from_ope
 /// process ended.
 #[test]
 fn a_restore_that_is_stopped_keeps_the_files_that_it_has_restored() {
-    let (mem, model) = database(4);
-    let db = Db::open(DIR, options(&mem)).unwrap();
-    db.backup("/linked").unwrap();
-    copy_dir(&mem, "/linked", "/copied");
-    drop(db);
+    let (mem, model) = backed_up(4);
     let users = files_of_users(&mem.fork());
     let missing = &users[..2];
     missing.iter().for_each(|path| mem.remove(path).unwrap());
@@ -687,12 +700,7 @@ fn what_reads_at_the_second_time_is_merged() {
 #[test]
 fn only_readers_that_come_to_the_damage_fail() {
     let mem = MemDisk::new();
-    let db = Db::open(DIR, options(&mem)).unwrap();
-    let [users, _] = tables(&db);
-    for number in 0..KEYS {
-        users.put(&key(number), &[number; 40]).unwrap();
-    }
-    db.flush().unwrap();
+    let (db, users) = one_run(&mem, 40);
     drop((users, db));
     let all = files(&mem, ".sst");
     let path = &all[all.len() / 2];
@@ -740,14 +748,9 @@ fn only_readers_that_come_to_the_damage_fail() {
 fn a_range_tombstone_over_damage_lets_scans_succeed_that_see_the_tombstone() {
     for is_whole in [true, false] {
         let _place = FailedAt(format!("whole: {is_whole}"));
-        let (mem, mut before) = (MemDisk::new(), Content::new());
-        let db = Db::open(DIR, options(&mem)).unwrap();
-        let [users, _] = tables(&db);
-        for number in 0..KEYS {
-            users.put(&key(number), &[number; 40]).unwrap();
-            before.insert(key(number), vec![number; 40]);
-        }
-        db.flush().unwrap();
+        let mem = MemDisk::new();
+        let (db, users) = one_run(&mem, 40);
+        let before = content(users.range::<&[u8], _>(..)).unwrap();
         let keyspace = db.existing_keyspace("app").unwrap();
         keyspace.create_snapshot("s").unwrap();
         drop((users, keyspace, db));
@@ -789,14 +792,8 @@ fn a_range_tombstone_over_damage_lets_scans_succeed_that_see_the_tombstone() {
 #[test]
 fn what_is_above_a_file_that_does_not_open_is_kept_until_that_is_whole_again() {
     let mem = MemDisk::new();
-    let db = Db::open(DIR, options(&mem)).unwrap();
-    let [users, _] = tables(&db);
-    for number in 0..KEYS {
-        users.put(&key(number), &[number; 40]).unwrap();
-    }
-    db.flush().unwrap();
-    db.backup("/linked").unwrap();
-    copy_dir(&mem, "/linked", "/copied");
+    let (db, users) = one_run(&mem, 40);
+    back_up(&mem, &db);
     drop((users, db));
     let all = files(&mem, ".sst");
     damage_file(&mem, &all[all.len() / 2], true);

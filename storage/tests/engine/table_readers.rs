@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::common::one_table::{merging, open};
-use crate::common::{Content, FailedAt, Rng, clocked, content, for_seeds, manual, rng};
+use crate::common::{Content, FailedAt, Rng, assert_is, clocked, content, for_seeds, manual, rng};
 use ebb_storage::simulation::MemDisk;
 use ebb_storage::{
     Cache, Db, DetachedOptions, DetachedTable, Entry, Error, FoundSoFar, ManualClock, Result,
@@ -164,10 +164,7 @@ fn a_transaction_refuses_a_table_of_another_database() {
     let reader: &dyn TableReader = &foreign;
     let range = reader.range(Unbounded, Unbounded, Cache::Fill).map(drop);
     for refused in [range, reader.get(b"a").map(drop)] {
-        assert!(
-            matches!(refused, Err(Error::InvalidRequest(_))),
-            "{refused:?}"
-        );
+        assert_is!(refused, Err(Error::InvalidRequest(_)));
     }
 }
 

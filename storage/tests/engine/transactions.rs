@@ -2,6 +2,7 @@
 //! a key wins.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::common::one_table::{merging, text};
 use crate::common::{DIR, SetOnDrop, clocked, for_seeds, manual, rng};
@@ -374,7 +375,7 @@ fn no_update_is_lost_among_threads() {
     let number = |value: Option<ebb_storage::Value>| -> u64 {
         text(value).map_or(0, |text| text.parse().unwrap())
     };
-    let committed = std::sync::atomic::AtomicU64::new(0);
+    let committed = AtomicU64::new(0);
     std::thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| {
@@ -387,7 +388,7 @@ fn no_update_is_lost_among_threads() {
                     }
                     done += u64::from(contested(txn.commit()).is_none());
                 }
-                committed.fetch_add(done, std::sync::atomic::Ordering::Relaxed);
+                committed.fetch_add(done, Ordering::Relaxed);
             });
         }
     });
@@ -403,24 +404,21 @@ fn no_update_is_lost_among_threads() {
 #[test]
 fn a_plain_write_under_way_is_not_lost_to_a_transaction_that_begins_meanwhile() {
     let (db, users, _) = in_memory();
-    let done = std::sync::atomic::AtomicBool::new(false);
-    let committed = std::sync::atomic::AtomicU64::new(0);
+    let done = AtomicBool::new(false);
+    let committed = AtomicU64::new(0);
     std::thread::scope(|scope| {
         let _end = SetOnDrop(&done);
         let transactions = scope.spawn(|| {
-            while !done.load(std::sync::atomic::Ordering::Relaxed) {
+            while !done.load(Ordering::Relaxed) {
                 let mut txn = db.begin();
                 let seen = text(txn.get(&users, b"k").unwrap()).unwrap_or_default();
                 txn.put(&users, b"k", seen.as_bytes()).unwrap();
                 let ours = u64::from(contested(txn.commit()).is_none());
-                committed.fetch_add(ours, std::sync::atomic::Ordering::Relaxed);
+                committed.fetch_add(ours, Ordering::Relaxed);
             }
         });
         // As long as it takes to meet transactions, unless their thread panicked.
-        let met = || {
-            committed.load(std::sync::atomic::Ordering::Relaxed) >= 100
-                || transactions.is_finished()
-        };
+        let met = || committed.load(Ordering::Relaxed) >= 100 || transactions.is_finished();
         let lost = (0..)
             .take_while(|i| *i < 2000 || !met())
             .find_map(|i: u64| {

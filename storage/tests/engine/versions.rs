@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::common::one_table::{all, get, merging, open, refused, text};
-use crate::common::{clocked, content, lose_power, manual};
+use crate::common::{assert_is, clocked, content, lose_power, manual};
 use ebb_storage::simulation::MemDisk;
 use ebb_storage::{
     Durability, Error, Keyspace, ManualClock, MergeOperator, MergeOperators, Options, Table,
@@ -157,9 +157,7 @@ fn an_operator_that_fails_is_named_with_the_key_and_loses_nothing() {
     }
     for _ in 0..2 {
         let error = table.get(b"k").unwrap_err();
-        assert!(
-            matches!(&error, Error::Merge { key, operator, .. } if key == b"k" && operator == "mine")
-        );
+        assert_is!(&error, Error::Merge { key, operator, .. } if key == b"k" && operator == "mine");
         assert!(error.to_string().contains("no such operand"), "{error}");
         assert_eq!(get(&table, "other").unwrap(), "xxx");
         db.flush().unwrap();

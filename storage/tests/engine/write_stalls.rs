@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
-use crate::common::hooked_disk::{Call, Door, HookedDisk, is_sstable};
+use crate::common::hooked_disk::{Call, Door, HookedDisk, held_disk, is_sstable};
 use crate::common::*;
 use ebb_storage::simulation::MemDisk;
 use ebb_storage::{
@@ -33,19 +33,6 @@ fn options(disk: Arc<dyn Disk>) -> Options {
 
 const MEMTABLE_BYTES: usize = 64 << 10;
 
-/// Creates a disk on which SSTables are created only while the door is open.
-fn held_disk() -> (HookedDisk, Arc<Door>) {
-    let door = Arc::new(Door::default());
-    let held = door.clone();
-    let disk = HookedDisk::new(&MemDisk::new(), move |call, path| {
-        if call == Call::Create && is_sstable(path) {
-            held.pass();
-        }
-        Ok(())
-    });
-    (disk, door)
-}
-
 /// While no flush completes, writers first spend the available tokens (bytes of earlier background
 /// work), so they go on for a while. Then each write is delayed for a moment. When the memtables
 /// reach their limit, all writers stall until a flush is done, and then go on.
@@ -61,9 +48,8 @@ fn writers_are_slowed_before_they_are_stopped_and_flushes_let_them_go_on() {
                 let table = table.clone();
                 scope.spawn(move || {
                     for i in 0..1000 {
-                        table
-                            .put(format!("{writer}{i}").as_bytes(), &[7; 500])
-                            .unwrap();
+                        let key = format!("{writer}{i}");
+                        table.put(key.as_bytes(), &[7; 500]).unwrap();
                     }
                 });
             }
@@ -204,9 +190,8 @@ fn strict_bounding_and_many_snapshots_stall_no_writer_for_ever() {
                 let table = table.clone();
                 scope.spawn(move || {
                     for i in 0..500 {
-                        table
-                            .put(format!("{writer}{}", i % 50).as_bytes(), &[7; 100])
-                            .unwrap();
+                        let key = format!("{writer}{}", i % 50);
+                        table.put(key.as_bytes(), &[7; 100]).unwrap();
                     }
                 });
             }
@@ -224,11 +209,7 @@ fn strict_bounding_and_many_snapshots_stall_no_writer_for_ever() {
         for (name, value) in [("s0", None), ("s34", Some("33")), ("s99", Some("98"))] {
             let snapshot = keyspace.snapshot(name).unwrap();
             let found = snapshot.table("users").unwrap().get(b"k").unwrap();
-            assert_eq!(
-                found.as_deref(),
-                value.map(|v: &str| v.as_bytes()),
-                "{name}"
-            );
+            assert_eq!(one_table::text(found).as_deref(), value, "{name}");
         }
     });
 }
@@ -258,20 +239,11 @@ impl CompactionPicker for UnlessSnapshot {
     }
 }
 
-/// A database whose thread that merges is kept at the end of a merge of another table.
-struct HeldDatabase {
-    db: Db,
-    keyspace: Keyspace,
-    table: Table,
-    _other: Table,
-    picker: Arc<UnlessSnapshot>,
-    door: Arc<Door>,
-}
-
 /// Writes 60 runs, more than the 48 at which writers wait if there is a merge to wait for. The
 /// picker picks none of these runs yet. The thread that merges is kept at the end of a merge of
-/// another table, until the caller opens the door.
-fn held_at_the_end_of_a_merge() -> HeldDatabase {
+/// another table, until the caller opens the door. The tables are those with the 60 runs and the other
+/// one.
+fn held_at_the_end_of_a_merge() -> (Db, Keyspace, [Table; 2], Arc<UnlessSnapshot>, Arc<Door>) {
     let door = Arc::new(Door::default());
     let held = door.clone();
     let disk = HookedDisk::new(&MemDisk::new(), move |call, _| {
@@ -299,14 +271,7 @@ fn held_at_the_end_of_a_merge() -> HeldDatabase {
     let other = keyspace.table("other", TableOptions::default()).unwrap();
     write_two_runs(&db, &other);
     until("the other merge to come to its end", || door.is_waited_at());
-    HeldDatabase {
-        db,
-        keyspace,
-        table,
-        _other: other,
-        picker,
-        door,
-    }
+    (db, keyspace, [table, other], picker, door)
 }
 
 /// Regression: a writer began to wait because there was a merge to do. Then a new snapshot kept the
@@ -315,14 +280,7 @@ fn held_at_the_end_of_a_merge() -> HeldDatabase {
 #[test]
 fn a_merge_that_a_new_snapshot_makes_worthless_is_not_waited_for() {
     must_end(|| {
-        let HeldDatabase {
-            db,
-            keyspace,
-            table,
-            _other,
-            picker,
-            door,
-        } = held_at_the_end_of_a_merge();
+        let (db, keyspace, [table, _other], picker, door) = held_at_the_end_of_a_merge();
         // It merged nothing after all, so that its end is no reason to look again.
         keyspace.drop_table("other").unwrap();
         picker.runs.store(60, Ordering::SeqCst);
@@ -347,14 +305,7 @@ fn a_merge_that_a_new_snapshot_makes_worthless_is_not_waited_for() {
 #[test]
 fn a_pause_of_merges_holds_no_writer_up() {
     must_end(|| {
-        let HeldDatabase {
-            db,
-            keyspace,
-            table,
-            _other,
-            picker,
-            door,
-        } = held_at_the_end_of_a_merge();
+        let (db, keyspace, [table, _other], picker, door) = held_at_the_end_of_a_merge();
         picker.runs.store(60, Ordering::SeqCst);
         keyspace.create_snapshot("gone").unwrap();
         keyspace.delete_snapshot("gone").unwrap();

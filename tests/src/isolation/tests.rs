@@ -1,41 +1,65 @@
 //! Histories made by hand. Each anomaly is caught, by both checkers if both can see it, and
 //! histories that snapshot isolation allows are accepted.
 
+use ebb_test_support::cases::parse_cases;
+
 use super::history::{Content, History, Key, LISTS, Outcome, Step, Transaction};
 use super::{black_box, numbers};
 
-const X: Key = 0;
-const Y: Key = 1;
-/// The key of a register.
-const R: Key = LISTS;
-
-fn read(key: Key, list: &[u32]) -> Step {
-    let content: Content = (!list.is_empty()).then(|| list.to_vec());
-    Step::Read { key, content }
-}
-
-fn append(key: Key, element: u32) -> Step {
-    Step::Append { key, element }
-}
-
-/// Returns the steps that read a list which does not exist yet, and append to it.
-fn first(key: Key, element: u32) -> [Step; 2] {
-    [read(key, &[]), append(key, element)]
-}
-
-fn committed(number: u64) -> Outcome {
-    Outcome::Committed {
-        number: Some(number),
+/// Parses a step. The first letter is the key: the lists `x` and `y`, or the register `r`. `x[1,2]`
+/// reads the elements 1 and 2, and `x[]` finds that the list does not exist. `x+1` appends, `x*1`
+/// appends by a merge, and `x?` guards. `r=1` puts, and `r-` deletes.
+fn step(word: &str) -> Step {
+    let (key, rest) = word.split_at(1);
+    let key: Key = match key {
+        "x" => 0,
+        "y" => 1,
+        "r" => LISTS,
+        _ => panic!("{word} has no key"),
+    };
+    let (verb, rest) = rest.split_at(1);
+    let element = || rest.parse().unwrap();
+    match verb {
+        "[" => {
+            let content = content(rest.strip_suffix(']').unwrap());
+            Step::Read { key, content }
+        }
+        "+" => Step::Append {
+            key,
+            element: element(),
+        },
+        "*" => Step::Merge {
+            key,
+            element: element(),
+        },
+        "=" => Step::Put {
+            key,
+            element: element(),
+        },
+        "-" => Step::Delete { key },
+        "?" => Step::Guard { key },
+        _ => panic!("{word} is no step"),
     }
 }
 
-/// Makes a history of transactions. Each is given by the sequence number at which it reads, its
-/// outcome and its steps. All transactions overlap in real time, unless `in_turn` is true: then
-/// each begins after the end of the one before.
-fn history<const N: usize>(transactions: [(u64, Outcome, Vec<Step>); N], in_turn: bool) -> History {
-    let transactions = (0..).zip(transactions);
-    let transactions = transactions.map(|(at, (start, outcome, steps))| {
-        let (began, ended) = if in_turn {
+/// Parses elements, separated by commas; there is no content without an element.
+fn content(elements: &str) -> Content {
+    let elements = elements.split_terminator(',');
+    let elements: Vec<_> = elements.map(|element| element.parse().unwrap()).collect();
+    (!elements.is_empty()).then_some(elements)
+}
+
+/// Parses a history. All transactions overlap in real time if `|` separates them; if `;` does, each
+/// begins after the end of the one before. A transaction is `START..OUTCOME` and its steps. It reads
+/// at the number `START`. Its outcome is the number of its commit, `rolled-back`, `unknown`, or
+/// `conflict` for a commit that is refused for the key `x`.
+fn history(text: &str) -> History {
+    let is_in_turn = text.contains(';');
+    let transactions = (0..).zip(text.split(['|', ';']));
+    let transactions = transactions.map(|(at, transaction)| {
+        let mut words = transaction.split_whitespace();
+        let (start, outcome) = words.next().unwrap().split_once("..").unwrap();
+        let (began, ended) = if is_in_turn {
             (2 * at, 2 * at + 1)
         } else {
             (at, 1000 + at)
@@ -44,9 +68,16 @@ fn history<const N: usize>(transactions: [(u64, Outcome, Vec<Step>); N], in_turn
             process: at as u32,
             began,
             ended,
-            start,
-            steps,
-            outcome,
+            start: start.parse().unwrap(),
+            steps: words.map(step).collect(),
+            outcome: match outcome {
+                "rolled-back" => Outcome::RolledBack,
+                "unknown" => Outcome::Unknown,
+                "conflict" => Outcome::Conflict { key: 0 },
+                number => Outcome::Committed {
+                    number: Some(number.parse().unwrap()),
+                },
+            },
         }
     });
     History {
@@ -56,16 +87,13 @@ fn history<const N: usize>(transactions: [(u64, Outcome, Vec<Step>); N], in_turn
 }
 
 /// Asserts that both checkers find a violation: the checker that sees only the results of
-/// transactions (`black_box`) one of `anomalies`, and the checker that has the order of commits
+/// transactions (`black_box`) the `anomaly`, and the checker that has the order of commits
 /// (`numbers`) one with the text `exact`.
 #[track_caller]
-fn assert_caught(history: &History, anomalies: &[&str], exact: &str) {
+fn assert_caught(history: &History, anomaly: &str, exact: &str) {
     let found = black_box::check(history);
-    let named = |what: &String| {
-        let kind = what.split(':').next().unwrap_or_default();
-        anomalies.contains(&kind)
-    };
-    assert!(found.iter().any(named), "black box: {found:#?}");
+    let is_it = |what: &String| what.split(':').next() == Some(anomaly);
+    assert!(found.iter().any(is_it), "{anomaly}: {found:#?}");
     assert_exact(history, exact);
 }
 
@@ -73,285 +101,116 @@ fn assert_caught(history: &History, anomalies: &[&str], exact: &str) {
 fn assert_exact(history: &History, exact: &str) {
     let found = numbers::check(history);
     let is_exact = |what: &String| what.contains(exact);
-    assert!(found.iter().any(is_exact), "numbers: {found:#?}");
+    let transactions = &history.transactions;
+    assert!(found.iter().any(is_exact), "{transactions:?}: {found:#?}");
 }
 
 #[track_caller]
 fn assert_allowed(history: &History) {
-    assert_eq!(black_box::check(history), [""; 0]);
-    assert_eq!(numbers::check(history), [""; 0]);
+    let transactions = &history.transactions;
+    assert_eq!(black_box::check(history), [""; 0], "{transactions:?}");
+    assert_eq!(numbers::check(history), [""; 0], "{transactions:?}");
 }
 
 #[test]
-fn a_serial_history_is_allowed() {
-    let transactions = [
-        (0, committed(1), [first(X, 1), first(Y, 1)].concat()),
-        (1, committed(2), vec![read(X, &[1]), append(X, 2)]),
-        (2, committed(2), vec![read(X, &[1, 2]), read(Y, &[1])]),
-    ];
-    assert_allowed(&history(transactions, true));
+fn what_snapshot_isolation_allows_is_accepted() {
+    let histories = "
+        // Transactions in turn.
+        0..1 x[] x+1 y[] y+1; 1..2 x[1] x+2; 2..2 x[1,2] y[1]
+        // Write skew.
+        0..1 y[] x[] x+1 | 0..2 x[] y[] y+2 | 2..2 x[1] y[2]
+        // An old snapshot, for a reader that began early.
+        0..1 x[] x+1 | 0..0 x[] | 1..1 x[1]
+        // Merges into one key, which apply in the order of their commits.
+        0..1 x*1 | 0..2 x*2 | 2..2 x[1,2]
+        0..1 x*1; 1..2 x*2; 2..2 x[1,2]
+    ";
+    for [text] in parse_cases(histories) {
+        assert_allowed(&history(text));
+    }
 }
 
 #[test]
-fn write_skew_is_allowed() {
-    let transactions = [
-        (
-            0,
-            committed(1),
-            [vec![read(Y, &[])], first(X, 1).into()].concat(),
-        ),
-        (
-            0,
-            committed(2),
-            [vec![read(X, &[])], first(Y, 2).into()].concat(),
-        ),
-        (2, committed(2), vec![read(X, &[1]), read(Y, &[2])]),
-    ];
-    assert_allowed(&history(transactions, false));
+fn each_anomaly_is_caught_by_both_checkers() {
+    let cases = "
+        // A dirty read: the writer of the value commits only later.
+        0..2 x[] x+1 y[] y+1 | 1..1 x[1] y[] => G-single-item => read of key 0 at 1
+        // An aborted read.
+        0..rolled-back x[] x+1 | 0..0 x[1] => G1a => read of key 0
+        // An intermediate read.
+        0..1 x[] x+1 x+2 | 1..1 x[1] => G1b => read of key 0
+        // Circular information flow.
+        0..1 x[] x+1 y[2] | 0..2 y[] y+2 x[1] => G1c => read of key 1 at 0
+        // A dirty write.
+        0..1 x+1 y+1 | 0..2 x+2 y+2 | 2..2 x[1,2] y[2,1] => G0 => lost update
+        // A lost update.
+        0..1 x[] x+1 | 0..2 x[] x+2 | 2..2 x[2] => lost-update => lost update
+        // A fuzzy read.
+        0..1 x[] x+1 | 0..0 x[] x[1] => internal => read of key 0 at 0
+        // Read skew.
+        0..1 x[] x+1 y[] y+1 | 0..0 x[] y[1] => G-single-item => read of key 1 at 0
+        // A long fork: two readers see two writers in different orders.
+        0..1 x+1 | 0..2 y+2 | 1..1 x[1] y[] | 1..1 x[] y[2]
+        => G-nonadjacent-item => read of key 0 at 1
+        // A stale read: the reader began after the commit had returned, and does not see it.
+        0..1 x[] x+1; 0..0 x[] => G-single-item-realtime => which does not see it
+        // A transaction that does not see its own write.
+        0..1 x[] x+1 x[] => internal => read of key 0 at 0
+        // A lost merge.
+        0..1 x*1; 1..2 x*2; 2..2 x[2] => G-single-item-realtime => read of key 0 at 2
+    ";
+    for [text, anomaly, exact] in parse_cases(cases) {
+        assert_caught(&history(text), anomaly, exact);
+    }
+}
+
+/// Regression: on a history in which a commit has a smaller number than its transaction's start,
+/// `numbers::check` panicked before it compared the two. And the check accepted a merge by another
+/// transaction as the cause of any refused commit, although two merges do not conflict.
+#[test]
+fn what_only_the_order_of_commits_shows_is_caught() {
+    let cases = "
+        0..3 x+1 | 3..2 x+2 => commit 2 before its start
+        // A broken guard.
+        0..1 x[] x+1 | 0..2 x? y[] y+2 => lost update
+        // Merges conflict with other writes and with guards.
+        0..1 x*1 | 0..2 x+2 | 2..2 x[2] => lost update
+        0..1 x*1 | 0..2 x? x*2 | 2..2 x[1,2] => lost update
+        // A refusal without a cause.
+        0..1 x[] x+1 | 1..conflict x[1] x+2 => refused for key 0
+        0..1 x*1 | 0..conflict x*2 => refused for key 0
+        0..unknown x*1 | 0..conflict x*2 => refused for key 0
+    ";
+    for [text, exact] in parse_cases(cases) {
+        assert_exact(&history(text), exact);
+    }
 }
 
 #[test]
-fn an_old_snapshot_is_allowed_to_readers_that_began_early() {
-    let transactions = [
-        (0, committed(1), first(X, 1).into()),
-        (0, committed(0), vec![read(X, &[])]),
-        (1, committed(1), vec![read(X, &[1])]),
-    ];
-    assert_allowed(&history(transactions, false));
-}
-
-/// A transaction reads a value whose writer commits only later.
-#[test]
-fn a_dirty_read_is_caught() {
-    let transactions = [
-        (0, committed(2), [first(X, 1), first(Y, 1)].concat()),
-        (1, committed(1), vec![read(X, &[1]), read(Y, &[])]),
-    ];
-    let history = history(transactions, false);
-    assert_caught(&history, &["G-single-item"], "read of key 0 at 1");
-}
-
-#[test]
-fn an_aborted_read_is_caught() {
-    let transactions = [
-        (0, Outcome::RolledBack, first(X, 1).into()),
-        (0, committed(0), vec![read(X, &[1])]),
-    ];
-    assert_caught(&history(transactions, false), &["G1a"], "read of key 0");
-}
-
-#[test]
-fn an_intermediate_read_is_caught() {
-    let writer = [first(X, 1).to_vec(), vec![append(X, 2)]].concat();
-    let transactions = [
-        (0, committed(1), writer),
-        (1, committed(1), vec![read(X, &[1])]),
-    ];
-    assert_caught(&history(transactions, false), &["G1b"], "read of key 0");
-}
-
-#[test]
-fn circular_information_flow_is_caught() {
-    let transactions = [
-        (
-            0,
-            committed(1),
-            [first(X, 1).to_vec(), vec![read(Y, &[2])]].concat(),
-        ),
-        (
-            0,
-            committed(2),
-            [first(Y, 2).to_vec(), vec![read(X, &[1])]].concat(),
-        ),
-    ];
-    assert_caught(
-        &history(transactions, false),
-        &["G1c"],
-        "read of key 1 at 0",
-    );
-}
-
-#[test]
-fn a_dirty_write_is_caught() {
-    let transactions = [
-        (0, committed(1), vec![append(X, 1), append(Y, 1)]),
-        (0, committed(2), vec![append(X, 2), append(Y, 2)]),
-        (2, committed(2), vec![read(X, &[1, 2]), read(Y, &[2, 1])]),
-    ];
-    assert_caught(&history(transactions, false), &["G0"], "lost update");
-}
-
-#[test]
-fn a_lost_update_is_caught() {
-    let transactions = [
-        (0, committed(1), first(X, 1).into()),
-        (0, committed(2), first(X, 2).into()),
-        (2, committed(2), vec![read(X, &[2])]),
-    ];
-    let history = history(transactions, false);
-    assert_caught(&history, &["lost-update"], "lost update");
-}
-
-#[test]
-fn a_fuzzy_read_is_caught() {
-    let transactions = [
-        (0, committed(1), first(X, 1).into()),
-        (0, committed(0), vec![read(X, &[]), read(X, &[1])]),
-    ];
-    assert_caught(
-        &history(transactions, false),
-        &["internal"],
-        "read of key 0 at 0",
-    );
-}
-
-#[test]
-fn read_skew_is_caught() {
-    let transactions = [
-        (0, committed(1), [first(X, 1), first(Y, 1)].concat()),
-        (0, committed(0), vec![read(X, &[]), read(Y, &[1])]),
-    ];
-    let history = history(transactions, false);
-    assert_caught(&history, &["G-single-item"], "read of key 1 at 0");
-}
-
-/// Two readers see two writers in different orders.
-#[test]
-fn a_long_fork_is_caught() {
-    let transactions = [
-        (0, committed(1), vec![append(X, 1)]),
-        (0, committed(2), vec![append(Y, 2)]),
-        (1, committed(1), vec![read(X, &[1]), read(Y, &[])]),
-        (1, committed(1), vec![read(X, &[]), read(Y, &[2])]),
-    ];
-    let history = history(transactions, false);
-    assert_caught(&history, &["G-nonadjacent-item"], "read of key 0 at 1");
-}
-
-/// The fault: a transaction that begins after a commit has returned does not see that commit.
-#[test]
-fn a_stale_read_is_caught() {
-    let transactions = [
-        (0, committed(1), first(X, 1).into()),
-        (0, committed(0), vec![read(X, &[])]),
-    ];
-    let history = history(transactions, true);
-    let anomalies = ["G-single-item-realtime"];
-    assert_caught(&history, &anomalies, "which does not see it");
-}
-
-#[test]
-fn a_transaction_that_does_not_see_its_own_write_is_caught() {
-    let steps = [first(X, 1).to_vec(), vec![read(X, &[])]].concat();
-    let transactions = [(0, committed(1), steps)];
-    let history = history(transactions, false);
-    assert_caught(&history, &["internal"], "read of key 0 at 0");
-}
-
-/// The fault: a commit has a smaller number than its transaction's start. Regression: on such a
-/// history, `numbers::check` panicked before it compared the two.
-#[test]
-fn a_commit_before_the_start_of_its_transaction_is_caught() {
-    let transactions = [
-        (0, committed(3), vec![append(X, 1)]),
-        (3, committed(2), vec![append(X, 2)]),
-    ];
-    let history = history(transactions, false);
-    assert_exact(&history, "commit 2 before its start");
-}
-
-#[test]
-fn a_broken_guard_is_caught() {
-    let guard = Step::Guard { key: X };
-    let transactions = [
-        (0, committed(1), first(X, 1).into()),
-        (0, committed(2), [vec![guard], first(Y, 2).into()].concat()),
-    ];
-    assert_exact(&history(transactions, false), "lost update");
-}
-
-#[test]
-fn a_refusal_without_a_cause_is_caught() {
-    let transactions = [
-        (0, committed(1), first(X, 1).into()),
-        (
-            1,
-            Outcome::Conflict { key: X },
-            vec![read(X, &[1]), append(X, 2)],
-        ),
-    ];
-    assert_exact(&history(transactions, false), "refused for key 0");
-}
-
-/// Merges into the same key do not conflict with each other, and apply in the order of their
-/// commits. They conflict with other writes and with guards.
-#[test]
-fn merges_stand_beside_merges_and_nothing_else() {
-    let merge = |element| Step::Merge { key: X, element };
-    let two = |start, steps, list: &[u32], in_turn| {
-        let last = vec![read(X, list)];
-        let transactions = [
-            (0, committed(1), vec![merge(1)]),
-            (start, committed(2), steps),
-            (2, committed(2), last),
-        ];
-        history(transactions, in_turn)
-    };
-    assert_allowed(&two(0, vec![merge(2)], &[1, 2], false));
-    assert_exact(&two(0, vec![append(X, 2)], &[2], false), "lost update");
-    let guarded = vec![Step::Guard { key: X }, merge(2)];
-    assert_exact(&two(0, guarded, &[1, 2], false), "lost update");
-
-    assert_allowed(&two(1, vec![merge(2)], &[1, 2], true));
-    let lost = two(1, vec![merge(2)], &[2], true);
-    assert_caught(&lost, &["G-single-item-realtime"], "read of key 0 at 2");
-}
-
-/// Regression: the check accepted a merge by another transaction as the cause of any refused
-/// commit, although two merges do not conflict.
-#[test]
-fn a_refusal_of_a_merge_beside_merges_is_caught() {
-    let merge = |element| Step::Merge { key: X, element };
-    let guard = Step::Guard { key: X };
-    for outcome in [committed(1), Outcome::Unknown] {
-        let refused = |other: Step, steps| {
-            let transactions = [
-                (0, outcome.clone(), vec![other]),
-                (0, Outcome::Conflict { key: X }, steps),
-            ];
-            history(transactions, false)
-        };
-        let beside_merge = refused(merge(1), vec![merge(2)]);
-        assert_exact(&beside_merge, "refused for key 0");
-        for with_cause in [
-            refused(append(X, 1), vec![merge(2)]),
-            refused(merge(1), vec![append(X, 2)]),
-            refused(merge(1), vec![append(X, 2), merge(3)]),
-            refused(merge(1), vec![guard.clone(), merge(2)]),
+fn a_refusal_with_a_cause_is_allowed() {
+    for outcome in ["1", "unknown"] {
+        for (other, steps) in [
+            ("x+1", "x*2"),
+            ("x*1", "x+2"),
+            ("x*1", "x+2 x*3"),
+            ("x*1", "x? x*2"),
         ] {
-            assert_eq!(numbers::check(&with_cause), [""; 0], "{with_cause:?}");
+            let text = format!("0..{outcome} {other} | 0..conflict {steps}");
+            assert_eq!(numbers::check(&history(&text)), [""; 0], "{text}");
         }
     }
 }
 
 #[test]
 fn a_wrong_register_is_caught() {
-    let put = |element| Step::Put { key: R, element };
-    let deleted = vec![Step::Delete { key: R }];
-    let reads = |list| vec![read(R, list)];
-    for (seen, at, allowed) in [
-        (&[1][..], 1, true),
-        (&[], 1, false),
-        (&[], 2, true),
-        (&[1], 2, false),
+    for (reader, is_allowed) in [
+        ("1..1 r[1]", true),
+        ("1..1 r[]", false),
+        ("2..2 r[]", true),
+        ("2..2 r[1]", false),
     ] {
-        let transactions = [
-            (0, committed(1), vec![put(1)]),
-            (1, committed(2), deleted.clone()),
-            (at, committed(at), reads(seen)),
-        ];
-        let found = numbers::check(&history(transactions, false));
-        assert_eq!(found.is_empty(), allowed, "{seen:?} at {at}: {found:?}");
+        let found = numbers::check(&history(&format!("0..1 r=1 | 1..2 r- | {reader}")));
+        assert_eq!(found.is_empty(), is_allowed, "{reader}: {found:?}");
     }
 }
 
@@ -360,26 +219,18 @@ fn a_wrong_register_is_caught() {
 /// commit may be there entirely or not at all.
 #[test]
 fn a_recovery_that_loses_or_tears_is_caught() {
-    let acknowledged = (0, committed(1), [first(X, 1), first(Y, 1)].concat());
-    let steps = vec![read(X, &[1]), append(X, 2), read(Y, &[1]), append(Y, 2)];
-    let unknown = (1, Outcome::Unknown, steps);
-    let rolled_back = (1, Outcome::RolledBack, vec![append(X, 3)]);
-    let after = |x: &[u32], y: &[u32]| {
-        let transactions = [acknowledged.clone(), unknown.clone(), rolled_back.clone()];
-        let content = |list: &[u32]| (!list.is_empty()).then(|| list.to_vec());
-        History {
-            recovered: Some(vec![content(x), content(y)]),
-            ..history(transactions, false)
-        }
+    let acknowledged = "0..1 x[] x+1 y[] y+1";
+    let unknown = "1..unknown x[1] x+2 y[1] y+2";
+    let text = format!("{acknowledged} | {unknown} | 1..rolled-back x+3");
+    let after = |x: &str, y: &str| History {
+        recovered: Some(vec![content(x), content(y)]),
+        ..history(&text)
     };
-    assert_allowed(&after(&[1], &[1]));
-    assert_allowed(&after(&[1, 2], &[1, 2]));
-    assert_caught(
-        &after(&[], &[]),
-        &["G-single-item-realtime"],
-        "after the restart",
-    );
-    assert_caught(&after(&[1, 3], &[1]), &["G1a"], "after the restart");
-    let torn = black_box::check(&after(&[1, 2], &[1]));
+    assert_allowed(&after("1", "1"));
+    assert_allowed(&after("1,2", "1,2"));
+    let lost = after("", "");
+    assert_caught(&lost, "G-single-item-realtime", "after the restart");
+    assert_caught(&after("1,3", "1"), "G1a", "after the restart");
+    let torn = black_box::check(&after("1,2", "1"));
     assert!(!torn.is_empty(), "half of a commit");
 }

@@ -29,12 +29,7 @@ pub fn run(setting: &Setting) -> Result<Part> {
     let model = Model {
         cluster: Cluster::flat(10, 0.8, 0.2),
         sizes: JobSizes::single(),
-        streams: vec![Stream {
-            tasks_per_slot: BOUNDARY,
-            from: 0,
-            until: 8,
-            replicas: 3,
-        }],
+        streams: vec![Stream::new(BOUNDARY, 0..8, 3)],
     };
     let policies: Vec<&str> = (QUEUEING_POLICIES.iter())
         .map(|policy| policy.name)

@@ -34,12 +34,7 @@ const FAST_RACK: [f64; 3] = [0.8, 0.5, 0.2];
 const SLOW_RACK: [f64; 3] = [0.8, 0.3, 0.25];
 
 fn stream(tasks_per_slot: f64, from: u32, until: u32) -> Stream {
-    Stream {
-        tasks_per_slot,
-        from,
-        until,
-        replicas: (until - from).min(3),
-    }
+    Stream::new(tasks_per_slot, from..until, (until - from).min(3))
 }
 
 /// Returns the settings, each a name and a model of the cluster and its traffic.

@@ -17,7 +17,7 @@ use super::bar::verdict;
 use super::report::PartResult;
 use super::server::Server;
 use super::setting::Setting;
-use super::timings::{Timings, timed};
+use super::timings::{Timings, quantiles_ms, timed};
 use crate::console::progress_bar;
 use crate::experiments::colocation::bootstrap::{Estimate, ratios};
 use crate::experiments::colocation::counts::{Counts, Pool};
@@ -103,14 +103,8 @@ impl Statement {
     /// Returns the lines for the terminal. `ratio_max` is the largest acceptable upper end of the
     /// interval of the ratio, if there is such a bar.
     fn lines(&self, name: &str, ratio_max: Option<f64>) -> Vec<String> {
-        let quantiles = |latencies: &Latencies| {
-            format!(
-                "p50 {:.2}, p99 {:.2}",
-                latencies.p50_us / 1e3,
-                latencies.p99_us / 1e3
-            )
-        };
-        let mut lines = vec![format!("  {name} in ms: {}", quantiles(&self.latencies))];
+        let quantiles = quantiles_ms(&self.latencies);
+        let mut lines = vec![format!("  {name} in ms: {quantiles}")];
         if let Some(Compared {
             peer,
             p50_ratio,
@@ -120,7 +114,7 @@ impl Statement {
             lines.push(format!(
                 "  {name} of the peer in ms: {}; p50 / that of the peer {p50_ratio}; of the peer's second \
                  server / first {p50_ratio_of_peers}",
-                quantiles(peer)
+                quantiles_ms(peer)
             ));
             lines.extend(ratio_max.map(|most| {
                 let verdict = verdict(p50_ratio.high <= most);

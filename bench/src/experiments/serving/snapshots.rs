@@ -16,7 +16,7 @@ use super::bar::verdict;
 use super::report::PartResult;
 use super::server::Server;
 use super::setting::Setting;
-use super::timings::{Timings, timed};
+use super::timings::{Timings, quantiles_ms, timed};
 use crate::console::progress_bar;
 use crate::threads::pause;
 use crate::ycsb::Latencies;
@@ -62,14 +62,7 @@ pub struct Snapshots {
 impl PartResult for Snapshots {
     fn lines(&self) -> Vec<String> {
         let line = |name: &str, stages: &[Latencies]| {
-            let of = |stage: Option<&Latencies>| {
-                let stage = stage.copied().unwrap_or_default();
-                format!(
-                    "p50 {:.2}, p99 {:.2}",
-                    stage.p50_us / 1e3,
-                    stage.p99_us / 1e3
-                )
-            };
+            let of = |stage: Option<&Latencies>| quantiles_ms(&stage.copied().unwrap_or_default());
             let (first, last) = (of(stages.first()), of(stages.last()));
             format!("  {name} in ms: the first {STAGE} {first}; the last {STAGE} {last}")
         };

@@ -137,12 +137,11 @@ pub fn measure(setting: &Setting<'_>) -> Result<Throughput> {
     let mut measured = Throughput::default();
     let bar = progress_bar("serving: throughput", u64::from(args.rounds));
     for _ in 0..args.rounds {
-        for (workload, test) in [(READS, "get"), (WRITES, "set")] {
+        for (workload, test, kind) in [
+            (READS, "get", &mut measured.reads),
+            (WRITES, "set", &mut measured.writes),
+        ] {
             setting.check_interrupt()?;
-            let kind = match test {
-                "get" => &mut measured.reads,
-                _ => &mut measured.writes,
-            };
             let plan = Plan {
                 duration: Some(args.window),
                 value_bytes,

@@ -50,6 +50,12 @@ impl Timings {
     }
 }
 
+/// Returns the median and the p99 in milliseconds, for the terminal.
+pub(super) fn quantiles_ms(latencies: &Latencies) -> String {
+    let (p50_ms, p99_ms) = (latencies.p50_us / 1e3, latencies.p99_us / 1e3);
+    format!("p50 {p50_ms:.2}, p99 {p99_ms:.2}")
+}
+
 /// Returns the time that `work` takes.
 ///
 /// # Errors

@@ -406,11 +406,9 @@ fn read_some(stream: &mut TcpStream, buffer: &mut [u8]) -> io::Result<usize> {
 
 /// Reads once from each stream, and returns the number of events.
 fn events_of_all(streams: &mut [TcpStream], buffer: &mut [u8]) -> Result<u64> {
-    let mut sum = 0;
-    for stream in streams {
-        sum += events(stream, buffer)?;
-    }
-    Ok(sum)
+    (streams.iter_mut())
+        .map(|stream| events(stream, buffer))
+        .sum()
 }
 
 /// Reads once from a stream, and returns the number of events. An event whose first bytes are split

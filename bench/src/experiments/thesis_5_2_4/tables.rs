@@ -192,10 +192,6 @@ fn distribution(columns: &[(String, Vec<f64>)]) -> Table {
             row(number.to_string(), cells)
         })
         .collect();
-    let mean = |shares: &Vec<f64>| -> f64 {
-        let weighted = shares.iter().enumerate();
-        weighted.map(|(number, share)| number as f64 * share).sum()
-    };
     let means = columns
         .iter()
         .map(|(_, shares)| format!("{:.2}", mean(shares)));
@@ -206,6 +202,13 @@ fn distribution(columns: &[(String, Vec<f64>)]) -> Table {
         rows,
         note: String::new(),
     }
+}
+
+/// Returns the mean number of SSTables that reads searched; `shares[n]` is the share of those that
+/// searched n.
+fn mean(shares: &[f64]) -> f64 {
+    let weighted = shares.iter().enumerate();
+    weighted.map(|(number, share)| number as f64 * share).sum()
 }
 
 fn frequencies(results: &Results) -> Table {
@@ -224,15 +227,10 @@ fn frequencies(results: &Results) -> Table {
         cells.extend(Reads::TWO.map(|reads| microseconds(results.read_us(run(reads), 0))));
         cells.extend(Reads::TWO.map(|reads| {
             let shares = results.shares_by_sstables(run(reads), 0);
-            let weighted = shares.iter().enumerate();
-            let mean: f64 = weighted.map(|(number, share)| number as f64 * share).sum();
-            format!("{mean:.2}")
+            format!("{:.2}", mean(&shares))
         }));
-        cells.extend(mean_and_blocks(results.ratio(
-            run(Reads::Snapshot),
-            run(Reads::Original),
-            0,
-        )));
+        let over = results.ratio(run(Reads::Snapshot), run(Reads::Original), 0);
+        cells.extend(mean_and_blocks(over));
         cells
     };
     Table {
@@ -279,16 +277,12 @@ fn iterations(results: &Results) -> Table {
     // is a last iteration, because `iterations_of` returns at least 1.
     let last = iterations as usize - 1;
     let grew = |run| {
-        ratio(
-            results
-                .ratio_of((run, last), (run, 0))
-                .map(|ratio| ratio.mean),
-        )
+        let over_first = results.ratio_of((run, last), (run, 0));
+        ratio(over_first.map(|ratio| ratio.mean))
     };
     let sstables = |run| {
-        results
-            .spread(run, last, |e| e.sstables as f64)
-            .map(|s| s.mean)
+        let sstables = results.spread(run, last, |e| e.sstables as f64);
+        sstables.map(|sstables| sstables.mean)
     };
     let more_sstables = sstables(runs[2]).zip(sstables(runs[0])).map(|(a, b)| a / b);
     Table {

@@ -325,31 +325,21 @@ fn invalid_runs_are_refused() {
     let store = loaded();
     let empty = store.keyspace.table("empty", TableOptions::default());
     let empty = empty.unwrap();
-    let on_empty = Driver::start(&store.db, &empty, &ReadFrom::Live, options("c"));
-    let refused = [
-        on_empty.unwrap_err(),
-        Driver::start(
-            &store.db,
-            &store.table,
-            &ReadFrom::Live,
-            RunOptions {
-                threads: 0,
-                ..options("c")
-            },
-        )
-        .unwrap_err(),
-        Driver::start(
-            &store.db,
-            &store.table,
-            &ReadFrom::Live,
-            RunOptions {
-                value_bytes: 8,
-                ..options("c")
-            },
-        )
-        .unwrap_err(),
-    ];
-    for error in refused {
+    let without_threads = RunOptions {
+        threads: 0,
+        ..options("c")
+    };
+    let too_short = RunOptions {
+        value_bytes: 8,
+        ..options("c")
+    };
+    for (table, options) in [
+        (&empty, options("c")),
+        (&store.table, without_threads),
+        (&store.table, too_short),
+    ] {
+        let started = Driver::start(&store.db, table, &ReadFrom::Live, options);
+        let error = started.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidRequest, "{error}");
     }
 }

@@ -155,8 +155,8 @@ fn intervals_between_goals(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rand::{RngExt, SeedableRng};
-    use rand_chacha::ChaCha8Rng;
+    use crate::test_rng::test_rng;
+    use rand::RngExt;
 
     fn job(goal_s: f64, pending_tasks: f64) -> FitJob {
         FitJob {
@@ -164,6 +164,12 @@ mod tests {
             pending_tasks,
             task_work: 1000.0,
         }
+    }
+
+    /// Fits the jobs into four cores, for a cycle of 10 s from `now_s` on.
+    fn fit(now_s: f64, running_work: f64, jobs: &[FitJob]) -> ReverseFit {
+        let f = Availability::constant(400.0).unwrap();
+        reverse_fit(now_s, 10.0, &f, running_work, jobs)
     }
 
     /// Four slots of a core; tasks take 10 s. Goals at 40, 60 and 100 s, the
@@ -174,14 +180,8 @@ mod tests {
     /// its 7. So J1 has to run 3 tasks now, the others none.
     #[test]
     fn a_walk_by_hand() {
-        let f = Availability::constant(400.0).unwrap();
-        let fit = reverse_fit(
-            0.0,
-            10.0,
-            &f,
-            0.0,
-            &[job(40.0, 7.0), job(60.0, 12.0), job(100.0, 20.0)],
-        );
+        let jobs = [job(40.0, 7.0), job(60.0, 12.0), job(100.0, 20.0)];
+        let fit = fit(0.0, 0.0, &jobs);
         assert_eq!(fit.now_tasks, [3.0, 0.0, 0.0]);
         let rooms: Vec<f64> = fit.intervals.iter().map(|i| i.free_work / 1000.0).collect();
         assert_eq!(rooms, [12.0, 8.0, 16.0]);
@@ -193,30 +193,19 @@ mod tests {
     /// take capacity after the cycle, so one task of 10 s less fits until the first goal, at 40 s.
     #[test]
     fn running_tasks_use_up_the_earliest_room() {
-        let f = Availability::constant(400.0).unwrap();
         let jobs = [job(40.0, 7.0), job(60.0, 12.0), job(100.0, 20.0)];
-        let fit = reverse_fit(0.0, 10.0, &f, 5000.0, &jobs);
-        assert_eq!(fit.now_tasks, [4.0, 0.0, 0.0]);
+        assert_eq!(fit(0.0, 5000.0, &jobs).now_tasks, [4.0, 0.0, 0.0]);
     }
 
     #[test]
     fn a_job_past_its_goal_or_inside_the_cycle_runs_everything_now() {
-        let f = Availability::constant(400.0).unwrap();
-        let fit = reverse_fit(
-            50.0,
-            10.0,
-            &f,
-            0.0,
-            &[job(50.0, 5.0), job(55.0, 6.0), job(70.0, 4.0)],
-        );
-        assert_eq!(fit.now_tasks, [5.0, 6.0, 0.0]);
+        let jobs = [job(50.0, 5.0), job(55.0, 6.0), job(70.0, 4.0)];
+        assert_eq!(fit(50.0, 0.0, &jobs).now_tasks, [5.0, 6.0, 0.0]);
     }
 
     #[test]
     fn the_walk_never_over_commits_an_interval() {
-        let seed = 23;
-        println!("seed {seed}");
-        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let mut rng = test_rng(23);
         for _ in 0..500 {
             let f = Availability::constant(rng.random_range(0.0..1000.0)).unwrap();
             let jobs: Vec<FitJob> = (0..rng.random_range(1..12))
@@ -231,12 +220,8 @@ mod tests {
                 assert!(i.placed_work <= i.free_work && i.from_s >= 10.0, "{i:?}");
             }
             let total: f64 = jobs.iter().map(|j| j.pending_tasks * j.task_work).sum();
-            let now: f64 = fit
-                .now_tasks
-                .iter()
-                .zip(&jobs)
-                .map(|(n, j)| n * j.task_work)
-                .sum();
+            let now = fit.now_tasks.iter().zip(&jobs);
+            let now: f64 = now.map(|(n, j)| n * j.task_work).sum();
             let later: f64 = fit.intervals.iter().map(|i| i.placed_work).sum();
             assert!((total - now - later).abs() < 1e-6 * total.max(1.0));
             assert!(fit.now_tasks.iter().all(|&n| n >= -1e-9));

@@ -49,9 +49,8 @@ impl Policy for Ras {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{JobId, NodeId, Phase, Resources};
-    use crate::policy::example::{job, slots, three_goals, view};
-    use crate::policy::view::RunningTask;
+    use crate::model::{JobId, NodeId, Resources};
+    use crate::policy::example::{job, running_map, slots, three_goals, view};
 
     /// Three jobs share four slots. To meet their goals, they need 70/30, 120/50 and 200/90 slots
     /// (seconds of work over seconds until the last task must start): between 2 and 3 each. The
@@ -80,12 +79,7 @@ mod tests {
         };
         let mut small = sized(1, 60, 25, 20);
         small.running = (0..6)
-            .map(|index| RunningTask {
-                index,
-                node: NodeId(index % 2),
-                phase: Phase::Map,
-                since_s: 0.0,
-            })
+            .map(|index| running_map(index, index % 2, 0.0))
             .collect();
         let mut view = view(1, 200.0, vec![small, sized(2, 6, 30, 45)]);
         view.nodes[0].capacity.io_bytes_per_s = 100;

@@ -141,19 +141,14 @@ fn running_work(view: &ClusterView) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{NodeId, Phase};
     use crate::policy::Ras;
-    use crate::policy::example::{job, slots, three_goals, view};
+    use crate::policy::example::{job, running_map, slots, three_goals, view};
     use crate::policy::view::RunningTask;
 
     fn running(tasks: u32) -> Vec<RunningTask> {
-        let of = |index| RunningTask {
-            index: 1000 + index,
-            node: NodeId(0),
-            phase: Phase::Map,
-            since_s: 0.0,
-        };
-        (0..tasks).map(of).collect()
+        (0..tasks)
+            .map(|index| running_map(1000 + index, 0, 0.0))
+            .collect()
     }
 
     /// J1, J2 and J3 have 7, 12 and 20 maps of 10 s, and goals at 40, 60 and 100 s, so their last

@@ -86,8 +86,8 @@ fn logarithmic(alloc: f64, need: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rand::{RngExt, SeedableRng};
-    use rand_chacha::ChaCha8Rng;
+    use crate::test_rng::test_rng;
+    use rand::RngExt;
 
     #[test]
     fn the_reduce_part_of_figure_4_2_is_zero_with_all_ten_placed() {
@@ -117,9 +117,7 @@ mod tests {
 
     #[test]
     fn utility_never_falls_as_slots_are_added() {
-        let seed = 11;
-        println!("seed {seed}");
-        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let mut rng = test_rng(11);
         for _ in 0..2000 {
             let s_pend = f64::from(rng.random_range(1..60_u32));
             let s_fit = f64::from(rng.random_range(0..=60_u32)).min(s_pend);

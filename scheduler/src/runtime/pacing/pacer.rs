@@ -201,6 +201,7 @@ impl Payee for Pacer {
 #[cfg(test)]
 mod tests {
     use std::cell::RefCell;
+    use std::thread::JoinHandle;
 
     use super::*;
     use crate::runtime::tests::ManualClock;
@@ -212,6 +213,12 @@ mod tests {
     fn pacer_with(clock: Arc<ManualClock>) -> Arc<Pacer> {
         let reads = Arc::<ReadBudget>::default();
         Arc::new(Pacer::new(clock, true, None, reads, Arc::default()))
+    }
+
+    /// Starts a thread that waits until the job has CPU and bytes, or is cancelled.
+    fn waiting(pacer: &Arc<Pacer>) -> JoinHandle<Result<(), TaskError>> {
+        let pacer = Arc::clone(pacer);
+        std::thread::spawn(move || pacer.wait_while(|| false, &|| true))
     }
 
     /// Regression: while jobs had no share, a backup looked neither at the free space nor at its client.
@@ -241,10 +248,7 @@ mod tests {
     #[test]
     fn a_paused_job_waits_until_it_gets_a_share() {
         let pacer = pacer();
-        let waiter = {
-            let pacer = Arc::clone(&pacer);
-            std::thread::spawn(move || pacer.wait_while(|| false, &|| true))
-        };
+        let waiter = waiting(&pacer);
         pacer.set_share(10);
         waiter.join().unwrap().unwrap();
     }
@@ -265,10 +269,7 @@ mod tests {
         let pacer = pacer();
         pacer.set_share(10);
         pacer.charge(1.0);
-        let waiter = {
-            let pacer = Arc::clone(&pacer);
-            std::thread::spawn(move || pacer.wait_while(|| false, &|| true))
-        };
+        let waiter = waiting(&pacer);
         pacer.cancel();
         assert!(matches!(waiter.join().unwrap(), Err(TaskError::Cancelled)));
         assert!((pacer.used_cpu_s() - 1.0).abs() < 1e-9);
@@ -283,10 +284,7 @@ mod tests {
         pacer.set_share(100);
         reads.set_rate(Some(10), 0.0);
         pacer.charge_read(1000);
-        let waiter = {
-            let pacer = Arc::clone(&pacer);
-            std::thread::spawn(move || pacer.wait_while(|| false, &|| true))
-        };
+        let waiter = waiting(&pacer);
         reads.set_rate(None, 0.0);
         waiter.join().unwrap().unwrap();
     }

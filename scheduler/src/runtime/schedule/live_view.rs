@@ -186,18 +186,13 @@ mod tests {
         let job = Job::new(JobId(1), 100.0, Some(200.0));
         assert_eq!(with_earlier_goal(job, 0.05).goal_s, Some(195.0));
         assert_eq!(with_earlier_goal(job, 0.0), job);
-        assert_eq!(
-            with_earlier_goal(
-                Job {
-                    goal_s: None,
-                    ..job
-                },
-                0.05
-            )
-            .goal_s,
-            None
-        );
+        let without = Job {
+            goal_s: None,
+            ..job
+        };
+        assert_eq!(with_earlier_goal(without, 0.05), without);
     }
+
     fn job(id: u64, goal_s: Option<f64>, pending_maps: u32) -> LiveJob {
         LiveJob {
             job: Job::new(JobId(id), 0.0, goal_s),

@@ -91,8 +91,8 @@ pub(in crate::runtime) fn floor_concurrency(share_hundredths: u32) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rand::{RngExt, SeedableRng};
-    use rand_chacha::ChaCha8Rng;
+    use crate::test_rng::test_rng;
+    use rand::RngExt;
 
     fn claimant(id: u64, goal_s: Option<f64>, slots: u32, runnable_tasks: u32) -> Claimant {
         Claimant {
@@ -177,9 +177,7 @@ mod tests {
 
     #[test]
     fn shares_fill_the_capacity_exactly_and_never_exceed_it() {
-        let seed = 41;
-        println!("seed {seed}");
-        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let mut rng = test_rng(41);
         for _ in 0..2000 {
             let capacity = rng.random_range(0..1600);
             let jobs: Vec<Claimant> = (0..rng.random_range(0..8))

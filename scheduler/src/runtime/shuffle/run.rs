@@ -417,7 +417,8 @@ mod tests {
         RunWriter::new(path, memory_bytes, &SpillSpace::default())
     }
 
-    fn records(reader: &mut SegmentReader) -> Result<Vec<Row>, TaskError> {
+    fn records(segment: &Segment) -> Result<Vec<Row>, TaskError> {
+        let mut reader = SegmentReader::open(segment)?;
         let mut all = Vec::new();
         while let Some((key, value)) = reader.current() {
             all.push((key.to_vec(), value.to_vec()));
@@ -453,9 +454,7 @@ mod tests {
         let sizes: Vec<_> = run.segments.iter().map(of).collect();
         assert!(sizes[0].0 == 3001 && sizes[0].1 > 3 * BLOCK_BYTES_MAX);
         assert_eq!(sizes[1..], [(0, 0), (1, RECORD_HEADER_BYTES)]);
-        let read = |partition: usize| {
-            records(&mut SegmentReader::open(&run.segments[partition]).unwrap()).unwrap()
-        };
+        let read = |partition: usize| records(&run.segments[partition]).unwrap();
         assert_eq!(read(0), expected);
         assert_eq!(read(1), []);
         assert_eq!(read(2), [(Vec::new(), Vec::new())]);
@@ -487,7 +486,7 @@ mod tests {
                 }
                 writer.end_segment().unwrap();
                 let run = writer.finish();
-                let read = records(&mut SegmentReader::open(&run.segments[0]).unwrap()).unwrap();
+                let read = records(&run.segments[0]).unwrap();
                 assert!(read.iter().map(|(key, _)| key).eq(keys));
                 written.push(run.bytes as f64 / raw_bytes as f64);
             }
@@ -532,12 +531,7 @@ mod tests {
             let mut bad = good.clone();
             bad[at] ^= 0x40;
             std::fs::write(&path, bad).unwrap();
-            let result = (0..3).try_fold(Vec::new(), |mut all, partition| {
-                all.extend(records(&mut SegmentReader::open(
-                    &run.segments[partition],
-                )?)?);
-                Ok::<_, TaskError>(all)
-            });
+            let result: Result<Vec<_>, TaskError> = run.segments.iter().map(records).collect();
             let error = result.expect_err("damage must be an error");
             assert!(
                 error.to_string().contains("spill file"),

@@ -44,14 +44,12 @@ fn a_chain_is_submitted_at_once_and_each_job_reads_the_output_of_the_one_before(
     let runtime = TestRuntime::start(options());
     let text = generated_text(8, 40_000);
     let (first_rows, second_rows) = (VecOutput::new(), VecOutput::new());
-    let first = runtime
-        .submit(word_count(&text, 4, 2, &first_rows))
-        .unwrap();
+    let first = runtime.begin(word_count(&text, 4, 2, &first_rows));
     let spec = || counts_of_counts(&first_rows, &second_rows).after(first.id());
-    let second = runtime.submit(spec().goal_s(1e6)).unwrap();
+    let second = runtime.begin(spec().goal_s(1e6));
     let third = counts_of_counts(&second_rows, &VecOutput::new());
     let third = third.after(first.id()).after(second.id());
-    let third = runtime.submit(third).unwrap();
+    let third = runtime.begin(third);
     assert_eq!(third.wait().outcome, Outcome::Succeeded);
     assert_eq!(second.wait().met, Some(true));
     assert!(first.wait().finished_s <= second.attempts()[0].started_s);
@@ -62,7 +60,7 @@ fn a_chain_is_submitted_at_once_and_each_job_reads_the_output_of_the_one_before(
     }
     assert_eq!(counts(&second_rows), expected);
 
-    let late = runtime.submit(spec()).unwrap();
+    let late = runtime.begin(spec());
     assert_eq!(
         late.wait().outcome,
         Outcome::Succeeded,
@@ -77,17 +75,10 @@ fn a_job_that_follows_an_unsuccessful_one_fails_with_its_cause() {
     let failing = |_: &[u8], _: &[u8], _: &mut dyn Emit| Err(TaskError::failed("no words"));
     let mut spec = word_count("a", 1, 1, &rows);
     spec.mapper = Arc::new(failing);
-    let first = runtime.submit(spec).unwrap();
-    let second = runtime
-        .submit(counts_of_counts(&rows, &nothing).after(first.id()))
-        .unwrap();
-    let third = runtime
-        .submit(counts_of_counts(&rows, &nothing).after(second.id()))
-        .unwrap();
-    let causes = [&first, &second, &third].map(|job| match job.wait().outcome {
-        Outcome::Failed { cause } => cause,
-        other => panic!("{other:?}"),
-    });
+    let first = runtime.begin(spec);
+    let second = runtime.begin(counts_of_counts(&rows, &nothing).after(first.id()));
+    let third = runtime.begin(counts_of_counts(&rows, &nothing).after(second.id()));
+    let causes = [&first, &second, &third].map(|job| cause(&job.wait()).to_owned());
     assert_eq!(
         causes[1],
         format!("job-1, which this job follows, failed: {}", causes[0])
@@ -97,10 +88,8 @@ fn a_job_that_follows_an_unsuccessful_one_fails_with_its_cause() {
         format!("job-2, which this job follows, failed: {}", causes[1])
     );
 
-    let spinning = runtime.submit(spinning_job(1, &nothing)).unwrap();
-    let follower = runtime
-        .submit(counts_of_counts(&rows, &nothing).after(spinning.id()))
-        .unwrap();
+    let spinning = runtime.begin(spinning_job(1, &nothing));
+    let follower = runtime.begin(counts_of_counts(&rows, &nothing).after(spinning.id()));
     assert_eq!(follower.status().follows, [spinning.id()]);
     assert!(spinning.cancel());
     assert_eq!(
@@ -109,9 +98,7 @@ fn a_job_that_follows_an_unsuccessful_one_fails_with_its_cause() {
             cause: "job-4, which this job follows, was cancelled".to_owned()
         }
     );
-    let late = runtime
-        .submit(counts_of_counts(&rows, &nothing).after(first.id()))
-        .unwrap();
+    let late = runtime.begin(counts_of_counts(&rows, &nothing).after(first.id()));
     assert!(matches!(late.wait().outcome, Outcome::Failed { .. }));
     let unknown = counts_of_counts(&rows, &nothing).after(JobId(77));
     let refusal = runtime.submit(unknown).err().expect("refused");
@@ -128,10 +115,8 @@ fn a_job_that_follows_an_unsuccessful_one_fails_with_its_cause() {
 fn a_job_that_waits_for_another_can_be_cancelled() {
     let runtime = TestRuntime::start(options());
     let nothing = VecOutput::new();
-    let first = runtime.submit(spinning_job(1, &nothing)).unwrap();
-    let second = runtime
-        .submit(counts_of_counts(&nothing, &nothing).after(first.id()))
-        .unwrap();
+    let first = runtime.begin(spinning_job(1, &nothing));
+    let second = runtime.begin(counts_of_counts(&nothing, &nothing).after(first.id()));
     assert!(second.cancel());
     assert_eq!(second.wait().outcome, Outcome::Cancelled);
     assert!(first.cancel());

@@ -15,15 +15,11 @@ fn a_panicking_mapper_fails_its_own_job_only_and_leaves_nothing() {
     };
     let input = Arc::new(VecInput::lines(&text, 6));
     let bad_spec = JobSpec::new("bad", input, Arc::new(panics), Arc::new(bad.clone()));
-    let bad_job = runtime.submit(bad_spec.goal_s(30.0)).unwrap();
-    let good_job = runtime.submit(word_count(&text, 4, 2, &good)).unwrap();
+    let bad_job = runtime.begin(bad_spec.goal_s(30.0));
+    let good_job = runtime.begin(word_count(&text, 4, 2, &good));
 
     let report = bad_job.wait();
-    let cause = cause(&report);
-    assert!(
-        cause.contains("seven is too many") && cause.contains("attempt 4"),
-        "{cause}"
-    );
+    assert_cause(&report, &["seven is too many", "attempt 4"]);
     assert_eq!(report.met, Some(false));
     assert!(report.counters.attempts_failed >= u64::from(ATTEMPTS_MAX));
     assert_eq!((bad.rows(), bad.has_staged()), (None, false));
@@ -55,13 +51,8 @@ fn a_flaky_task_is_tried_again_and_its_failed_attempts_leave_no_trace() {
     let mut spec = word_count(&text, 1, 2, &output);
     spec.mapper = Arc::new(flaky);
     let report = runtime.succeed(spec);
-    assert_eq!(
-        (
-            report.counters.attempts_failed,
-            report.counters.tasks_retried
-        ),
-        (3, 3)
-    );
+    let counters = report.counters;
+    assert_eq!((counters.attempts_failed, counters.tasks_retried), (3, 3));
     assert_eq!(counts(&output), count_independently(&text));
 }
 
@@ -81,7 +72,7 @@ fn a_failing_reducer_leaves_no_rows_and_a_succeeding_job_leaves_all() {
                 Sum.reduce(key, values, emit)
             }
         };
-    let report = runtime.submit(job(Arc::new(fails_at_b))).unwrap().wait();
+    let report = runtime.begin(job(Arc::new(fails_at_b))).wait();
     assert!(matches!(report.outcome, Outcome::Failed { .. }));
     assert_eq!((output.rows(), output.has_staged()), (None, false));
 
@@ -129,14 +120,8 @@ fn a_combiner_or_partitioner_that_breaks_its_contract_fails_the_job() {
     let with_combiner = word_count("a b", 1, 1, &output).combiner(Arc::new(renames));
     let mut with_partitioner = word_count("a b", 1, 1, &output);
     with_partitioner.partitioning = Partitioning::By(Arc::new(WrongPartitioner));
-    for (spec, part) in [
-        (with_combiner, "combiner"),
-        (with_partitioner, "partitioner"),
-    ] {
-        let report = runtime.submit(spec).unwrap().wait();
-        let cause = cause(&report);
-        assert!(cause.contains(part), "{cause}");
-    }
+    assert_cause(&runtime.begin(with_combiner).wait(), &["combiner"]);
+    assert_cause(&runtime.begin(with_partitioner).wait(), &["partitioner"]);
 }
 
 #[test]
@@ -191,8 +176,8 @@ fn a_failure_of_every_attempt_fails_its_job_at_the_first() {
         };
         let input = Arc::new(VecInput::lines("a\nb\nc", 1));
         let output = Arc::new(VecOutput::new());
-        let job = runtime.submit(JobSpec::new("bad", input, Arc::new(refuses), output));
-        let report = job.unwrap().wait();
+        let spec = JobSpec::new("bad", input, Arc::new(refuses), output);
+        let report = runtime.begin(spec).wait();
         let cause = cause(&report);
         assert!(
             cause.ends_with("attempt 1: line 2: b is no number"),
@@ -211,10 +196,8 @@ fn a_write_that_finds_no_space_fails_its_job_at_the_first_attempt() {
         let fails = move |_: &[u8], _: &[u8], _: &mut dyn Emit| {
             Err::<(), _>(TaskError::io("writing x")(kind.into()))
         };
-        let job = runtime.submit(one_map(fails, VecOutput::new()));
-        let report = job.unwrap().wait();
-        let cause = cause(&report);
-        assert!(cause.contains("attempt 1: writing x: "), "{cause}");
+        let report = runtime.begin(one_map(fails, VecOutput::new())).wait();
+        assert_cause(&report, &["attempt 1: writing x: "]);
         assert_eq!(report.counters.attempts_failed, 1);
     }
 }
@@ -230,10 +213,9 @@ fn a_job_that_would_spill_into_the_reserve_fails_at_once_and_leaves_nothing() {
     };
     let runtime = TestRuntime::start(options);
     let output = VecOutput::new();
-    let run = || (runtime.submit(word_count("b a b", 1, 1, &output)).unwrap()).wait();
+    let run = || runtime.begin(word_count("b a b", 1, 1, &output)).wait();
     let report = run();
-    let cause = cause(&report);
-    assert!(cause.contains("attempt 1: the disk is full"), "{cause}");
+    assert_cause(&report, &["attempt 1: the disk is full"]);
     assert!(!report.invalid_input && runtime.has_no_spills());
     free_bytes.store(u64::MAX, Ordering::SeqCst);
     assert_eq!(run().outcome, Outcome::Succeeded);
@@ -262,8 +244,7 @@ fn a_commit_that_finds_invalid_input_reports_its_job_as_invalid() {
     let runtime = TestRuntime::start(options());
     let nothing = |_: &[u8], _: &[u8], _: &mut dyn Emit| Ok(());
     for is_invalid in [true, false] {
-        let job = runtime.submit(one_map(nothing, Refusing(is_invalid)));
-        let report = job.unwrap().wait();
+        let report = runtime.begin(one_map(nothing, Refusing(is_invalid))).wait();
         let cause = cause(&report);
         assert!(cause.starts_with("committing the output: no "), "{cause}");
         assert_eq!(report.invalid_input, is_invalid);

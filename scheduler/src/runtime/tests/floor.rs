@@ -7,13 +7,11 @@ use ebb_threads::{FLOOR_NICE, current_class, current_nice};
 /// while other processes hold the cores, according to `capacity`. Slow tasks get second attempts.
 fn floor_options(capacity: &Arc<TestCapacity>) -> RuntimeOptions {
     RuntimeOptions {
-        capacity: capacity.clone(),
-        cycle_s: 0.01,
         throttles: Throttles::default(),
         speculation: true,
         // The clock of a test may run far ahead of a thread of the idle class.
         stall_s: 1e9,
-        ..options()
+        ..with_capacity(capacity, options())
     }
 }
 
@@ -27,7 +25,7 @@ fn while_others_hold_the_cores_tasks_start_on_the_floor() {
         assert!(current_nice() >= FLOOR_NICE);
         emit.emit(b"a", b"")
     };
-    let job = runtime.submit(one_map(mapper, VecOutput::new())).unwrap();
+    let job = runtime.begin(one_map(mapper, VecOutput::new()));
     assert_eq!(job.wait().outcome, Outcome::Succeeded);
 }
 
@@ -44,10 +42,8 @@ fn an_attempt_that_began_in_the_idle_class_is_overtaken_or_moved() {
         }
         emit.emit(b"a", b"")
     };
-    let job = runtime.submit(one_map(mapper, VecOutput::new())).unwrap();
-    wait::until("the first attempt to start", || {
-        job.status().tasks_running == 1
-    });
+    let job = runtime.begin(one_map(mapper, VecOutput::new()));
+    until_running(&job, 1);
     capacity.change(|capacity| capacity.is_on_floor = true);
     wait::until("the job to end", || {
         clock.advance_s(0.01);
@@ -64,15 +60,9 @@ fn an_attempt_that_began_in_the_idle_class_is_overtaken_or_moved() {
 #[test]
 fn the_capacity_source_gets_the_need_of_the_goals() {
     let capacity = TestCapacity::new(Capacity::cpu(200));
-    let runtime = TestRuntime::start(RuntimeOptions {
-        capacity: capacity.clone(),
-        cycle_s: 0.01,
-        ..options()
-    });
+    let runtime = TestRuntime::start(with_capacity(&capacity, options()));
     let output = VecOutput::new();
-    let job = runtime
-        .submit(spinning_job(2, &output).goal_s(1e6))
-        .unwrap();
+    let job = runtime.begin(spinning_job(2, &output).goal_s(1e6));
     wait::until("the need of the goal", || {
         let request = capacity.request();
         request.is_some_and(|request| request.needed_hundredths > 0)

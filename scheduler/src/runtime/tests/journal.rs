@@ -64,7 +64,7 @@ fn a_journal_gets_each_event_once_before_the_wait_ends() {
     let output = VecOutput::new();
     let mut spec = word_count("a\nb\na", 3, 2, &output);
     spec.journal = Some(book.clone());
-    let job = runtime.submit(spec).unwrap();
+    let job = runtime.begin(spec);
     assert_eq!(job.wait().outcome, Outcome::Succeeded);
     let lines = book.about(&job);
     assert_eq!(lines.first().unwrap(), "submitted word count");
@@ -78,14 +78,14 @@ fn a_journal_gets_each_event_once_before_the_wait_ends() {
     let mut spec = word_count("a", 1, 1, &output);
     spec.mapper = Arc::new(fails);
     spec.journal = Some(book.clone());
-    let job = runtime.submit(spec).unwrap();
+    let job = runtime.begin(spec);
     assert!(matches!(job.wait().outcome, Outcome::Failed { .. }));
     let lines = book.about(&job);
     assert_eq!(lines.len(), 2 + ATTEMPTS_MAX as usize);
     assert_eq!(lines[4], r#"Map 0 4 Failed { cause: "no" }"#);
 
     // A job without a journal causes no events.
-    let job = runtime.submit(word_count("a", 1, 1, &output)).unwrap();
+    let job = runtime.begin(word_count("a", 1, 1, &output));
     assert_eq!(job.wait().outcome, Outcome::Succeeded);
     assert!(book.about(&job).is_empty());
 }
@@ -96,7 +96,7 @@ fn a_journal_that_panics_does_not_disturb_the_jobs() {
     let output = VecOutput::new();
     let mut spec = word_count("a b\na", 2, 1, &output);
     spec.journal = Some(book.clone());
-    let job = runtime.submit(spec).unwrap();
+    let job = runtime.begin(spec);
     assert_eq!(job.wait().outcome, Outcome::Succeeded);
     assert_eq!(counts(&output), count_independently("a b\na"));
     assert_eq!(book.about(&job).len(), 5);
@@ -110,7 +110,7 @@ fn attempts_and_measures_of_a_job_show_its_bytes_cpu_and_memory() {
     });
     let output = VecOutput::new();
     let text = generated_text(9, 300_000);
-    let job = runtime.submit(word_count(&text, 2, 2, &output)).unwrap();
+    let job = runtime.begin(word_count(&text, 2, 2, &output));
     let report = job.wait();
     assert_eq!(report.outcome, Outcome::Succeeded);
     let attempts = job.attempts();

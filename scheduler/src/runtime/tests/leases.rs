@@ -25,9 +25,7 @@ fn with_cpu(cpu_hundredths: u32) -> Arc<TestCapacity> {
 fn fair_options(left: &Arc<TestCapacity>) -> RuntimeOptions {
     RuntimeOptions {
         policy: Arc::new(Fair),
-        capacity: left.clone(),
-        cycle_s: 0.01,
-        ..options()
+        ..with_capacity(left, options())
     }
 }
 
@@ -108,10 +106,8 @@ fn two_threads_of_a_lease_use_no_more_than_its_share() {
 fn a_lease_shares_with_jobs_and_leaves_them_its_share_when_it_is_dropped() {
     let runtime = start(&with_cpu(100));
     let output = VecOutput::new();
-    let job = runtime.submit(spinning_job(2, &output)).unwrap();
-    wait::until("the job to have the whole core", || {
-        job.status().share_hundredths == 100
-    });
+    let job = runtime.begin(spinning_job(2, &output));
+    until_share(&job, 100);
     let (lease, stop) = (lease(&runtime, "export"), Arc::default());
     let thread = spinning(&lease, &stop);
     wait::until("each to have half a core", || {
@@ -123,9 +119,7 @@ fn a_lease_shares_with_jobs_and_leaves_them_its_share_when_it_is_dropped() {
     stop.store(true, Ordering::SeqCst);
     thread.join().unwrap().unwrap();
     drop(lease);
-    wait::until("the job to have the whole core again", || {
-        job.status().share_hundredths == 100
-    });
+    until_share(&job, 100);
     assert_eq!(runtime.status().jobs.len(), 1, "nothing is left of a lease");
     assert!(job.cancel());
 }
@@ -135,7 +129,7 @@ fn a_lease_shares_with_jobs_and_leaves_them_its_share_when_it_is_dropped() {
 fn a_lease_without_a_thread_has_no_share_until_one_enters() {
     let runtime = start(&with_cpu(100));
     let output = VecOutput::new();
-    let job = runtime.submit(spinning_job(1, &output)).unwrap();
+    let job = runtime.begin(spinning_job(1, &output));
     let lease = lease(&runtime, "query");
     wait::until("the lease to be without a share", || {
         let shares = [&job.status(), &status(&lease)].map(|status| status.share_hundredths);
@@ -201,7 +195,7 @@ fn a_holder_that_panics_gives_back_its_task_its_class_and_with_the_lease_the_sha
     lease.enter().unwrap().checkpoint().unwrap();
     drop(lease);
     let output = VecOutput::new();
-    let job = runtime.submit(word_count("a b a", 2, 1, &output)).unwrap();
+    let job = runtime.begin(word_count("a b a", 2, 1, &output));
     assert_eq!(job.wait().outcome, Outcome::Succeeded);
 }
 
@@ -309,7 +303,7 @@ fn a_job_that_follows_a_lease_starts_when_the_lease_is_dropped() {
     let runtime = start(&with_cpu(100));
     let (lease, output) = (lease(&runtime, "export"), VecOutput::new());
     let spec = word_count("a b a", 2, 1, &output).after(lease.id());
-    let job = runtime.submit(spec).unwrap();
+    let job = runtime.begin(spec);
     pass_cycles(&runtime, 6);
     assert_eq!(job.status().follows, [lease.id()]);
     drop(lease);
@@ -527,15 +521,11 @@ fn a_lease_is_planned_with_its_remaining_work() {
 fn under_fifo_an_older_job_comes_before_a_lease() {
     let runtime = TestRuntime::start(RuntimeOptions {
         policy: Arc::new(Fifo),
-        capacity: with_cpu(100),
-        cycle_s: 0.01,
-        ..options()
+        ..with_capacity(&with_cpu(100), options())
     });
     let output = VecOutput::new();
-    let job = runtime.submit(spinning_job(2, &output)).unwrap();
-    wait::until("the job to have the whole core", || {
-        job.status().share_hundredths == 100
-    });
+    let job = runtime.begin(spinning_job(2, &output));
+    until_share(&job, 100);
     let lease = lease(&runtime, "query");
     let waiting = spinning(&lease, &Arc::default());
     pass_cycles(&runtime, 6);

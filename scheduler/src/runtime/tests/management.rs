@@ -9,7 +9,7 @@ use std::time::Duration;
 fn a_cancelled_job_stops_and_shutdown_cancels_the_rest() {
     let runtime = TestRuntime::start(options());
     let output = VecOutput::new();
-    let job = runtime.submit(spinning_job(2, &output)).unwrap();
+    let job = runtime.begin(spinning_job(2, &output));
     wait::until("the job to start", || {
         job.status().state == JobState::Running
     });
@@ -22,7 +22,7 @@ fn a_cancelled_job_stops_and_shutdown_cancels_the_rest() {
     assert_eq!(report.counters.tasks_done, 0);
     assert_eq!((output.rows(), output.has_staged()), (None, false));
 
-    let rest = runtime.submit(spinning_job(3, &output)).unwrap();
+    let rest = runtime.begin(spinning_job(3, &output));
     runtime.shutdown();
     assert_eq!(rest.wait().outcome, Outcome::Cancelled);
     assert!(matches!(
@@ -63,7 +63,7 @@ fn a_job_is_cancelled_while_its_input_reads_without_a_record() {
     let output = VecOutput::new();
     let mut spec = spinning_job(1, &output);
     spec.input = Arc::new(WithoutRecords);
-    let job = runtime.submit(spec).unwrap();
+    let job = runtime.begin(spec);
     wait::until("the job to use CPU", || job.status().cpu_s > 0.0);
     assert!(job.cancel());
     assert_eq!(job.wait().outcome, Outcome::Cancelled);
@@ -87,10 +87,8 @@ fn a_paced_job_uses_no_more_than_its_share() {
     };
     let mut spec = spinning_job(2, &output);
     spec.mapper = Arc::new(mapper);
-    let job = runtime.submit(spec).unwrap();
-    wait::until("the job to have its share", || {
-        job.status().share_hundredths == 30
-    });
+    let job = runtime.begin(spec);
+    until_share(&job, 30);
     let cpu_s = pass_a_second(&runtime, &clock, || job.status().cpu_s);
     assert!(job.used_lately(0.9).is_some_and(|cores| cores > 0.0));
     assert_eq!(
@@ -131,8 +129,8 @@ fn a_job_on_one_core_leaves_the_others_to_the_jobs_behind_it() {
         ..options()
     });
     let output = VecOutput::new();
-    let one = runtime.submit(spinning_job(4, &output).cores(1)).unwrap();
-    let other = runtime.submit(spinning_job(4, &output)).unwrap();
+    let one = runtime.begin(spinning_job(4, &output).cores(1));
+    let other = runtime.begin(spinning_job(4, &output));
     wait::until("both jobs to have a core", || {
         let shares = [&one, &other].map(|job| job.status().share_hundredths);
         shares == [100, 100] && other.status().tasks_running > 0
@@ -148,26 +146,16 @@ fn an_urgent_job_takes_the_share_of_one_that_can_wait() {
         ..options()
     });
     let output = VecOutput::new();
-    let patient = runtime
-        .submit(spinning_job(2, &output).goal_s(1e6))
-        .unwrap();
-    wait::until("the job to run both tasks", || {
-        patient.status().tasks_running == 2
-    });
+    let patient = runtime.begin(spinning_job(2, &output).goal_s(1e6));
+    until_running(&patient, 2);
     assert_eq!(patient.status().share_hundredths, 100);
-    let urgent = runtime
-        .submit(spinning_job(1, &output).goal_s(100.0))
-        .unwrap();
-    wait::until("the urgent job to run", || {
-        urgent.status().tasks_running == 1
-    });
+    let urgent = runtime.begin(spinning_job(1, &output).goal_s(100.0));
+    until_running(&urgent, 1);
     assert_eq!(urgent.status().share_hundredths, 100);
     assert_eq!(patient.status().share_hundredths, 0);
     assert_eq!(patient.status().tasks_running, 2, "paused, not killed");
     assert!(urgent.cancel());
-    wait::until("the share to come back", || {
-        patient.status().share_hundredths == 100
-    });
+    until_share(&patient, 100);
 }
 
 /// Returns a capacity source without CPU now, and with a core by forecast.
@@ -181,15 +169,9 @@ fn without_cpu() -> Arc<TestCapacity> {
 #[test]
 fn without_capacity_a_job_pauses_and_with_it_continues() {
     let ebb = without_cpu();
-    let runtime = TestRuntime::start(RuntimeOptions {
-        capacity: ebb.clone(),
-        cycle_s: 0.01,
-        ..options()
-    });
+    let runtime = TestRuntime::start(with_capacity(&ebb, options()));
     let output = VecOutput::new();
-    let job = runtime
-        .submit(word_count("a b a", 1, 1, &output).goal_s(100.0))
-        .unwrap();
+    let job = runtime.begin(word_count("a b a", 1, 1, &output).goal_s(100.0));
     pass_cycles(&runtime, 6);
     assert_eq!(job.status().state, JobState::Waiting);
     ebb.change(|left| left.cpu_hundredths = 200);
@@ -250,7 +232,7 @@ fn a_panic_in_policy_or_capacity_fails_the_jobs_and_the_runtime_goes_on() {
         let runtime = TestRuntime::start(options);
         let output = VecOutput::new();
         let jobs: Vec<JobHandle> = (0..2)
-            .map(|_| runtime.submit(word_count("a b", 2, 1, &output)).unwrap())
+            .map(|_| runtime.begin(word_count("a b", 2, 1, &output)))
             .collect();
         for job in jobs {
             let report = job.wait();
@@ -260,7 +242,7 @@ fn a_panic_in_policy_or_capacity_fails_the_jobs_and_the_runtime_goes_on() {
         assert_eq!((output.rows(), output.has_staged()), (None, false));
 
         fragile.broken.store(false, Ordering::SeqCst);
-        let next = runtime.submit(word_count("a b", 2, 1, &output)).unwrap();
+        let next = runtime.begin(word_count("a b", 2, 1, &output));
         assert_eq!(next.wait().outcome, Outcome::Succeeded);
         runtime.shutdown();
         assert!(runtime.has_no_spills());
@@ -276,7 +258,7 @@ fn a_change_of_capacity_applies_at_once_after_replan_however_long_the_cycle() {
         ..options()
     });
     let output = VecOutput::new();
-    let job = runtime.submit(word_count("a b a", 1, 1, &output)).unwrap();
+    let job = runtime.begin(word_count("a b a", 1, 1, &output));
     wait::until("the capacity source to be called", || {
         ebb.request().is_some()
     });
@@ -292,13 +274,9 @@ fn without_bytes_to_read_a_job_pauses_and_with_them_continues() {
         read_bytes_per_s: Some(0),
         ..Capacity::cpu(200)
     });
-    let runtime = TestRuntime::start(RuntimeOptions {
-        capacity: drought.clone(),
-        cycle_s: 0.01,
-        ..options()
-    });
+    let runtime = TestRuntime::start(with_capacity(&drought, options()));
     let output = VecOutput::new();
-    let job = runtime.submit(word_count("a b a", 2, 1, &output)).unwrap();
+    let job = runtime.begin(word_count("a b a", 2, 1, &output));
     pass_cycles(&runtime, 6);
     assert_eq!(job.status().maps_done, 0);
     drought.change(|left| left.read_bytes_per_s = Some(1 << 20));
@@ -319,7 +297,7 @@ fn without_throttles_tasks_are_ordinary_threads() {
     let runtime = TestRuntime::start_with_clock(options, Arc::<ManualClock>::default());
     assert_eq!(runtime.scheduling_class(), SchedulingClass::Normal);
     let output = VecOutput::new();
-    let job = runtime.submit(spinning_job(1, &output)).unwrap();
+    let job = runtime.begin(spinning_job(1, &output));
     // A paced task would pause after its first step, because the clock stands still.
     wait::until("the job to use CPU", || job.status().cpu_s > 0.2);
     assert!(job.cancel());
@@ -331,9 +309,7 @@ fn goals_use_the_clock_of_the_runtime() {
     clock.advance_s(50.0);
     let runtime = TestRuntime::start_with_clock(options(), clock.clone());
     let output = VecOutput::new();
-    let job = runtime
-        .submit(word_count("a", 1, 1, &output).goal_s(10.0))
-        .unwrap();
+    let job = runtime.begin(word_count("a", 1, 1, &output).goal_s(10.0));
     assert_eq!(job.status().goal_s, Some(60.0));
     // Only time pays a task's debt, so the clock must advance.
     wait::until("the job to end", || {

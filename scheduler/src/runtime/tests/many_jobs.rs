@@ -15,8 +15,8 @@ fn jobs_remembered(max: usize) -> TestRuntime {
 fn jobs_are_listed_and_cancelled_by_id() {
     let runtime = jobs_remembered(10);
     let output = VecOutput::new();
-    let spinning = runtime.submit(spinning_job(1, &output)).unwrap();
-    let counting = runtime.submit(word_count("a b a", 1, 1, &output)).unwrap();
+    let spinning = runtime.begin(spinning_job(1, &output));
+    let counting = runtime.begin(word_count("a b a", 1, 1, &output));
     let listed = |runtime: &Runtime| {
         let jobs = runtime.status().jobs.into_iter();
         jobs.map(|job| (job.id, job.state)).collect::<Vec<_>>()
@@ -42,13 +42,11 @@ fn jobs_are_listed_and_cancelled_by_id() {
 #[test]
 fn of_many_ended_jobs_the_latest_are_kept_and_nothing_of_the_others() {
     let runtime = jobs_remembered(3);
-    let first = runtime
-        .submit(word_count("a", 1, 1, &VecOutput::new()))
-        .unwrap();
+    let first = runtime.begin(word_count("a", 1, 1, &VecOutput::new()));
     let first_report = first.wait();
     for _ in 0..40 {
         let output = VecOutput::new();
-        let jobs = [(); 5].map(|()| runtime.submit(word_count("a b", 2, 1, &output)).unwrap());
+        let jobs = [(); 5].map(|()| runtime.begin(word_count("a b", 2, 1, &output)));
         for job in jobs {
             assert_eq!(job.wait().outcome, Outcome::Succeeded);
         }
@@ -81,7 +79,7 @@ fn only_the_beginning_of_a_long_cause_is_kept() {
             Err(TaskError::failed("é".repeat(100_000)))
         },
     );
-    let job = runtime.submit(spec).unwrap();
+    let job = runtime.begin(spec);
     let report = job.wait();
     let cause = cause(&report);
     assert!(cause.contains("attempt 4: éé") && cause.ends_with("é ..."));

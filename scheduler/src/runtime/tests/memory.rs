@@ -47,7 +47,7 @@ fn all_tasks_of_all_jobs_together_stay_within_the_memory() {
                     let output = VecOutput::new();
                     let mut spec = word_count(&text, 6, 2, &output);
                     spec.mapper = Arc::clone(&mapper);
-                    (runtime.submit(spec).unwrap(), output)
+                    (runtime.begin(spec), output)
                 })
                 .collect();
             let expected = count_independently(&text);
@@ -80,13 +80,9 @@ pub(super) fn with_memory(memory_bytes: u64) -> Arc<TestCapacity> {
 #[test]
 fn without_memory_a_job_pauses_and_with_it_continues() {
     let memory = with_memory(0);
-    let runtime = TestRuntime::start(RuntimeOptions {
-        capacity: memory.clone(),
-        cycle_s: 0.01,
-        ..memory_for(1)
-    });
+    let runtime = TestRuntime::start(with_capacity(&memory, memory_for(1)));
     let output = VecOutput::new();
-    let job = runtime.submit(word_count("a b a", 2, 1, &output)).unwrap();
+    let job = runtime.begin(word_count("a b a", 2, 1, &output));
     memory.change(|left| left.memory_bytes = Some(TASK_MEMORY_BYTES as u64 - 1));
     pass_cycles(&runtime, 6);
     assert!(job.status().share_hundredths > 0);
@@ -99,11 +95,7 @@ fn without_memory_a_job_pauses_and_with_it_continues() {
 #[test]
 fn the_capacity_source_gets_the_memory_that_tasks_hold() {
     let memory = with_memory(1 << 40);
-    let runtime = TestRuntime::start(RuntimeOptions {
-        capacity: memory.clone(),
-        cycle_s: 0.01,
-        ..memory_for(1)
-    });
+    let runtime = TestRuntime::start(with_capacity(&memory, memory_for(1)));
     let (gate, output) = (Gate::default(), VecOutput::new());
     let mut spec = gate.word_count("a", &output);
     let waiting = Arc::clone(&spec.mapper);
@@ -111,7 +103,7 @@ fn the_capacity_source_gets_the_memory_that_tasks_hold() {
         emit.emit(&vec![b'x'; 50_000], b"1")?;
         waiting.map(key, text, emit)
     });
-    let job = runtime.submit(spec).unwrap();
+    let job = runtime.begin(spec);
     wait::until("a record to be held", || memory.held_bytes() >= 50_000);
     assert!(memory.held_bytes() <= TASK_MEMORY_BYTES as u64);
     gate.open();
@@ -160,12 +152,10 @@ fn with_memory_for_one_task_jobs_that_have_a_share_take_turns() {
     let (gate, output) = (Gate::default(), VecOutput::new());
     let submit = || {
         let spec = gate.word_count("a\nb\nc\nd\ne\nf", &output);
-        runtime.submit(spec).unwrap()
+        runtime.begin(spec)
     };
     let first = submit();
-    wait::until("the first job to hold the memory", || {
-        first.status().tasks_running == 1
-    });
+    until_running(&first, 1);
     let second = submit();
     wait::until("both jobs to have a share", || {
         [&first, &second].map(|job| job.status().share_hundredths > 0) == [true; 2]
@@ -235,15 +225,14 @@ impl ScarceMemory {
     /// Submits a job, makes the policy choose it, and waits until `tasks` of its tasks run and hold
     /// the memory.
     fn hold(&self, spec: JobSpec, tasks: u32) -> JobHandle {
-        let job = self.runtime.submit(spec).unwrap();
+        let job = self.runtime.begin(spec);
         self.chosen.choose(&job);
-        wait::until("the job to hold the memory", || {
-            job.status().tasks_running == tasks
-        });
+        until_running(&job, tasks);
         job
     }
 
     /// Advances the clock until `done` returns true.
+    #[track_caller]
     fn until(&self, what: &str, mut done: impl FnMut() -> bool) {
         wait::until(what, || {
             self.clock.advance_s(0.005);
@@ -251,9 +240,23 @@ impl ScarceMemory {
         });
     }
 
-    fn wait(&self, job: &JobHandle) -> JobReport {
+    /// Advances the clock until one task of the job runs.
+    #[track_caller]
+    fn until_running(&self, job: &JobHandle) {
+        let runs = || job.status().tasks_running == 1;
+        self.until("the job to take the memory", runs);
+    }
+
+    /// Lets the policy choose a word count until it ends, checks that it has counted the words of
+    /// `text`, and returns its report.
+    #[track_caller]
+    fn finish(&self, job: &JobHandle, output: &VecOutput, text: &str) -> JobReport {
+        self.chosen.choose(job);
         self.until("the job to end", || job.status().finished_s.is_some());
-        job.wait()
+        let report = job.wait();
+        assert_eq!(report.outcome, Outcome::Succeeded);
+        assert_eq!(counts(output), count_independently(text));
+        report
     }
 }
 
@@ -271,7 +274,7 @@ fn an_urgent_job_takes_the_memory_of_a_paused_one_and_both_succeed() {
     let (gate, outputs) = (Gate::default(), [VecOutput::new(), VecOutput::new()]);
     let patient = scarce.hold(gate.word_count("a b a\nb\nc", &outputs[0]), 1);
     let urgent = gate.word_count("d\nd e", &outputs[1]).goal_s(60.0);
-    let urgent = scarce.runtime.submit(urgent).unwrap();
+    let urgent = scarce.runtime.begin(urgent);
     scarce.chosen.choose(&urgent);
     wait::until("the other job to rest", || {
         patient.status().share_hundredths == 0 && urgent.status().share_hundredths == 100
@@ -281,20 +284,12 @@ fn an_urgent_job_takes_the_memory_of_a_paused_one_and_both_succeed() {
         0,
         "not for a whole cycle yet"
     );
-    scarce.until("the urgent job to take the memory", || {
-        urgent.status().tasks_running == 1
-    });
+    scarce.until_running(&urgent);
     assert_eq!(preempted(&patient), 1);
     assert_eq!(patient.status().tasks_running, 0);
     gate.open();
-    assert_eq!(scarce.wait(&urgent).outcome, Outcome::Succeeded);
-    assert_eq!(counts(&outputs[1]), count_independently("d d e"));
-
-    scarce.chosen.choose(&patient);
-    let report = scarce.wait(&patient);
-    assert_eq!(report.outcome, Outcome::Succeeded);
-    assert_eq!(counts(&outputs[0]), count_independently("a b a b c"));
-    let counters = report.counters;
+    scarce.finish(&urgent, &outputs[1], "d d e");
+    let counters = scarce.finish(&patient, &outputs[0], "a b a b c").counters;
     assert_eq!((counters.attempts_failed, counters.tasks_done), (0, 4));
     assert_eq!((preempted(&patient), preempted(&urgent)), (1, 0));
     let history = scarce.runtime.cycles();
@@ -314,21 +309,16 @@ fn a_map_that_waits_for_a_sample_gives_up_its_memory() {
     sort.reduces = 2;
     let patient = scarce.hold(sort.globally_sorted(), 2);
     let urgent = gate.word_count("d", &outputs[1]);
-    let urgent = scarce.runtime.submit(urgent).unwrap();
+    let urgent = scarce.runtime.begin(urgent);
     scarce.chosen.choose(&urgent);
-    scarce.until("the urgent job to take memory", || {
-        urgent.status().tasks_running == 1
-    });
+    scarce.until_running(&urgent);
     assert_eq!(
         (patient.status().tasks_running, preempted(&patient)),
         (1, 1)
     );
     gate.open();
-    for (job, output, text) in [(&urgent, &outputs[1], "d"), (&patient, &outputs[0], "a b")] {
-        scarce.chosen.choose(job);
-        assert_eq!(scarce.wait(job).outcome, Outcome::Succeeded);
-        assert_eq!(counts(output), count_independently(text));
-    }
+    scarce.finish(&urgent, &outputs[1], "d");
+    scarce.finish(&patient, &outputs[0], "a b");
 }
 
 /// If there is memory, a job runs one task more than are needed to use up its share of CPU, but no
@@ -339,11 +329,9 @@ fn a_job_takes_memory_for_no_more_tasks_than_its_share_fills() {
     let (gate, outputs) = (Gate::default(), [VecOutput::new(), VecOutput::new()]);
     let patient = scarce.hold(gate.word_count("a\nb", &outputs[0]), 2);
     let urgent = gate.word_count("d\ne", &outputs[1]);
-    let urgent = scarce.runtime.submit(urgent).unwrap();
+    let urgent = scarce.runtime.begin(urgent);
     scarce.chosen.choose(&urgent);
-    scarce.until("the urgent job to take memory", || {
-        urgent.status().tasks_running == 1
-    });
+    scarce.until_running(&urgent);
     let cycles = scarce.runtime.cycles().len();
     scarce.until("more control cycles", || {
         scarce.runtime.cycles().len() > cycles + 5
@@ -351,14 +339,8 @@ fn a_job_takes_memory_for_no_more_tasks_than_its_share_fills() {
     let running = [&patient, &urgent].map(|job| job.status().tasks_running);
     assert_eq!((running, preempted(&patient)), ([1, 1], 1));
     gate.open();
-    for (job, output, text) in [
-        (&urgent, &outputs[1], "d e"),
-        (&patient, &outputs[0], "a b"),
-    ] {
-        scarce.chosen.choose(job);
-        assert_eq!(scarce.wait(job).outcome, Outcome::Succeeded);
-        assert_eq!(counts(output), count_independently(text));
-    }
+    scarce.finish(&urgent, &outputs[1], "d e");
+    scarce.finish(&patient, &outputs[0], "a b");
 }
 
 /// The policy gives all CPU to one of two jobs and then to the other, again and again. There is
@@ -369,25 +351,18 @@ fn a_job_that_is_preempted_again_and_again_does_not_fail() {
     let scarce = ScarceMemory::new(1);
     let (gate, outputs) = (Gate::default(), [VecOutput::new(), VecOutput::new()]);
     let first = scarce.hold(gate.word_count("a", &outputs[0]), 1);
-    let second = scarce
-        .runtime
-        .submit(gate.word_count("b b", &outputs[1]))
-        .unwrap();
+    let second = scarce.runtime.begin(gate.word_count("b b", &outputs[1]));
     let rounds = ATTEMPTS_MAX as usize + 1;
     for _ in 0..rounds {
         for job in [&second, &first] {
             scarce.chosen.choose(job);
-            scarce.until("the job to take the memory", || {
-                job.status().tasks_running == 1
-            });
+            scarce.until_running(job);
         }
     }
     gate.open();
-    for (job, output) in [(&first, &outputs[0]), (&second, &outputs[1])] {
-        scarce.chosen.choose(job);
-        assert_eq!(scarce.wait(job).outcome, Outcome::Succeeded);
+    for (job, output, text) in [(&first, &outputs[0], "a"), (&second, &outputs[1], "b b")] {
+        scarce.finish(job, output, text);
         assert_eq!(preempted(job), rounds);
-        assert_eq!(counts(output).len(), 1);
     }
 }
 
@@ -397,21 +372,15 @@ fn memory_that_the_load_needs_is_freed_and_all_attempts_restart_when_it_returns(
     let clock = Arc::<ManualClock>::default();
     let memory = with_memory(2 * task_bytes);
     let options = RuntimeOptions {
-        capacity: memory.clone(),
-        cycle_s: 0.01,
         stall_s: 1e9,
         policy: Arc::new(Fair),
-        ..memory_for(2)
+        ..with_capacity(&memory, memory_for(2))
     };
     let runtime = TestRuntime::start_with_clock(options, clock.clone());
     let (gate, outputs) = (Gate::default(), [VecOutput::new(), VecOutput::new()]);
     let running = |job: &JobHandle| job.status().tasks_running;
-    let soon = runtime
-        .submit(gate.word_count("a", &outputs[0]).goal_s(10.0))
-        .unwrap();
-    let late = runtime
-        .submit(gate.word_count("b b", &outputs[1]).goal_s(99.0))
-        .unwrap();
+    let soon = runtime.begin(gate.word_count("a", &outputs[0]).goal_s(10.0));
+    let late = runtime.begin(gate.word_count("b b", &outputs[1]).goal_s(99.0));
     wait::until("both jobs to run", || running(&soon) + running(&late) == 2);
 
     memory.change(|left| left.memory_bytes = Some(task_bytes));

@@ -64,8 +64,8 @@ impl TestJob {
     }
 
     /// Submits the job, with its tasks in processes.
-    fn submit(&self, runtime: &Runtime, output: &VecOutput) -> JobHandle {
-        runtime.submit(self.spec_in_processes(output)).unwrap()
+    fn submit(&self, runtime: &TestRuntime, output: &VecOutput) -> JobHandle {
+        runtime.begin(self.spec_in_processes(output))
     }
 }
 
@@ -113,16 +113,14 @@ fn spec_of(description: &[u8], output: &VecOutput) -> Result<JobSpec, String> {
             }
         }),
         "hang" => Arc::new(move |_: &[u8], _: &[u8], _: &mut dyn Emit| -> MapResult {
-            let sign = signs.join(std::process::id().to_string());
-            std::fs::write(sign, "").map_err(TaskError::io("leaving a sign"))?;
+            leave_sign(&signs)?;
             loop {
                 std::thread::park();
             }
         }),
         "spin" => Arc::new(
             move |_: &[u8], _: &[u8], emit: &mut dyn Emit| -> MapResult {
-                let sign = signs.join(std::process::id().to_string());
-                std::fs::write(sign, "").map_err(TaskError::io("leaving a sign"))?;
+                leave_sign(&signs)?;
                 loop {
                     std::hint::spin_loop();
                     emit.checkpoint()?;
@@ -153,8 +151,14 @@ fn spec_of(description: &[u8], output: &VecOutput) -> Result<JobSpec, String> {
     })
 }
 
+/// Creates a file in `signs` whose name is the id of this process.
+fn leave_sign(signs: &Path) -> MapResult {
+    let sign = signs.join(std::process::id().to_string());
+    std::fs::write(sign, "").map_err(TaskError::io("leaving a sign"))
+}
+
 /// Emits the id and class of this process, and its CPU time.
-fn report_this_process(_: &[u8], _: &[u8], emit: &mut dyn Emit) -> Result<(), TaskError> {
+fn report_this_process(_: &[u8], _: &[u8], emit: &mut dyn Emit) -> MapResult {
     let id = std::process::id().to_string();
     emit.emit(id.as_bytes(), current_class().to_string().as_bytes())?;
     let cpu_ns = process_cpu().as_nanos();
@@ -218,10 +222,9 @@ fn a_process_leaves_the_reserve_of_its_runtime() {
         ..TestJob::new("count", dir.path(), "b a b")
     };
     let spec = described.spec_in_processes(&VecOutput::new());
-    let report = runtime.submit(spec).unwrap().wait();
-    let cause = cause(&report);
-    assert!(cause.contains("attempt 1: the disk is full"), "{cause}");
-    assert!(cause.contains(&u64::MAX.to_string()), "{cause}");
+    let report = runtime.begin(spec).wait();
+    let reserve = u64::MAX.to_string();
+    assert_cause(&report, &["attempt 1: the disk is full", &reserve]);
     assert_eq!(report.counters.attempts_failed, 1);
     assert!(runtime.has_no_spills());
 }
@@ -287,16 +290,11 @@ fn a_task_that_allocates_without_end_fails_its_own_job_with_the_cause() {
         let bad = described
             .spec(&bad_output)
             .in_processes(Arc::new(processes));
-        let bad = runtime.submit(bad).unwrap();
+        let bad = runtime.begin(bad);
         let text = generated_text(seed, 50_000);
         let good = TestJob::new("count", dir.path(), &text).spec_in_processes(&good_output);
-        let good = runtime.submit(good).unwrap();
-        let report = bad.wait();
-        let cause = cause(&report);
-        assert!(
-            cause.contains("SIGABRT") && cause.contains("134217728 bytes of memory"),
-            "{cause}"
-        );
+        let good = runtime.begin(good);
+        assert_cause(&bad.wait(), &["SIGABRT", "134217728 bytes of memory"]);
         assert_eq!(good.wait().outcome, Outcome::Succeeded);
         assert_eq!(counts(&good_output), count_independently(&text));
         assert!(runtime.has_no_spills());
@@ -310,7 +308,7 @@ fn a_panic_and_a_job_that_cannot_be_made_are_reported() {
     let output = VecOutput::new();
     let described = TestJob::new("panic", dir.path(), "a");
     let report = described.submit(&runtime, &output).wait();
-    assert!(cause(&report).contains("the task panicked: on purpose"));
+    assert_cause(&report, &["the task panicked: on purpose"]);
 
     let unknown = TestJob {
         application: "unknown",
@@ -319,16 +317,13 @@ fn a_panic_and_a_job_that_cannot_be_made_are_reported() {
     let spec = described
         .spec(&output)
         .in_processes(Arc::new(unknown.processes()));
-    let report = runtime.submit(spec).unwrap().wait();
-    assert!(
-        cause(&report).contains("what is \"unknown\"?"),
-        "{report:?}"
-    );
+    let report = runtime.begin(spec).wait();
+    assert_cause(&report, &["what is \"unknown\"?"]);
 
     let missing = TaskProcesses::new(|| Command::new("/nowhere/at/all"), "");
     let spec = described.spec(&output).in_processes(Arc::new(missing));
-    let report = runtime.submit(spec).unwrap().wait();
-    assert!(cause(&report).contains("starting a process for a task"));
+    let report = runtime.begin(spec).wait();
+    assert_cause(&report, &["starting a process for a task"]);
 }
 
 #[test]
@@ -336,10 +331,8 @@ fn the_memory_of_a_process_is_reported() {
     let dir = tempfile::tempdir().unwrap();
     let memory = with_memory(1 << 40);
     let runtime = TestRuntime::start(RuntimeOptions {
-        capacity: memory.clone(),
-        cycle_s: 0.01,
         task_memory_bytes: 1 << 20,
-        ..options()
+        ..with_capacity(&memory, options())
     });
     let output = VecOutput::new();
     let described = TestJob::new("fill", dir.path(), "a");
@@ -367,12 +360,12 @@ fn a_preempted_process_is_killed_and_the_job_that_needs_its_memory_runs() {
         let outputs = [VecOutput::new(), VecOutput::new()];
         let described = TestJob::new("spin", dir.path(), "a");
         let patient = described.spec_in_processes(&outputs[0]).goal_s(1e6);
-        let patient = runtime.submit(patient).unwrap();
+        let patient = runtime.begin(patient);
         wait::until("the patient job to spin", || alive(dir.path()).len() == 1);
         let text = generated_text(seed, 20_000);
         // All work of the urgent job has to start now.
         let urgent = TestJob::new("count", dir.path(), &text).spec_in_processes(&outputs[1]);
-        let urgent = runtime.submit(urgent.goal_s(1e-3)).unwrap();
+        let urgent = runtime.begin(urgent.goal_s(1e-3));
         assert_eq!(urgent.wait().outcome, Outcome::Succeeded);
         assert_eq!(counts(&outputs[1]), count_independently(&text));
         let attempts = patient.attempts();
@@ -421,15 +414,19 @@ fn a_process_that_hangs_is_killed_and_so_is_that_of_a_cancelled_job() {
         }
         job.status().finished_s.is_some()
     });
-    let report = job.wait();
-    let cause = cause(&report);
-    assert!(
-        cause.contains("attempt 4: the task made no progress (no record, no checkpoint) for 5 s"),
-        "{cause}"
-    );
+    let progress = "attempt 4: the task made no progress (no record, no checkpoint) for 5 s";
+    assert_cause(&job.wait(), &[progress]);
     wait::until("the process to be killed", || alive(dir.path()).is_empty());
     runtime.shutdown();
     assert!(runtime.has_no_spills());
+}
+
+/// Returns a job of two tasks that spin.
+fn two_that_spin(signs: &Path) -> TestJob {
+    TestJob {
+        maps: 2,
+        ..TestJob::new("spin", signs, "a\nb")
+    }
 }
 
 /// Checks the CPU time that the kernel counts for the processes, not the time that they report.
@@ -443,13 +440,8 @@ fn processes_of_a_paced_job_pay_for_their_use_and_pause_until_it_is_earned() {
         ..options()
     };
     let runtime = TestRuntime::start_with_clock(options, clock.clone());
-    let described = TestJob {
-        maps: 2,
-        ..TestJob::new("spin", dir.path(), "a\nb")
-    };
-    let output = VecOutput::new();
-    let job = described.submit(&runtime, &output);
-    let all_cpu_s = || -> f64 { alive(dir.path()).iter().map(|id| cpu_s(id)).sum() };
+    let job = two_that_spin(dir.path()).submit(&runtime, &VecOutput::new());
+    let all_cpu_s = || cpu_s_of_all(dir.path());
     // The second process starts once the job has earned the CPU time of the first one's start.
     wait::until("both processes to spin", || {
         clock.advance_s(0.005);
@@ -482,13 +474,8 @@ fn processes_of_a_paced_job_use_no_more_than_its_share() {
         capacity: Arc::new(FixedCapacity::new(30)),
         ..options()
     });
-    let described = TestJob {
-        maps: 2,
-        ..TestJob::new("spin", dir.path(), "a\nb")
-    };
-    let output = VecOutput::new();
-    let job = described.submit(&runtime, &output);
-    let all_cpu_s = || -> f64 { alive(dir.path()).iter().map(|id| cpu_s(id)).sum() };
+    let job = two_that_spin(dir.path()).submit(&runtime, &VecOutput::new());
+    let all_cpu_s = || cpu_s_of_all(dir.path());
     wait::until("both processes to spin", || alive(dir.path()).len() == 2);
     let (begun_s, cpu_before_s) = (runtime.now_s(), all_cpu_s());
     wait::until("a second to pass", || runtime.now_s() - begun_s > 1.0);
@@ -502,6 +489,11 @@ fn processes_of_a_paced_job_use_no_more_than_its_share() {
         used_s > 0.0 && used_s <= 0.30 * elapsed_s + 0.10,
         "{used_s} s of CPU in {elapsed_s} s at 30 hundredths"
     );
+}
+
+/// Returns the CPU time of the processes that have created a file in `signs`, in seconds.
+fn cpu_s_of_all(signs: &Path) -> f64 {
+    alive(signs).iter().map(|id| cpu_s(id)).sum()
 }
 
 /// Returns the CPU time of the threads of a process, in seconds.

@@ -104,9 +104,7 @@ fn every_policy_and_the_unmanaged_runtime_complete_several_jobs_at_once() {
         let jobs: Vec<JobHandle> = (outputs.iter().enumerate())
             .map(|(n, output)| {
                 let spec = word_count(&text, 4, 2, output);
-                runtime
-                    .submit(if n % 2 == 0 { spec.goal_s(60.0) } else { spec })
-                    .unwrap()
+                runtime.begin(if n % 2 == 0 { spec.goal_s(60.0) } else { spec })
             })
             .collect();
         for (job, output) in jobs.iter().zip(&outputs) {

@@ -185,8 +185,8 @@ fn same_length(
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::check_errors;
     use super::*;
-    use ebb_test_support::cases::parse_cases;
 
     const TWO: &str = "
         machines = 3
@@ -220,13 +220,6 @@ mod tests {
 
     #[test]
     fn errors_name_the_line_and_the_field() {
-        let broken = |from: &str, to: &str| {
-            let text = TWO.replace(from, to);
-            assert_ne!(text, TWO);
-            MsjoScenario::parse("x.toml", &text)
-                .unwrap_err()
-                .to_string()
-        };
         let cases = "
             [1.0, 2.0] => [1.0] => line 7, jobs[0].delays_s: 1 numbers for 2 tasks
             [1.0, 2.0] => [1.0, nan] => line 7, jobs[0].delays_s[1]: must be finite
@@ -239,10 +232,7 @@ mod tests {
             weight = 2.0 => weight = inf => line 4, jobs[0].weight: must be finite
             weight = 2.0 => wait = 2.0 => line 4, jobs[0].wait: unknown field
         ";
-        for [good, bad, expected] in parse_cases(cases) {
-            let error = broken(good, bad);
-            assert!(error.starts_with(&format!("x.toml, {expected}")), "{error}");
-        }
+        check_errors(TWO, cases, MsjoScenario::parse);
         assert!(MsjoScenario::parse("x.toml", "machines = 1\njobs = []").is_err());
     }
 }

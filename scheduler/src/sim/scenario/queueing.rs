@@ -168,8 +168,8 @@ impl QueueingScenario {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::check_errors;
     use super::*;
-    use ebb_test_support::cases::parse_cases;
 
     const SMALL: &str = "
         loads = [1.0, 1.5]
@@ -204,13 +204,6 @@ mod tests {
 
     #[test]
     fn errors_name_the_line_and_the_field() {
-        let broken = |from: &str, to: &str| {
-            let text = SMALL.replace(from, to);
-            assert_ne!(text, SMALL);
-            QueueingScenario::parse("x.toml", &text)
-                .unwrap_err()
-                .to_string()
-        };
         let cases = r#"
             until = 3 => until = 9 => line 15, streams[0].until: from 0 until 9
             replicas = 2 => replicas = 9 => line 16, streams[0].replicas: is 9; use 1 to 3
@@ -230,9 +223,6 @@ mod tests {
             tasks_per_slot = 1.0 => tasks_per_slot = inf
             => line 13, streams[0].tasks_per_slot: must be
         "#;
-        for [good, bad, expected] in parse_cases(cases) {
-            let error = broken(good, bad);
-            assert!(error.starts_with(&format!("x.toml, {expected}")), "{error}");
-        }
+        check_errors(SMALL, cases, QueueingScenario::parse);
     }
 }

@@ -42,6 +42,30 @@ fn parse(text: &str) -> Result<Scenario, ScenarioError> {
     Scenario::parse("day.toml", text)
 }
 
+/// Checks cases of a text in the valid `file`, an invalid one in its place, and the start of the
+/// error behind the name of the file. `\n` is the end of a line in both texts.
+pub(super) fn check_errors<T: std::fmt::Debug>(
+    file: &str,
+    cases: &str,
+    parse: impl Fn(&str, &str) -> Result<T, ScenarioError>,
+) {
+    for [good, bad, expected] in parse_cases(cases) {
+        let [good, bad] = [good, bad].map(|text| text.replace(r"\n", "\n"));
+        let text = file.replacen(&good, &bad, 1);
+        assert_ne!(text, file, "{good}");
+        let error = parse("x.toml", &text).expect_err(&bad);
+        let expected = format!("x.toml, {expected}");
+        assert!(error.to_string().starts_with(&expected), "{bad}: {error}");
+    }
+}
+
+/// Checks that the file is refused, with an error that contains `expected`.
+#[track_caller]
+fn assert_refused(text: &str, expected: &str) {
+    let error = parse(text).unwrap_err().to_string();
+    assert!(error.contains(expected), "{error}");
+}
+
 #[test]
 fn a_file_determines_cluster_jobs_and_policies() {
     let scenario = parse(DAY).unwrap();
@@ -115,56 +139,34 @@ fn errors_name_file_line_and_field() {
 
 #[test]
 fn unknown_missing_and_misspelt_fields_are_named_with_their_line() {
-    for (good, bad, line, parts) in [
-        (
-            "count = 100",
-            "cuont = 100",
-            11,
-            ["nodes[0].cuont", "unknown field `cuont`"],
-        ),
-        ("maps = 4000", "", 20, ["job[0]", "missing field `maps`"]),
-        (
-            "maps = 4000",
-            "maps = \"many\"",
-            23,
-            ["job[0].maps", "invalid type"],
-        ),
-        ("seed = 7", "seed = = 7", 5, ["day.toml", ""]),
-    ] {
+    // The line that replaces a valid one, the number of the line in the error, and two parts of it.
+    let cases = r#"
+        count = 100 => cuont = 100 => 11 => nodes[0].cuont => unknown field `cuont`
+        maps = 4000 => # => 20 => job[0] => missing field `maps`
+        maps = 4000 => maps = "many" => 23 => job[0].maps => invalid type
+        seed = 7 => seed = = 7 => 5 => day.toml => line 5
+    "#;
+    for [good, bad, line, first, second] in parse_cases(cases) {
         let error = parse(&DAY.replacen(good, bad, 1)).unwrap_err();
-        assert_eq!(error.line(), Some(line), "{error}");
-        for part in parts {
+        assert_eq!(error.line(), line.parse().ok(), "{error}");
+        for part in [first, second] {
             assert!(error.to_string().contains(part), "{error}");
         }
     }
     // What the whole file lacks was once named as a part of its first field.
     let error = parse("seed = 7\n").unwrap_err();
     assert_eq!(error.field(), None, "{error}");
-    let error = parse(&DAY.replace("\"fifo\"", "\"lottery\"")).unwrap_err();
-    assert!(
-        error
-            .to_string()
-            .contains("line 3, policies[0]: there is no policy \"lottery\""),
-        "{error}"
-    );
+    let text = DAY.replace("\"fifo\"", "\"lottery\"");
+    assert_refused(&text, "line 3, policies[0]: there is no policy \"lottery\"");
 }
 
 #[test]
 fn a_sweep_of_missing_fields_or_invalid_values_is_refused() {
     let text = format!("{DAY}\n[sweep]\n\"job[0].size\" = [1]\n");
-    let error = parse(&text).unwrap_err();
-    assert!(
-        error.to_string().contains("no field job[0].size to vary"),
-        "{error}"
-    );
+    assert_refused(&text, "no field job[0].size to vary");
     let text = format!("{DAY}\n[sweep]\n\"nodes[0].count\" = [1, 0]\n");
-    let error = parse(&text).unwrap_err();
-    assert!(
-        error
-            .to_string()
-            .contains("nodes[0].count: must be at least 1 (with nodes[0].count = 0)"),
-        "{error}"
-    );
+    let expected = "nodes[0].count: must be at least 1 (with nodes[0].count = 0)";
+    assert_refused(&text, expected);
 }
 
 #[test]
@@ -188,19 +190,23 @@ application = "a"
     assert!((2370..2670).contains(&jobs.len()), "{}", jobs.len());
     let all = crate::policy::descriptors().len();
     assert_eq!(scenario.policies.len(), all, "all policies by default");
-    let error = parse(&text.replace("load = 1.0", "load = 1.0\njobs = 3")).unwrap_err();
-    assert!(error.to_string().contains("either load or jobs"), "{error}");
+    let both = text.replace("load = 1.0", "load = 1.0\njobs = 3");
+    assert_refused(&both, "either load or jobs");
 }
 
 /// Four hours of a load that takes a quarter, half, all and none of the nodes.
 const LOAD: &str = "time,value\n7200,30\n10800,60\n14400,120\n18000,0\n";
 
-fn parse_with_trace(load: &'static str) -> Result<Scenario, ScenarioError> {
-    let text = DAY.replace(
+/// Returns the day with the trace of a load, and with `more` lines about the trace.
+fn with_trace(more: &str) -> String {
+    DAY.replace(
         "kind = \"burstiness\"\nlevel = 3",
-        "kind = \"trace\"\nfile = \"load.csv\"\nwhole = 120",
-    );
-    Scenario::parse_with("day.toml", &text, &|name| match name {
+        &format!("kind = \"trace\"\nfile = \"load.csv\"\nwhole = 120\n{more}"),
+    )
+}
+
+fn parse_with_trace(load: &str, more: &str) -> Result<Scenario, ScenarioError> {
+    Scenario::parse_with("day.toml", &with_trace(more), &|name| match name {
         "load.csv" => Ok(load.to_string()),
         _ => Err(format!("there is no {name}")),
     })
@@ -208,7 +214,7 @@ fn parse_with_trace(load: &'static str) -> Result<Scenario, ScenarioError> {
 
 #[test]
 fn a_trace_of_the_load_leaves_the_rest_of_the_nodes() {
-    let scenario = parse_with_trace(LOAD).unwrap();
+    let scenario = parse_with_trace(LOAD, "").unwrap();
     let (config, _) = scenario.points[0].draw(0).unwrap();
     let left: Vec<f64> = (0..5)
         .map(|hour| config.availability.at(f64::from(hour) * 3600.0))
@@ -220,15 +226,7 @@ fn a_trace_of_the_load_leaves_the_rest_of_the_nodes() {
 /// 121 is lowered to 120, which stands for all nodes.
 #[test]
 fn a_trace_may_begin_later_and_be_clipped() {
-    let with = |more: &str| {
-        let text = DAY.replace(
-            "kind = \"burstiness\"\nlevel = 3",
-            &format!("kind = \"trace\"\nfile = \"load.csv\"\nwhole = 120\n{more}"),
-        );
-        Scenario::parse_with("day.toml", &text, &|_| {
-            Ok("0,30\n3600,60\n7200,121\n".to_string())
-        })
-    };
+    let with = |more| parse_with_trace("0,30\n3600,60\n7200,121\n", more);
     let scenario = with("clip = true\nfrom_s = 900").unwrap();
     let (config, _) = scenario.points[0].draw(0).unwrap();
     let left = [0.0, 2699.0, 2700.0, 6300.0].map(|t_s| config.availability.at(t_s));
@@ -242,37 +240,20 @@ fn a_trace_may_begin_later_and_be_clipped() {
 
 #[test]
 fn a_trace_with_a_gap_a_duplicate_or_a_wrong_number_is_refused() {
-    for (load, expected) in [
-        (
-            "7200,30\n10800,60\n18000,0\n21600,1\n",
-            "load.csv: nothing was measured at 14400 s, with values 3600 s apart",
-        ),
-        (
-            "7200,30\n7200,60\n",
-            "load.csv, line 2: value 1 has the same time as the one before it",
-        ),
-        (
-            "7200,30\n10800,inf\n",
-            "load.csv, line 2: value 1 is inf at 10800 s",
-        ),
-        (
-            "7200,30\n10800,121\n",
-            "load.csv: 121 at 10800 s is more than all of the nodes, 120",
-        ),
-    ] {
-        let error = parse_with_trace(load).unwrap_err().to_string();
+    let cases = r"
+        7200,30\n10800,60\n18000,0\n21600,1\n
+        => load.csv: nothing was measured at 14400 s, with values 3600 s apart
+        7200,30\n7200,60\n => load.csv, line 2: value 1 has the same time as the one before it
+        7200,30\n10800,inf\n => load.csv, line 2: value 1 is inf at 10800 s
+        7200,30\n10800,121\n => load.csv: 121 at 10800 s is more than all of the nodes, 120
+    ";
+    for [load, expected] in parse_cases(cases) {
+        let load = load.replace(r"\n", "\n");
+        let error = parse_with_trace(&load, "").unwrap_err().to_string();
         let place = format!("day.toml, line 13, availability: {expected}");
         assert!(error.starts_with(&place), "{error}");
     }
-    let alone = DAY.replace(
-        "kind = \"burstiness\"\nlevel = 3",
-        "kind = \"trace\"\nfile = \"load.csv\"\nwhole = 120",
-    );
-    let error = parse(&alone).unwrap_err().to_string();
-    assert!(
-        error.contains("load.csv cannot be read from here"),
-        "{error}"
-    );
+    assert_refused(&with_trace(""), "load.csv cannot be read from here");
 }
 
 #[test]
@@ -295,7 +276,6 @@ fn a_job_that_comes_after_another_counts_from_its_end() {
         ("J3", "line 28, job[1].after: there is no job called \"J3\""),
     ] {
         let text = text.replace("after = \"J1\"", &format!("after = \"{name}\""));
-        let error = parse(&text).unwrap_err().to_string();
-        assert!(error.contains(expected), "{error}");
+        assert_refused(&text, expected);
     }
 }

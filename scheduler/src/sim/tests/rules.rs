@@ -3,7 +3,7 @@
 use super::*;
 use crate::model::{NodeId, PhaseProfile, Pool, TaskKind, TypedSlots};
 use crate::policy::{ClusterView, Decision, Measure, Placement, Policy};
-use rand::{RngExt, SeedableRng};
+use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
 fn random_cluster(rng: &mut ChaCha8Rng) -> SimConfig {
@@ -102,9 +102,7 @@ fn random_jobs(rng: &mut ChaCha8Rng, nodes: u32) -> Vec<SimJob> {
 
 #[test]
 fn every_task_runs_once_within_the_resources_of_its_node() {
-    let seed = 41;
-    println!("seed {seed}");
-    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let mut rng = test_rng(41);
     for round in 0..60 {
         let config = random_cluster(&mut rng);
         let jobs = random_jobs(&mut rng, config.nodes.len() as u32);

@@ -10,6 +10,11 @@ fn key(key: &str) -> TableKey {
     table_key(TABLE, key.as_bytes())
 }
 
+fn point(name: &str, merges: bool) -> Point {
+    let key = key(name);
+    Point { key, merges }
+}
+
 fn writes(keys: &[&str]) -> WriteSet {
     WriteSet::of_keys(keys.iter().map(|name| key(name)))
 }
@@ -49,16 +54,10 @@ fn a_range_clashes_with_its_keys_and_with_ranges_that_overlap() {
     let conflicts = Conflicts::new();
     conflicts.begin(SeqNo(10));
     drop(conflicts.record(SeqNo(11), range("b".."d")));
-    let merge = |name| {
-        WriteSet::of_points([Point {
-            key: key(name),
-            merges: true,
-        }])
-    };
     for (write_set, first) in [
         (writes(&["a", "d"]), None),
         (writes(&["a", "b"]), Some("b")),
-        (merge("c"), Some("c")),
+        (WriteSet::of_points([point("c", true)]), Some("c")),
         (range("a".."b"), None),
         (range("d"..), None),
         (range("a"..="b"), Some("b")),
@@ -74,10 +73,7 @@ fn a_range_clashes_with_its_keys_and_with_ranges_that_overlap() {
 fn a_guarded_range_clashes_with_every_later_write_in_it() {
     let conflicts = Conflicts::new();
     conflicts.begin(SeqNo(10));
-    let merge = WriteSet::of_points([Point {
-        key: key("b"),
-        merges: true,
-    }]);
+    let merge = WriteSet::of_points([point("b", true)]);
     drop(conflicts.record(SeqNo(11), merge));
     drop(conflicts.record(SeqNo(12), range("m".."p")));
     for (guards, since, first) in [
@@ -135,23 +131,13 @@ fn a_wide_commit_clashes_like_any_other() {
 #[test]
 fn merges_clash_with_anything_but_merges() {
     let write_set = |merges: &[bool]| {
-        let point = |merges| Point {
-            key: key("x"),
-            merges,
-        };
-        WriteSet::of_points(merges.iter().copied().map(point))
+        let points = merges.iter().map(|merges| point("x", *merges));
+        WriteSet::of_points(points)
     };
     let (merge, put) = (write_set(&[true, true]), write_set(&[true, false]));
     let wide = |merges| {
-        let points = (0..=MAPPED_POINTS_MAX).map(|n| Point {
-            key: key(&format!("{n}")),
-            merges: true,
-        });
-        let x = Point {
-            key: key("x"),
-            merges,
-        };
-        WriteSet::of_points(points.chain([x]))
+        let points = (0..=MAPPED_POINTS_MAX).map(|n| point(&n.to_string(), true));
+        WriteSet::of_points(points.chain([point("x", merges)]))
     };
     let clashes = |before: &WriteSet, after: &WriteSet, guards: &WriteSet| {
         let conflicts = Conflicts::new();

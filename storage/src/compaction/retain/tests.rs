@@ -1,4 +1,5 @@
 use bytes::Bytes;
+use ebb_test_support::cases::parse_cases;
 use ebb_test_support::seed::for_seeds;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -72,7 +73,8 @@ fn versions(text: &str) -> Vec<Version> {
             _ => panic!("{word}"),
         }
     };
-    text.split_whitespace().map(one).collect()
+    let words = text.split_whitespace().filter(|word| *word != "-");
+    words.map(one).collect()
 }
 
 fn seqs(list: &[u64]) -> Vec<SeqNo> {
@@ -88,150 +90,159 @@ fn boundaries(list: &[(u64, u64)]) -> Boundaries {
     Boundaries::new(list.iter().map(point).collect(), NOW_MS)
 }
 
-/// A case: the versions of a key; the boundaries, each a sequence number and a read time; the
-/// sequence numbers of the range tombstones over the key; whether no older version of the key is
-/// anywhere else; and the versions that must be kept.
-type Case<'a> = (&'a str, &'a [(u64, u64)], &'a [u64], bool, &'a str);
+/// The state of a table at which the versions of a key are looked at.
+#[derive(Debug, Default)]
+struct Circumstances {
+    /// The boundaries, each a sequence number and a read time.
+    points: Vec<(u64, u64)>,
+    /// The sequence numbers of the range tombstones over the key.
+    covering: Vec<SeqNo>,
+    /// The sequence numbers at which the output is split into runs.
+    splits: Vec<SeqNo>,
+    /// Whether no older version of the key is anywhere else.
+    is_bottom: bool,
+}
 
-fn check(known: bool, cases: &[Case<'_>]) {
-    for &(before, points, covering, bottom, after) in cases {
-        let merger = merger(known);
+impl Circumstances {
+    /// Parses circumstances: "@5" is a boundary at the sequence number 5, "@9:70" one at 9 with the read
+    /// time 70, "under7" a range tombstone 7 over the key, and "split5" a split at 5.
+    fn parse(text: &str) -> Self {
+        let mut parsed = Self::default();
+        for word in text.split_whitespace().filter(|word| *word != "-") {
+            let number = |text: &str| text.parse().unwrap();
+            if let Some(point) = word.strip_prefix('@') {
+                let (seq, time_ms) = point.split_once(':').unwrap_or((point, "0"));
+                parsed.points.push((number(seq), number(time_ms)));
+            } else if let Some(seq) = word.strip_prefix("under") {
+                parsed.covering.push(SeqNo(number(seq)));
+            } else if let Some(seq) = word.strip_prefix("split") {
+                parsed.splits.push(SeqNo(number(seq)));
+            } else {
+                assert_eq!(word, "bottom");
+                parsed.is_bottom = true;
+            }
+        }
+        parsed
+    }
+}
+
+/// Checks cases. Each has the versions of a key, the [`Circumstances`], and the versions that must be
+/// kept; "-" stands for none.
+fn check(known: bool, cases: &str) {
+    for [before, circumstances, after] in parse_cases(cases) {
+        let at = Circumstances::parse(circumstances);
         let retain = Retain {
-            boundaries: &boundaries(points),
-            merger: &merger,
+            boundaries: &boundaries(&at.points),
+            merger: &merger(known),
         };
         let mut kept = versions(before);
-        retain.versions(b"k", &mut kept, &seqs(covering), bottom);
-        assert_eq!(
-            kept,
-            versions(after),
-            "{before} cut at {points:?} under {covering:?}, bottom {bottom}"
-        );
+        retain.versions(b"k", &mut kept, &at.covering, at.is_bottom);
+        assert_eq!(kept, versions(after), "{before} with {circumstances}");
     }
 }
 
 #[test]
 fn the_newest_version_of_each_stripe_stays() {
-    check(
-        true,
-        &[
-            ("8 6 3 1", &[], &[], false, "8"),
-            ("8 6 3 1", &[(3, 0), (5, 0)], &[], false, "8 3"),
-            ("8 6 3 1", &[(6, 0)], &[], false, "8 6"),
-            (
-                "8 6 3 1",
-                &[(1, 0), (3, 0), (6, 0), (8, 0)],
-                &[],
-                false,
-                "8 6 3 1",
-            ),
-            ("8 6 3 1", &[(2, 0), (4, 0)], &[], false, "8 3 1"),
-            ("8d 3", &[], &[], false, "8d"),
-            ("8d 3", &[], &[], true, ""),
-            ("8d 3", &[(5, 0)], &[], true, "8d 3"),
-            ("8 3d", &[(5, 0)], &[], true, "8"),
-            ("8 3d", &[(5, 0)], &[], false, "8 3d"),
-            ("8d 5d 3d", &[(3, 0), (5, 0)], &[], true, ""),
-            ("", &[(3, 0)], &[], true, ""),
-        ],
-    );
+    let cases = "
+        8 6 3 1 => - => 8
+        8 6 3 1 => @3 @5 => 8 3
+        8 6 3 1 => @6 => 8 6
+        8 6 3 1 => @1 @3 @6 @8 => 8 6 3 1
+        8 6 3 1 => @2 @4 => 8 3 1
+        8d 3 => - => 8d
+        8d 3 => bottom => -
+        8d 3 => @5 bottom => 8d 3
+        8 3d => @5 bottom => 8
+        8 3d => @5 => 8 3d
+        8d 5d 3d => @3 @5 bottom => -
+        - => @3 bottom => -
+    ";
+    check(true, cases);
 }
 
 #[test]
 fn operands_fold_within_their_stripe() {
-    check(
-        true,
-        &[
-            ("8+ 6+", &[], &[], false, "8+68"),
-            ("8+ 6+", &[], &[], true, "8=68"),
-            ("8+ 6+ 3 1", &[], &[], false, "8=368"),
-            ("8+ 6+ 3d 1", &[], &[], false, "8=68"),
-            ("8+ 6+ 3 1+", &[(7, 0)], &[], false, "8+ 6=36"),
-            ("8+ 6+ 3+ 1+", &[(4, 0)], &[], false, "8+68 3+13"),
-            ("8+ 6+ 3+ 1+", &[(4, 0)], &[], true, "8+68 3=13"),
-            ("8+ 6d", &[(7, 0)], &[], true, "8"),
-            ("8+ 6d", &[(7, 0)], &[], false, "8+ 6d"),
-        ],
-    );
+    let cases = "
+        8+ 6+ => - => 8+68
+        8+ 6+ => bottom => 8=68
+        8+ 6+ 3 1 => - => 8=368
+        8+ 6+ 3d 1 => - => 8=68
+        8+ 6+ 3 1+ => @7 => 8+ 6=36
+        8+ 6+ 3+ 1+ => @4 => 8+68 3+13
+        8+ 6+ 3+ 1+ => @4 bottom => 8+68 3=13
+        8+ 6d => @7 bottom => 8
+        8+ 6d => @7 => 8+ 6d
+    ";
+    check(true, cases);
 }
 
 #[test]
 fn operands_that_cannot_be_folded_stay() {
-    check(
-        true,
-        &[
-            ("8! 6+ 3 1", &[], &[], false, "8! 6+ 3"),
-            ("8! 6+ 3d 1", &[], &[], false, "8! 6+ 3d"),
-            ("8! 6+ 3", &[(5, 0)], &[], false, "8! 6+ 3"),
-            ("8+ 6+ 3! 1", &[(5, 0)], &[], false, "8+68 3! 1"),
-            // Nothing lies below the last one, and it fails with nothing.
-            ("8!", &[], &[], true, "8=!"),
-        ],
-    );
-    check(
-        false,
-        &[
-            ("8+ 6+ 3 1", &[], &[], false, "8+ 6+ 3"),
-            ("8+", &[], &[], true, "8+"),
-            ("8+ 3d", &[], &[], true, "8+"),
-            ("8 6+ 3", &[], &[], true, "8"),
-        ],
-    );
+    let cases = "
+        8! 6+ 3 1 => - => 8! 6+ 3
+        8! 6+ 3d 1 => - => 8! 6+ 3d
+        8! 6+ 3 => @5 => 8! 6+ 3
+        8+ 6+ 3! 1 => @5 => 8+68 3! 1
+        // Nothing lies below the last one, and it fails with nothing.
+        8! => bottom => 8=!
+    ";
+    check(true, cases);
+    let cases = "
+        8+ 6+ 3 1 => - => 8+ 6+ 3
+        8+ => bottom => 8+
+        8+ 3d => bottom => 8+
+        8 6+ 3 => bottom => 8
+    ";
+    check(false, cases);
 }
 
 #[test]
 fn a_put_becomes_a_tombstone_once_it_is_expired_for_all_who_see_it() {
-    check(
-        true,
-        &[
-            ("8e100 3", &[], &[], false, "8d"),
-            ("8e100 3", &[], &[], true, ""),
-            ("8e101 3", &[], &[], true, "8e101"),
-            // A reader at 9 judged at 70, and sees it; one at 5 does not.
-            ("8e100", &[(9, 70)], &[], true, "8e100"),
-            ("8e70", &[(9, 70)], &[], true, ""),
-            ("8e100", &[(5, 70)], &[], true, ""),
-            ("8e60 3e60 2", &[(5, 50)], &[], false, "8d 3e60"),
-            // Two readers at one number: the earlier one counts.
-            ("8e80", &[(9, 90), (9, 70)], &[], true, "8e80"),
-        ],
-    );
+    let cases = "
+        8e100 3 => - => 8d
+        8e100 3 => bottom => -
+        8e101 3 => bottom => 8e101
+        // A reader at 9 judged at 70, and sees it; one at 5 does not.
+        8e100 => @9:70 bottom => 8e100
+        8e70 => @9:70 bottom => -
+        8e100 => @5:70 bottom => -
+        8e60 3e60 2 => @5:50 => 8d 3e60
+        // Two readers at one number: the earlier one counts.
+        8e80 => @9:90 @9:70 bottom => 8e80
+    ";
+    check(true, cases);
 }
 
 #[test]
 fn operands_fold_onto_no_put_that_a_reader_may_see_expire() {
-    check(
-        true,
-        &[
-            ("9+ 8+ 7e101 3", &[], &[], false, "9+89 7e101"),
-            ("9+ 8+ 7e100 3", &[], &[], false, "9=89"),
-            ("9+ 8+ 7e100 3", &[(9, 99)], &[], false, "9+89 7e100"),
-            ("9+ 7e100 3", &[(8, 99)], &[], false, "9+ 7e100"),
-            ("9+ 7e100", &[(8, 100)], &[], true, "9"),
-        ],
-    );
+    let cases = "
+        9+ 8+ 7e101 3 => - => 9+89 7e101
+        9+ 8+ 7e100 3 => - => 9=89
+        9+ 8+ 7e100 3 => @9:99 => 9+89 7e100
+        9+ 7e100 3 => @8:99 => 9+ 7e100
+        9+ 7e100 => @8:100 bottom => 9
+    ";
+    check(true, cases);
 }
 
 #[test]
 fn versions_under_a_range_tombstone_of_their_stripe_go() {
-    check(
-        true,
-        &[
-            ("8 6 3", &[], &[9], false, ""),
-            ("8 6 3", &[], &[7], false, "8"),
-            ("8+ 6+ 3", &[], &[7], false, "8"),
-            ("8+ 6+ 3", &[], &[4], false, "8=68"),
-            ("8+ 6+ 3", &[], &[7, 5], false, "8"),
-            // A reader at 5 sees 3; one at 7 sees nothing, by the tombstone.
-            ("8+ 6 3", &[(5, 0), (7, 0)], &[7], false, "8+ 3"),
-            ("8+ 3", &[(5, 0)], &[4], false, "8+"),
-            ("6 3", &[(5, 0)], &[9], false, "3"),
-            ("8d 6 3", &[(5, 0)], &[7], true, "8d 3"),
-            // All is hidden but its tombstone lies below: an operand is whole.
-            ("8+", &[], &[7], false, "8"),
-            ("8e100", &[], &[7], false, "8d"),
-        ],
-    );
+    let cases = "
+        8 6 3 => under9 => -
+        8 6 3 => under7 => 8
+        8+ 6+ 3 => under7 => 8
+        8+ 6+ 3 => under4 => 8=68
+        8+ 6+ 3 => under7 under5 => 8
+        // A reader at 5 sees 3; one at 7 sees nothing, by the tombstone.
+        8+ 6 3 => @5 @7 under7 => 8+ 3
+        8+ 3 => @5 under4 => 8+
+        6 3 => @5 under9 => 3
+        8d 6 3 => @5 under7 bottom => 8d 3
+        // All is hidden but its tombstone lies below: an operand is whole.
+        8+ => under7 => 8
+        8e100 => under7 => 8d
+    ";
+    check(true, cases);
 }
 
 /// Returns the value that a reader at a sequence number and a time sees, given all versions, newest
@@ -326,66 +337,41 @@ fn every_reader_reads_the_same_as_if_all_versions_were_kept() {
     });
 }
 
-/// A case has the versions of a key, the boundaries (commits at which readers read), the sequence
-/// numbers of range tombstones over the key, the splits between output runs, and the versions that
-/// must be kept: for each, its number, the index of its run, and its `only_for`.
+/// The cases are like those of [`check`], but for the versions that must be kept: each has its number,
+/// the index of its run, and the first and the last boundary in its `only_for`, if it has one.
 #[test]
 fn a_kept_version_lists_its_readers_unless_a_version_in_another_run_hides_it() {
-    type ExpectedVersions<'a> = &'a [(u64, usize, Option<(u64, u64)>)];
-    type Case<'a> = (
-        &'a str,
-        &'a [u64],
-        &'a [u64],
-        &'a [u64],
-        ExpectedVersions<'a>,
-    );
-    let cases: [Case<'_>; 8] = [
-        ("8 3", &[], &[], &[], &[(8, 0, None)]),
-        ("8 3", &[5], &[], &[], &[(8, 0, None), (3, 0, Some((5, 5)))]),
-        (
-            "8 6 3",
-            &[3, 4, 7],
-            &[],
-            &[],
-            &[(8, 0, None), (6, 0, Some((7, 7))), (3, 0, Some((3, 4)))],
-        ),
+    let cases = "
+        8 3 => - => 8/0
+        8 3 => @5 => 8/0 3/0@5-5
+        8 6 3 => @3 @4 @7 => 8/0 6/0@7-7 3/0@3-4
         // In another run.
-        ("8 3", &[5], &[], &[5], &[(8, 1, None), (3, 0, None)]),
+        8 3 => @5 split5 => 8/1 3/0
         // A range tombstone hides as a newer version does.
-        ("3", &[5], &[8], &[], &[(3, 0, Some((5, 5)))]),
-        ("3", &[5], &[8], &[5], &[(3, 0, None)]),
+        3 => @5 under8 => 3/0@5-5
+        3 => @5 under8 split5 => 3/0
         // The nearest of what hides it counts.
-        (
-            "9 3",
-            &[5, 7],
-            &[6],
-            &[],
-            &[(9, 0, None), (3, 0, Some((5, 5)))],
-        ),
-        (
-            "6 3",
-            &[5, 7],
-            &[9],
-            &[],
-            &[(6, 0, Some((7, 7))), (3, 0, Some((5, 5)))],
-        ),
-    ];
-    for (before, points, covering, splits, expected) in cases {
-        let points: Vec<_> = points.iter().map(|&seq| (seq, 0)).collect();
-        let merger = merger(true);
+        9 3 => @5 @7 under6 => 9/0 3/0@5-5
+        6 3 => @5 @7 under9 => 6/0@7-7 3/0@5-5
+    ";
+    for [before, circumstances, expected] in parse_cases(cases) {
+        let at = Circumstances::parse(circumstances);
         let retain = Retain {
-            boundaries: &boundaries(&points),
-            merger: &merger,
+            boundaries: &boundaries(&at.points),
+            merger: &merger(true),
         };
-        let (covering, splits) = (seqs(covering), seqs(splits));
         let mut versions = versions(before);
-        let kept = retain.kept(b"k", &mut versions, &covering, false, &splits, None);
-        let summary = |kept: KeptVersion| {
-            let only_for = kept.only_for.map(|(first, last)| (first.0, last.0));
-            (kept.version.seq.0, kept.part, only_for)
+        let (covering, splits) = (&at.covering, &at.splits);
+        let kept = retain.kept(b"k", &mut versions, covering, false, splits, None);
+        let shown = |kept: KeptVersion| {
+            let readers = kept
+                .only_for
+                .map(|(first, last)| format!("@{first}-{last}"));
+            let readers = readers.unwrap_or_default();
+            format!("{}/{}{readers}", kept.version.seq, kept.part)
         };
-        let found: Vec<_> = kept.map(summary).collect();
-        assert_eq!(found, expected, "{before} at {points:?} under {covering:?}");
+        let found: Vec<_> = kept.map(shown).collect();
+        assert_eq!(found.join(" "), expected, "{before} with {circumstances}");
         assert_eq!(versions, []);
     }
 }

@@ -74,12 +74,7 @@ fn hex(digits: &str) -> Vec<u8> {
 #[test]
 fn the_bytes_of_a_tiny_table_are_pinned() {
     let disk = TestDisk::default();
-    let options = SsTableOptions {
-        compression: Compression::None,
-        ..Default::default()
-    };
-    let ids = (FILE_NUMBER, TABLE_ID);
-    let mut writer = SsTableWriter::create(&disk, Path::new(FILE), ids, options).unwrap();
+    let mut writer = writer(&disk, uncompressed());
     writer.set_id(ID);
     // A new version of the program is no new version of the format.
     writer.properties.created_by = "ebb 0.1.0".into();
@@ -117,13 +112,11 @@ const TOMBSTONES: &str = "
 fn the_bytes_of_range_tombstones_are_pinned() {
     let disk = TestDisk::default();
     let options = SsTableOptions {
-        compression: Compression::None,
         filter_bits_per_key: 0,
-        ..Default::default()
+        ..uncompressed()
     };
     let list = tombstones(&[(b"ant", None, 3), (b"ant", Some(b"f"), 300)]);
-    let ids = (FILE_NUMBER, TABLE_ID);
-    let mut writer = SsTableWriter::create(&disk, Path::new(FILE), ids, options).unwrap();
+    let mut writer = writer(&disk, options);
     writer.set_id(ID);
     writer.set_range_tombstones(list);
     writer.finish().unwrap();

@@ -79,6 +79,19 @@ fn random_oracle(rng: &mut ChaCha8Rng, versions: usize, value_len_max: usize) ->
     oracle
 }
 
+fn uncompressed() -> SsTableOptions {
+    SsTableOptions {
+        compression: Compression::None,
+        ..Default::default()
+    }
+}
+
+/// Begins the file [`FILE`].
+fn writer(disk: &TestDisk, options: SsTableOptions) -> SsTableWriter {
+    let ids = (FILE_NUMBER, TABLE_ID);
+    SsTableWriter::create(disk, Path::new(FILE), ids, options).unwrap()
+}
+
 fn write(disk: &TestDisk, oracle: &Oracle, options: SsTableOptions) -> FinishedTable {
     write_with(disk, oracle, RangeTombstones::default(), options)
 }
@@ -104,8 +117,7 @@ fn write_with(
     tombstones: RangeTombstones,
     options: SsTableOptions,
 ) -> FinishedTable {
-    let ids = (FILE_NUMBER, TABLE_ID);
-    let mut writer = SsTableWriter::create(disk, Path::new(FILE), ids, options.clone()).unwrap();
+    let mut writer = writer(disk, options.clone());
     if options != SsTableOptions::default() {
         // Of one data block, or of eight.
         let partition_bytes = [100, 9][options.restart_interval as usize % 2];
@@ -117,6 +129,13 @@ fn write_with(
     }
     writer.set_range_tombstones(tombstones);
     writer.finish().unwrap()
+}
+
+/// Writes a table on a disk of its own, and opens it.
+fn written(oracle: &Oracle, options: SsTableOptions, cache_bytes: u64) -> Arc<SsTable> {
+    let disk = TestDisk::default();
+    write(&disk, oracle, options);
+    open(&disk, cache_bytes).unwrap()
 }
 
 fn open(disk: &TestDisk, cache_bytes: u64) -> Result<Arc<SsTable>> {

@@ -30,13 +30,12 @@ fn table_of(
         compression,
         ..Default::default()
     };
-    let (path, ids) = (Path::new(FILE), (FILE_NUMBER, TABLE_ID));
-    let mut writer = SsTableWriter::create(&disk, path, ids, options).unwrap();
+    let mut writer = writer(&disk, options);
     for i in 0..KEYS {
         writer.add(&key(i), SeqNo(1), Kind::Put, b"value").unwrap();
     }
     writer.finish().unwrap();
-    let table = SsTable::open(&disk, path, FILE_NUMBER, Arc::clone(cache)).unwrap();
+    let table = SsTable::open(&disk, Path::new(FILE), FILE_NUMBER, Arc::clone(cache)).unwrap();
     (disk, table)
 }
 
@@ -46,32 +45,41 @@ fn resident_bytes(table: &SsTable) -> u64 {
     slots.map(|partition| partition.memory_bytes() as u64).sum()
 }
 
+fn salvage(disk: &TestDisk) -> Salvage {
+    let file = crate::file_system::FileSystem::open_read(disk, Path::new(FILE));
+    Salvage::open(file, Path::new(FILE), None).unwrap()
+}
+
+/// Returns the keys of all versions that can be salvaged.
+fn keys_of(salvage: Salvage) -> impl Iterator<Item = Vec<u8>> {
+    let versions = salvage.versions(|_| ());
+    versions.map(|version| version.unwrap().0.to_vec())
+}
+
 #[test]
 fn index_and_filter_keep_to_the_cache_with_the_blocks() {
-    with_rng(
-        "index_and_filter_keep_to_the_cache_with_the_blocks",
-        |rng| {
-            let capacity_bytes = 200 << 10;
-            let cache = Arc::new(BlockCache::new(capacity_bytes));
-            let (_disk, table) = table(&cache);
-            let pinned = cache.tables_bytes();
-            assert!(pinned < 5000, "{pinned} bytes of an open table stay");
-            let all: usize = (0..table.top().len())
-                .map(|at| table.partition_past_cache(at, true).unwrap().memory_bytes())
-                .sum();
-            assert!(all as u64 > 2 * capacity_bytes / 3, "{all} bytes of index");
-            for _ in 0..30_000 {
-                let i = rng.random_range(0..2 * KEYS);
-                let name = format!("key {i:06}").into_bytes();
-                let found = get(&table, &name, 1).unwrap();
-                assert_eq!(found.is_some(), i % 2 == 0, "{i}");
-                assert!(cache.used_bytes() <= capacity_bytes);
-                assert!(cache.partitions_bytes() <= cache.used_bytes());
-            }
-            assert_eq!(cache.partitions_bytes(), resident_bytes(&table));
-            assert!(cache.partitions_bytes() > 0);
-        },
-    );
+    let test = "index_and_filter_keep_to_the_cache_with_the_blocks";
+    with_rng(test, |rng| {
+        let capacity_bytes = 200 << 10;
+        let cache = Arc::new(BlockCache::new(capacity_bytes));
+        let (_disk, table) = table(&cache);
+        let pinned = cache.tables_bytes();
+        assert!(pinned < 5000, "{pinned} bytes of an open table stay");
+        let all: usize = (0..table.top().len())
+            .map(|at| table.partition_past_cache(at, true).unwrap().memory_bytes())
+            .sum();
+        assert!(all as u64 > 2 * capacity_bytes / 3, "{all} bytes of index");
+        for _ in 0..30_000 {
+            let i = rng.random_range(0..2 * KEYS);
+            let name = format!("key {i:06}").into_bytes();
+            let found = get(&table, &name, 1).unwrap();
+            assert_eq!(found.is_some(), i % 2 == 0, "{i}");
+            assert!(cache.used_bytes() <= capacity_bytes);
+            assert!(cache.partitions_bytes() <= cache.used_bytes());
+        }
+        assert_eq!(cache.partitions_bytes(), resident_bytes(&table));
+        assert!(cache.partitions_bytes() > 0);
+    });
 }
 
 #[test]
@@ -194,25 +202,16 @@ fn a_damaged_partition_costs_its_keys_and_repair_loses_none() {
         }
         let found = table.verify().unwrap_err().to_string();
         assert!(found.contains(&part.offset.to_string()), "{found}");
-        let file = crate::file_system::FileSystem::open_read(&disk, Path::new(FILE));
-        let salvage = Salvage::open(file, Path::new(FILE), None).unwrap();
+        let salvage = salvage(&disk);
         assert!(salvage.lost.is_empty(), "{:?}", salvage.lost);
-        let versions: Vec<_> = salvage.versions(|_| ()).collect::<Result<_>>().unwrap();
-        assert!(
-            versions.iter().map(|(key, _)| &**key).eq((0..KEYS)
-                .map(key)
-                .collect::<Vec<_>>()
-                .iter()
-                .map(|key| &**key))
-        );
+        assert!(keys_of(salvage).eq((0..KEYS).map(key)));
     }
     // A data block of it too: what is before it is there, and the rest of the partition lost.
     let mut bytes = good;
     bytes[place.index.offset as usize + 5] ^= 1;
     bytes[place.data.offset as usize + place.data.len as usize / 2] ^= 1;
     disk.write(FILE, bytes);
-    let file = crate::file_system::FileSystem::open_read(&disk, Path::new(FILE));
-    let salvage = Salvage::open(file, Path::new(FILE), None).unwrap();
+    let salvage = salvage(&disk);
     let [lost] = &salvage.lost[..] else {
         panic!("{:?}", salvage.lost);
     };
@@ -221,17 +220,8 @@ fn a_damaged_partition_costs_its_keys_and_repair_loses_none() {
     assert!(lost.bytes <= place.data.len / 2 + 100);
     assert_eq!(lost.to_key.as_deref(), Some(&*last));
     let (from, to) = (lost.from_key.clone().unwrap(), last);
-    let versions: Vec<_> = salvage.versions(|_| ()).collect::<Result<_>>().unwrap();
-    let kept: Vec<_> = (0..KEYS)
-        .map(key)
-        .filter(|key| *key <= from || *key > to)
-        .collect();
-    assert!(
-        versions
-            .iter()
-            .map(|(key, _)| &**key)
-            .eq(kept.iter().map(|key| &**key))
-    );
+    let all = (0..KEYS).map(key);
+    assert!(keys_of(salvage).eq(all.filter(|key| *key <= from || *key > to)));
 }
 
 /// Regression: blocks that zstd had compressed were not found without their index, so that repair
@@ -253,8 +243,7 @@ fn blocks_of_each_compression_are_found_without_their_index() {
             bytes[place.index.offset as usize + 5] ^= 1;
         }
         disk.write(FILE, bytes);
-        let file = crate::file_system::FileSystem::open_read(&disk, Path::new(FILE));
-        let salvage = Salvage::open(file, Path::new(FILE), None).unwrap();
+        let salvage = salvage(&disk);
         assert!(
             salvage.lost.is_empty(),
             "{compression:?}: {:?}",

@@ -57,76 +57,72 @@ fn a_scan_reads_the_file_once_in_few_large_pieces() {
 /// of a scan that has just begun.
 #[test]
 fn a_scan_that_goes_on_in_another_file_goes_on_with_large_pieces() {
-    with_rng(
-        "a_scan_that_goes_on_in_another_file_goes_on_with_large_pieces",
-        |rng| {
-            let (disk, _) = table(rng);
-            let table = open(&disk, 0).unwrap();
-            let blocks = blocks(&table);
-            let mut cursor = table.cursor(false);
-            cursor.seek_to_first().unwrap();
-            while cursor.valid() {
-                cursor.next().unwrap();
-            }
-            cursor.change_table(&table);
-            disk.take_reads();
-            cursor.seek_to_first().unwrap();
-            let first = (blocks[0].0, PIECE_BYTES_MAX);
-            assert!(disk.take_reads().contains(&first));
+    let test = "a_scan_that_goes_on_in_another_file_goes_on_with_large_pieces";
+    with_rng(test, |rng| {
+        let (disk, _) = table(rng);
+        let table = open(&disk, 0).unwrap();
+        let blocks = blocks(&table);
+        let mut cursor = table.cursor(false);
+        cursor.seek_to_first().unwrap();
+        while cursor.valid() {
+            cursor.next().unwrap();
+        }
+        cursor.change_table(&table);
+        disk.take_reads();
+        cursor.seek_to_first().unwrap();
+        let first = (blocks[0].0, PIECE_BYTES_MAX);
+        assert!(disk.take_reads().contains(&first));
 
-            while cursor.valid() {
-                cursor.next().unwrap();
-            }
-            cursor.change_table(&table);
-            disk.take_reads();
-            cursor.seek_to_last().unwrap();
-            let (offset, length) = blocks[blocks.len() - 1];
-            let end = offset + length as u64;
-            let last = (end - PIECE_BYTES_MAX as u64, PIECE_BYTES_MAX);
-            assert!(disk.take_reads().contains(&last));
-        },
-    );
+        while cursor.valid() {
+            cursor.next().unwrap();
+        }
+        cursor.change_table(&table);
+        disk.take_reads();
+        cursor.seek_to_last().unwrap();
+        let (offset, length) = blocks[blocks.len() - 1];
+        let end = offset + length as u64;
+        let last = (end - PIECE_BYTES_MAX as u64, PIECE_BYTES_MAX);
+        assert!(disk.take_reads().contains(&last));
+    });
 }
 
 /// `check_blocks` must not call its callback after every block, because the callback of a backup
 /// reads the clock and takes locks.
 #[test]
 fn a_check_calls_back_for_all_data_once_in_pieces_of_many_blocks() {
-    with_rng(
-        "a_check_calls_back_for_all_data_once_in_pieces_of_many_blocks",
-        |rng| {
-            let (disk, _) = table(rng);
-            let table = open(&disk, 0).unwrap();
-            let mut pieces = Vec::new();
-            disk.take_reads();
-            let checked = table.check_blocks(&mut |bytes| {
-                pieces.push(bytes);
-                ControlFlow::Continue(())
-            });
-            assert!(checked.unwrap().is_continue());
-            // A backup writes what was read to a copy before the next callback.
-            let reads = disk.take_reads();
-            assert!(
-                reads.iter().all(|(_, bytes)| *bytes <= 128 << 10),
-                "{reads:?}"
-            );
-            let data_bytes = bytes(&blocks(&table)) as u64;
-            assert_eq!(pieces.iter().sum::<u64>(), data_bytes);
-            assert!(pieces.pop().is_some_and(|rest| rest > 0));
-            let usual = (32 << 10)..(64 << 10);
-            assert!(
-                pieces.iter().all(|bytes| usual.contains(bytes)),
-                "{pieces:?}"
-            );
+    let test = "a_check_calls_back_for_all_data_once_in_pieces_of_many_blocks";
+    with_rng(test, |rng| {
+        let (disk, _) = table(rng);
+        let table = open(&disk, 0).unwrap();
+        let mut pieces = Vec::new();
+        disk.take_reads();
+        let checked = table.check_blocks(&mut |bytes| {
+            pieces.push(bytes);
+            ControlFlow::Continue(())
+        });
+        assert!(checked.unwrap().is_continue());
+        // A backup writes what was read to a copy before the next callback.
+        let reads = disk.take_reads();
+        assert!(
+            reads.iter().all(|(_, bytes)| *bytes <= 128 << 10),
+            "{reads:?}"
+        );
+        let data_bytes = bytes(&blocks(&table)) as u64;
+        assert_eq!(pieces.iter().sum::<u64>(), data_bytes);
+        assert!(pieces.pop().is_some_and(|rest| rest > 0));
+        let usual = (32 << 10)..(64 << 10);
+        assert!(
+            pieces.iter().all(|bytes| usual.contains(bytes)),
+            "{pieces:?}"
+        );
 
-            let mut calls = 0;
-            let ended = table.check_blocks(&mut |_| {
-                calls += 1;
-                ControlFlow::Break(())
-            });
-            assert_eq!((ended.unwrap(), calls), (ControlFlow::Break(()), 1));
-        },
-    );
+        let mut calls = 0;
+        let ended = table.check_blocks(&mut |_| {
+            calls += 1;
+            ControlFlow::Break(())
+        });
+        assert_eq!((ended.unwrap(), calls), (ControlFlow::Break(()), 1));
+    });
 }
 
 /// `scan` does not use the block cache, and so reads with `read_once`; `scan_back` uses both the

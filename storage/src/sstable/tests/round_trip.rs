@@ -21,35 +21,30 @@ fn layouts() -> Vec<SsTableOptions> {
     layouts
 }
 
+/// Asserts that a lookup finds what the oracle has.
+fn assert_get(table: &SsTable, oracle: &Oracle, key: &[u8], seq: u64) {
+    let found = get(table, key, seq).unwrap();
+    let expected = expected_version(oracle, key, seq);
+    assert_eq!(found, expected, "{key:02x?} at {seq}");
+}
+
 #[test]
 fn every_version_comes_back_at_every_sequence_number() {
     with_rng("every_version_comes_back_at_every_sequence_number", |rng| {
         for options in layouts() {
             let oracle = random_oracle(rng, 600, 40);
-            let disk = TestDisk::default();
-            write(&disk, &oracle, options);
-            let table = open(&disk, 1 << 20).unwrap();
+            let table = written(&oracle, options, 1 << 20);
             table.verify().unwrap();
             assert_eq!(scan(&table).unwrap(), oracle_rows(&oracle));
             assert_eq!(scan_back(&table).unwrap(), oracle_rows(&oracle));
             for (key, Reverse(seq)) in oracle.keys() {
                 for seq in [seq - 1, *seq, seq + 1, u64::MAX] {
-                    let found = get(&table, key, seq).unwrap();
-                    assert_eq!(
-                        found,
-                        expected_version(&oracle, key, seq),
-                        "{key:02x?} at {seq}"
-                    );
+                    assert_get(&table, &oracle, key, seq);
                 }
             }
             for _ in 0..500 {
                 let (key, seq) = (random_key(rng), rng.random_range(0..250));
-                let found = get(&table, &key, seq).unwrap();
-                assert_eq!(
-                    found,
-                    expected_version(&oracle, &key, seq),
-                    "{key:02x?} at {seq}"
-                );
+                assert_get(&table, &oracle, &key, seq);
             }
         }
     });
@@ -61,9 +56,7 @@ fn a_cursor_goes_where_the_oracle_goes() {
         for options in layouts() {
             let oracle = random_oracle(rng, 400, 40);
             let rows = oracle_rows(&oracle);
-            let disk = TestDisk::default();
-            write(&disk, &oracle, options);
-            let table = open(&disk, 4000).unwrap();
+            let table = written(&oracle, options, 4000);
             let mut cursor = table.cursor(true);
             // Index in `rows`; one that is out of it is nowhere.
             let mut at = rows.len();
@@ -106,43 +99,39 @@ fn a_cursor_goes_where_the_oracle_goes() {
 
 #[test]
 fn operands_come_newest_first_down_to_what_they_lie_on() {
-    with_rng(
-        "operands_come_newest_first_down_to_what_they_lie_on",
-        |rng| {
-            for options in layouts() {
-                // Few keys of many versions, most of them operands, over blocks and restart points.
-                let mut oracle = Oracle::new();
-                for _ in 0..600 {
-                    let key = vec![b'k'; rng.random_range(0..8)];
-                    let kind = if rng.random_bool(0.9) {
-                        Kind::Merge
+    let test = "operands_come_newest_first_down_to_what_they_lie_on";
+    with_rng(test, |rng| {
+        for options in layouts() {
+            // Few keys of many versions, most of them operands, over blocks and restart points.
+            let mut oracle = Oracle::new();
+            for _ in 0..600 {
+                let key = vec![b'k'; rng.random_range(0..8)];
+                let kind = if rng.random_bool(0.9) {
+                    Kind::Merge
+                } else {
+                    Kind::Put
+                };
+                let value = random_value(rng, 40);
+                oracle.insert((key, Reverse(rng.random_range(1..200))), (kind, value));
+            }
+            let table = written(&oracle, options, 1 << 20);
+            for len in 0..9 {
+                let key = vec![b'k'; len];
+                for seq in [0, 1, 50, 120, 199, u64::MAX] {
+                    let wanted = if rng.random_bool(0.5) {
+                        usize::MAX
                     } else {
-                        Kind::Put
+                        rng.random_range(1..20)
                     };
-                    let value = random_value(rng, 40);
-                    oracle.insert((key, Reverse(rng.random_range(1..200))), (kind, value));
-                }
-                let disk = TestDisk::default();
-                write(&disk, &oracle, options);
-                let table = open(&disk, 1 << 20).unwrap();
-                for len in 0..9 {
-                    let key = vec![b'k'; len];
-                    for seq in [0, 1, 50, 120, 199, u64::MAX] {
-                        let wanted = if rng.random_bool(0.5) {
-                            usize::MAX
-                        } else {
-                            rng.random_range(1..20)
-                        };
-                        assert_eq!(
-                            versions(&table, &key, seq, wanted).unwrap(),
-                            expected_versions(&oracle, &key, seq, wanted),
-                            "{wanted} of {len} bytes at {seq}"
-                        );
-                    }
+                    assert_eq!(
+                        versions(&table, &key, seq, wanted).unwrap(),
+                        expected_versions(&oracle, &key, seq, wanted),
+                        "{wanted} of {len} bytes at {seq}"
+                    );
                 }
             }
-        },
-    );
+        }
+    });
 }
 
 #[test]
@@ -152,51 +141,41 @@ fn a_key_with_versions_in_many_blocks_is_found_in_the_right_one() {
         let value = format!("value {seq}").into_bytes();
         oracle.insert((b"key".to_vec(), Reverse(2 * seq)), (Kind::Put, value));
     }
-    let disk = TestDisk::default();
     let options = SsTableOptions {
         block_bytes: 256,
         ..Default::default()
     };
-    write(&disk, &oracle, options);
-    let table = open(&disk, 0).unwrap();
+    let table = written(&oracle, options, 0);
     for seq in 0..2010 {
-        assert_eq!(
-            get(&table, b"key", seq).unwrap(),
-            expected_version(&oracle, b"key", seq)
-        );
+        assert_get(&table, &oracle, b"key", seq);
     }
 }
 
 #[test]
 fn values_larger_than_a_block_have_blocks_of_their_own() {
-    with_rng(
-        "values_larger_than_a_block_have_blocks_of_their_own",
-        |rng| {
-            let mut oracle = random_oracle(rng, 100, 40);
-            for key in [&b""[..], b"aa", b"b\xff", b"\xff\xff\xff"] {
-                let value = (0..1 << 20).map(|_| rng.random()).collect();
-                oracle.insert((key.to_vec(), Reverse(1000)), (Kind::Put, value));
-                oracle.insert((key.to_vec(), Reverse(999)), (Kind::Put, vec![7; 1 << 20]));
-            }
-            for compression in [Compression::None, Compression::Lz4, Compression::Zstd] {
-                let disk = TestDisk::default();
-                let options = SsTableOptions {
-                    compression,
-                    ..Default::default()
-                };
-                let finished = write(&disk, &oracle, options);
-                assert_eq!(finished.file_bytes, disk.read(FILE).len() as u64);
-                let table = open(&disk, 0).unwrap();
-                table.verify().unwrap();
-                assert_eq!(scan(&table).unwrap(), oracle_rows(&oracle));
-                assert_eq!(scan_back(&table).unwrap(), oracle_rows(&oracle));
-                assert_eq!(
-                    get(&table, b"aa", 998).unwrap(),
-                    expected_version(&oracle, b"aa", 998)
-                );
-            }
-        },
-    );
+    let test = "values_larger_than_a_block_have_blocks_of_their_own";
+    with_rng(test, |rng| {
+        let mut oracle = random_oracle(rng, 100, 40);
+        for key in [&b""[..], b"aa", b"b\xff", b"\xff\xff\xff"] {
+            let value = (0..1 << 20).map(|_| rng.random()).collect();
+            oracle.insert((key.to_vec(), Reverse(1000)), (Kind::Put, value));
+            oracle.insert((key.to_vec(), Reverse(999)), (Kind::Put, vec![7; 1 << 20]));
+        }
+        for compression in [Compression::None, Compression::Lz4, Compression::Zstd] {
+            let disk = TestDisk::default();
+            let options = SsTableOptions {
+                compression,
+                ..Default::default()
+            };
+            let finished = write(&disk, &oracle, options);
+            assert_eq!(finished.file_bytes, disk.read(FILE).len() as u64);
+            let table = open(&disk, 0).unwrap();
+            table.verify().unwrap();
+            assert_eq!(scan(&table).unwrap(), oracle_rows(&oracle));
+            assert_eq!(scan_back(&table).unwrap(), oracle_rows(&oracle));
+            assert_get(&table, &oracle, b"aa", 998);
+        }
+    });
 }
 
 /// Regression: the writer counted only data, so a file that was limited to 64 MB got 332 MB. Here
@@ -205,12 +184,7 @@ fn values_larger_than_a_block_have_blocks_of_their_own() {
 #[test]
 fn a_writer_counts_index_and_filter_in_the_size_of_its_file() {
     let disk = TestDisk::default();
-    let options = SsTableOptions {
-        compression: Compression::None,
-        ..Default::default()
-    };
-    let ids = (FILE_NUMBER, TABLE_ID);
-    let mut writer = SsTableWriter::create(&disk, Path::new(FILE), ids, options).unwrap();
+    let mut writer = writer(&disk, uncompressed());
     let key = |n: u32| [&vec![b'k'; 60_000][..], &n.to_be_bytes()].concat();
     let mut n = 0;
     while !writer.is_full(4 << 20) {
@@ -242,9 +216,7 @@ fn a_writer_counts_index_and_filter_in_the_size_of_its_file() {
 #[test]
 fn more_versions_of_a_long_key_than_a_top_level_holds_are_refused() {
     let disk = TestDisk::default();
-    let ids = (FILE_NUMBER, TABLE_ID);
-    let options = SsTableOptions::default();
-    let mut writer = SsTableWriter::create(&disk, Path::new(FILE), ids, options).unwrap();
+    let mut writer = writer(&disk, SsTableOptions::default());
     writer.top_level_bytes_max = 1 << 20;
     let key = vec![b'k'; 10_000];
     let add = |seq| writer.add(&key, SeqNo(seq), Kind::Put, b"");
@@ -293,44 +265,39 @@ fn properties_describe_the_table() {
 
 #[test]
 fn range_tombstones_come_back_with_versions_and_without() {
-    with_rng(
-        "range_tombstones_come_back_with_versions_and_without",
-        |rng| {
-            let list = tombstones(&[
-                (b"", Some(b"b"), 7),
-                (b"a", None, 900),
-                (b"c", Some(b"d"), 3),
-            ]);
-            for (options, versions) in layouts().into_iter().zip([0, 300].into_iter().cycle()) {
-                let oracle = random_oracle(rng, versions, 40);
-                let disk = TestDisk::default();
-                let finished = write_with(&disk, &oracle, list.clone(), options);
-                assert_eq!(finished.file_bytes, disk.read(FILE).len() as u64);
-                let table = open(&disk, 1 << 20).unwrap();
-                table.verify().unwrap();
-                assert_eq!(**table.range_tombstones().unwrap(), list);
-                let properties = table.properties();
-                assert_eq!(properties.largest_seq, SeqNo(900));
-                assert_eq!(properties.entries, oracle.len() as u64);
-                assert_eq!(properties.range_tombstones.as_ref().unwrap().count, 7);
-                assert_eq!(scan(&table).unwrap(), oracle_rows(&oracle));
-                assert_eq!(scan_back(&table).unwrap(), oracle_rows(&oracle));
-                for key in [&b""[..], b"a", b"\xff"] {
-                    assert_eq!(
-                        get(&table, key, 250).unwrap(),
-                        expected_version(&oracle, key, 250)
-                    );
-                    let mut cursor = table.cursor(true);
-                    cursor.seek(key, SeqNo(9)).unwrap();
-                    assert!(!cursor.valid() || !oracle.is_empty());
-                    cursor.seek_before(key, SeqNo(9)).unwrap();
-                    assert!(!cursor.valid() || !oracle.is_empty());
-                }
-                let pieces = table.pieces(&KeyRange::all(), true);
-                assert_eq!(pieces.is_empty(), oracle.is_empty());
+    let test = "range_tombstones_come_back_with_versions_and_without";
+    with_rng(test, |rng| {
+        let list = tombstones(&[
+            (b"", Some(b"b"), 7),
+            (b"a", None, 900),
+            (b"c", Some(b"d"), 3),
+        ]);
+        for (options, versions) in layouts().into_iter().zip([0, 300].into_iter().cycle()) {
+            let oracle = random_oracle(rng, versions, 40);
+            let disk = TestDisk::default();
+            let finished = write_with(&disk, &oracle, list.clone(), options);
+            assert_eq!(finished.file_bytes, disk.read(FILE).len() as u64);
+            let table = open(&disk, 1 << 20).unwrap();
+            table.verify().unwrap();
+            assert_eq!(**table.range_tombstones().unwrap(), list);
+            let properties = table.properties();
+            assert_eq!(properties.largest_seq, SeqNo(900));
+            assert_eq!(properties.entries, oracle.len() as u64);
+            assert_eq!(properties.range_tombstones.as_ref().unwrap().count, 7);
+            assert_eq!(scan(&table).unwrap(), oracle_rows(&oracle));
+            assert_eq!(scan_back(&table).unwrap(), oracle_rows(&oracle));
+            for key in [&b""[..], b"a", b"\xff"] {
+                assert_get(&table, &oracle, key, 250);
+                let mut cursor = table.cursor(true);
+                cursor.seek(key, SeqNo(9)).unwrap();
+                assert!(!cursor.valid() || !oracle.is_empty());
+                cursor.seek_before(key, SeqNo(9)).unwrap();
+                assert!(!cursor.valid() || !oracle.is_empty());
             }
-        },
-    );
+            let pieces = table.pieces(&KeyRange::all(), true);
+            assert_eq!(pieces.is_empty(), oracle.is_empty());
+        }
+    });
 }
 
 #[test]
@@ -342,9 +309,7 @@ fn reads_count_what_they_cost() {
             (Kind::Put, vec![1; 50]),
         );
     }
-    let disk = TestDisk::default();
-    write(&disk, &oracle, SsTableOptions::default());
-    let table = open(&disk, 1 << 20).unwrap();
+    let table = written(&oracle, SsTableOptions::default(), 1 << 20);
     let mut reads = ReadCounters::default();
     let mut get = |key: &[u8]| {
         let seq = SeqNo(1);
@@ -383,12 +348,7 @@ fn a_scan_that_does_not_fill_leaves_the_cache_alone() {
 
 #[test]
 fn file_bytes_grow_as_the_table_does() {
-    let options = SsTableOptions {
-        compression: Compression::None,
-        ..Default::default()
-    };
-    let disk = TestDisk::default();
-    let mut writer = SsTableWriter::create(&disk, Path::new(FILE), (1, 1), options).unwrap();
+    let mut writer = writer(&TestDisk::default(), uncompressed());
     assert!(writer.file_bytes() < 64 && writer.last_key().is_none());
     for i in 0..10_000_u64 {
         let before = writer.file_bytes();
@@ -405,9 +365,7 @@ fn file_bytes_grow_as_the_table_does() {
 #[test]
 #[should_panic(expected = "in order")]
 fn a_version_out_of_order_is_a_bug_of_the_caller() {
-    let disk = TestDisk::default();
-    let options = SsTableOptions::default();
-    let mut writer = SsTableWriter::create(&disk, Path::new(FILE), (1, 1), options).unwrap();
+    let mut writer = writer(&TestDisk::default(), SsTableOptions::default());
     writer.add(b"k", SeqNo(1), Kind::Put, b"").unwrap();
     let _ = writer.add(b"k", SeqNo(2), Kind::Put, b"");
 }

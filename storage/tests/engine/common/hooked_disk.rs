@@ -158,6 +158,19 @@ impl ReadFile for HookedFile {
     }
 }
 
+/// Creates an empty disk on which SSTables are created only while the door is open.
+pub fn held_disk() -> (HookedDisk, Arc<Door>) {
+    let door = Arc::new(Door::default());
+    let held = door.clone();
+    let disk = HookedDisk::new(&MemDisk::new(), move |call, path| {
+        if call == Call::Create && is_sstable(path) {
+            held.pass();
+        }
+        Ok(())
+    });
+    (disk, door)
+}
+
 /// A door for threads, open at first. While a test keeps the door closed, each thread that
 /// calls [`Door::pass`] waits.
 #[derive(Debug, Default)]

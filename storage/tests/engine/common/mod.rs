@@ -34,6 +34,17 @@ pub fn rng(seed: u64) -> Rng {
     Rng::seed_from_u64(seed)
 }
 
+/// Asserts that a value matches a pattern, which may have a guard.
+macro_rules! assert_is {
+    ($value:expr, $pattern:pat $(if $guard:expr)?) => {
+        match $value {
+            $pattern $(if $guard)? => {}
+            ref value => panic!("{value:?} is not {}", stringify!($pattern $(if $guard)?)),
+        }
+    };
+}
+pub(crate) use assert_is;
+
 /// Prints which part of a test failed, if the test panics while this value lives.
 pub struct FailedAt(pub String);
 

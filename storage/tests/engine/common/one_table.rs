@@ -1,6 +1,7 @@
 //! Databases of one table, with values read as text.
 
 use std::fmt::Debug;
+use std::ops::Range;
 use std::path::Path;
 
 use ebb_storage::simulation::MemDisk;
@@ -8,7 +9,7 @@ use ebb_storage::{
     Compression, Db, Durability, Error, Keyspace, Options, SsTableOptions, Table, TableOptions,
 };
 
-use super::{DIR, content, manual};
+use super::{Content, DIR, content, manual};
 
 pub fn table_options(sstable: SsTableOptions) -> TableOptions {
     TableOptions {
@@ -77,10 +78,14 @@ pub fn get(table: &Table, key: &str) -> Option<String> {
     text(table.get(key.as_bytes()).unwrap())
 }
 
+pub fn rows(table: &Table) -> Content {
+    content(table.range::<&[u8], _>(..)).unwrap()
+}
+
 /// Reads all rows forwards, backwards and one by one, asserts that the results are equal, and
 /// returns the rows as "k=v k=v".
 pub fn all(table: &Table) -> String {
-    let forward = content(table.range::<&[u8], _>(..)).unwrap();
+    let forward = rows(table);
     let backward: Result<Vec<_>, Error> = table.range::<&[u8], _>(..).rev().collect();
     let mut backward = backward.unwrap();
     backward.reverse();
@@ -93,10 +98,23 @@ pub fn all(table: &Table) -> String {
     for (key, value) in &forward {
         assert_eq!(table.get(key).unwrap().unwrap(), value[..]);
     }
+    shown(&forward)
+}
+
+/// Returns the rows as "k=v k=v".
+pub fn shown(rows: &Content) -> String {
     let show = |(key, value): (&Vec<u8>, &Vec<u8>)| {
         format!("{}={}", key.escape_ascii(), value.escape_ascii())
     };
-    forward.iter().map(show).collect::<Vec<_>>().join(" ")
+    rows.iter().map(show).collect::<Vec<_>>().join(" ")
+}
+
+/// Puts values of 1000 equal bytes under the `keys`, as big-endian numbers, and flushes them to a run.
+pub fn write_run(db: &Db, table: &Table, keys: Range<u32>) {
+    for key in keys {
+        table.put(&key.to_be_bytes(), &[7; 1000]).unwrap();
+    }
+    db.flush().unwrap();
 }
 
 pub fn refused<T: Debug>(result: Result<T, Error>, parts: &[&str]) {

@@ -15,8 +15,8 @@ use ebb_storage::{
 };
 
 use super::{
-    KEYS, Model, assert_other_is_whole, database, files_of_users, key, options, paths, quarantine,
-    rewrite, tables, write,
+    KEYS, Model, assert_other_is_whole, database, files_of_users, for_each_power_loss, key,
+    options, paths, quarantine, rewrite, tables, write,
 };
 
 const TABLE: &str = "app.users";
@@ -536,16 +536,9 @@ fn power_lost_at_any_call_leaves_the_damaged_file_or_its_rest() {
     assert_eq!(expected.files.len(), 2);
 
     let mut left = BTreeSet::new();
-    for call in 1.. {
-        let _place = FailedAt(format!("call {call}"));
-        let fork = mem.fork();
-        fork.crash_at(call);
-        let outcome = Db::open(DIR, options(&fork)).and_then(|db| rewrite(&db));
-        let has_power = fork.has_power();
-        assert!(!has_power || outcome.is_ok(), "{outcome:?}");
-        fork.restart(call);
-
-        let db = Db::open(DIR, options(&fork)).unwrap();
+    let work = |mem: &MemDisk| rewrite(&Db::open(DIR, options(mem))?);
+    for_each_power_loss(&mem, work, |mem| {
+        let db = Db::open(DIR, options(mem)).unwrap();
         let listed = db.list_lost("app", "users").unwrap();
         let is_known = |file| expected.files.contains(file);
         assert!(listed.files.iter().all(is_known), "{listed:?}");
@@ -553,10 +546,7 @@ fn power_lost_at_any_call_leaves_the_damaged_file_or_its_rest() {
         rewrite(&db).unwrap();
         assert_rest_is_there(&db, &model, &expected);
         assert_eq!(db.verify_all(|_| ()).unwrap().findings, []);
-        assert!(fork.exists(&aside(&damaged)).unwrap());
-        if has_power {
-            break;
-        }
-    }
+        assert!(mem.exists(&aside(&damaged)).unwrap());
+    });
     assert_eq!(left, BTreeSet::from([0, 1, 2]));
 }

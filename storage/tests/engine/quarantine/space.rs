@@ -6,7 +6,7 @@ use crate::common::*;
 use ebb_storage::simulation::MemDisk;
 use ebb_storage::{Db, FileSystem, Options, Table, TableStats};
 
-use super::{KEYS, key, paths, quarantine, tables};
+use super::{KEYS, back_up, key, paths, quarantine, tables};
 
 /// For each case: whether the damaged file does not open at all, and whether a snapshot sees the file.
 const CASES: [(bool, bool); 4] = [(true, true), (true, false), (false, true), (false, false)];
@@ -54,8 +54,7 @@ fn database(is_whole: bool, has_snapshot: bool) -> (MemDisk, PathBuf) {
         let keyspace = db.existing_keyspace("app").unwrap();
         keyspace.create_snapshot("s").unwrap();
     }
-    db.backup("/linked").unwrap();
-    copy_dir(&mem, "/linked", "/copied");
+    back_up(&mem, &db);
     drop((users, db));
     let path = files(&mem, ".sst").pop().unwrap();
     damage_file(&mem, &path, is_whole);

@@ -15,8 +15,8 @@ use ebb_storage::{
 };
 
 use super::{
-    Answers, KEYS, assert_other_is_whole, database, delete_snapshots, files_of_users, key, options,
-    paths, quarantine, read, tables, write,
+    Answers, assert_other_is_whole, backed_up, database, delete_snapshots, files_of_users, key,
+    one_run, options, paths, quarantine, read, tables, write,
 };
 
 const ENOENT: i32 = 2;
@@ -75,11 +75,7 @@ fn is_io_of(error: &Error, file: &Path) -> bool {
 /// read.
 #[test]
 fn an_opening_goes_on_without_a_file_that_cannot_be_read() {
-    let (mem, model) = database(6);
-    let db = Db::open(DIR, options(&mem)).unwrap();
-    db.backup("/linked").unwrap();
-    drop(db);
-    copy_dir(&mem, "/linked", "/copied");
+    let (mem, model) = backed_up(6);
     let mut all = Answers::default();
     for path in files_of_users(&mem.fork()) {
         for errno in [ENOENT, EIO] {
@@ -146,11 +142,7 @@ fn an_opening_goes_on_without_a_file_that_cannot_be_read() {
 /// restored, and the error named a file of the database.
 #[test]
 fn a_file_of_the_backup_that_cannot_be_read_leaves_only_its_own_damage() {
-    let (mem, model) = database(6);
-    let db = Db::open(DIR, options(&mem)).unwrap();
-    db.backup("/linked").unwrap();
-    drop(db);
-    copy_dir(&mem, "/linked", "/copied");
+    let (mem, model) = backed_up(6);
     let users = files_of_users(&mem.fork());
     let damaged = &users[..2];
     damaged
@@ -187,11 +179,7 @@ fn a_file_of_the_backup_that_cannot_be_read_leaves_only_its_own_damage() {
 /// opened if another file was missing.
 #[test]
 fn two_restores_at_once_copy_a_missing_file_once() {
-    let (mem, model) = database(6);
-    let db = Db::open(DIR, options(&mem)).unwrap();
-    db.backup("/linked").unwrap();
-    copy_dir(&mem, "/linked", "/copied");
-    drop(db);
+    let (mem, model) = backed_up(6);
     let missing = files_of_users(&mem.fork()).remove(0);
     let before = files(&mem, ".sst");
     mem.remove(&missing).unwrap();
@@ -404,13 +392,7 @@ fn a_full_verification_ends_the_quarantine_of_a_whole_file_only() {
 #[test]
 fn a_verification_that_is_stopped_ends_no_further_quarantine() {
     let mem = MemDisk::new();
-    let db = Db::open(DIR, options(&mem)).unwrap();
-    let [users, _] = tables(&db);
-    for number in 0..KEYS {
-        users.put(&key(number), &[number; 400]).unwrap();
-    }
-    db.flush().unwrap();
-    drop((users, db));
+    drop(one_run(&mem, 400));
     let damaged = &files(&mem, ".sst")[..3];
     // Damages the files, and at the second call makes them whole again.
     let flip = || {

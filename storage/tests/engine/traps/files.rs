@@ -10,9 +10,8 @@ fn files_stay_for_open_readers_and_go_after_the_last_one() {
     let (db, keyspace, table) = open(&mem);
     let write = |value: &str| {
         for i in 0..200 {
-            table
-                .put(format!("{i:03}").as_bytes(), value.as_bytes())
-                .unwrap();
+            let key = format!("{i:03}");
+            table.put(key.as_bytes(), value.as_bytes()).unwrap();
         }
         db.flush().unwrap();
     };
@@ -34,10 +33,7 @@ fn files_stay_for_open_readers_and_go_after_the_last_one() {
     drop(view);
     write("third");
     db.compact().unwrap();
-    assert!(matches!(
-        keyspace.snapshot("s"),
-        Err(Error::NotFound { .. })
-    ));
+    assert_is!(keyspace.snapshot("s"), Err(Error::NotFound { .. }));
 
     // The iterator needs the old files, the snapshot its versions in new ones.
     for path in &before {
@@ -83,10 +79,7 @@ fn files_of_a_later_opening_are_not_removed_by_an_iterator_of_an_earlier_one() {
     db.compact().unwrap();
     assert_eq!(files_in_use(&db), 0);
     drop((db, keyspace, table));
-    assert!(matches!(
-        Db::open(DIR, options(&mem)),
-        Err(Error::Locked { .. })
-    ));
+    assert_is!(Db::open(DIR, options(&mem)), Err(Error::Locked { .. }));
     drop(range);
     let (db, _keyspace, table) = open(&mem);
     table.put(b"k", b"again").unwrap();

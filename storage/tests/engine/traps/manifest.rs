@@ -167,10 +167,7 @@ fn an_edit_that_finds_no_space_is_in_neither_copy() {
             assert!(free_bytes > 60, "{free_bytes}");
             break;
         }
-        assert!(
-            matches!(outcome, Err(Error::DiskFull { .. })),
-            "{outcome:?}"
-        );
+        assert_is!(outcome, Err(Error::DiskFull { .. }));
         let later = db.keyspace("later").unwrap();
         lose_power(&mem, (db, keyspace, table, later), free_bytes);
         let db = Db::open(DIR, options(&mem)).unwrap();
@@ -267,10 +264,7 @@ fn an_older_manifest_is_refused_behind_a_trimmed_log() {
     let before = files(&mem, "");
     let refused = Db::open(DIR, small()).unwrap_err();
     let is_log = |path: &Path| path.extension().is_some_and(|extension| extension == "log");
-    assert!(
-        matches!(&refused, Error::Corruption { path, .. } if is_log(path)),
-        "{refused}"
-    );
+    assert_is!(refused, Error::Corruption { path, .. } if is_log(&path));
     assert_eq!(files(&mem, ""), before);
     // The copy that reads further counts.
     write(&mem, &second, &whole);

@@ -130,16 +130,8 @@ fn steps_of_a_chain_come_one_after_the_other() {
 fn future_capacity_and_a_speed_below_one_count() {
     let mut situation = idle(Fifo);
     situation.add(&job(100, 0.1));
-    let expected = Availability::steps(vec![
-        Step {
-            from_s: 0.0,
-            hundredths: 50.0,
-        },
-        Step {
-            from_s: 108.0,
-            hundredths: 200.0,
-        },
-    ]);
+    let step = |from_s, hundredths| Step { from_s, hundredths };
+    let expected = Availability::steps(vec![step(0.0, 50.0), step(108.0, 200.0)]);
     let finish_s = situation.finishes(&expected.unwrap())[0].finish_s.unwrap();
     close(&[finish_s - 100.0], &[11.0]);
     situation.jobs[0].speed = 0.5;
