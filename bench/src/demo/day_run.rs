@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
-use ebb_colocate::{ColocatedOptions, GuardSample, Latencies, LoadHistory, LoadSample, Objective};
+use ebb_colocate::{ColocatedOptions, GuardSample, Latencies, LoadSample, Objective};
 use ebb_jobs::request::JobRequest;
 use ebb_scheduler::availability::{Availability, Step};
 use ebb_scheduler::model::JobId;
@@ -18,6 +18,7 @@ use ebb_server::node::{Node, NodeOptions, Stop};
 use super::Policy;
 use super::day::{Day, LoadCost};
 use super::load::{LoadPace, LoadReport, LoadRun};
+use super::load_slots::LoadSlots;
 use super::plan::EXTRA_HOUR;
 use super::setup::Setup;
 use super::show::Show;
@@ -148,7 +149,7 @@ pub(super) struct LoadAlone {
     /// Cores that other processes, or the host, used while the load ran without jobs.
     pub(super) others_cores: f64,
     /// The cores that the load used over time.
-    pub(super) history: LoadHistory,
+    pub(super) slots: LoadSlots,
 }
 
 /// Runs the load of `days` days without jobs, and measures it in [`SLOTS_PER_DAY`] slots a day.
@@ -161,9 +162,9 @@ pub(super) fn load_alone(
 ) -> Result<LoadAlone> {
     let length_s = day.seconds * f64::from(days);
     let driver = start_load(setup, day, length_s, load, (cores, None))?;
-    let (mut whole, mut slots) = (setup.load.monitor()?, setup.load.monitor()?);
+    let (mut whole, mut monitor) = (setup.load.monitor()?, setup.load.monitor()?);
     let slot_s = day.seconds / SLOTS_PER_DAY;
-    let mut history = LoadHistory::new(slot_s);
+    let mut slots = LoadSlots::new(slot_s);
     let (started, mut from_s) = (Instant::now(), 0.0);
     // The last slot ends after the run, when the CPU time of its threads is no longer counted. So
     // it is not measured.
@@ -171,19 +172,19 @@ pub(super) fn load_alone(
         let until = Duration::from_secs_f64(f64::from(slot) * slot_s);
         driver.wait_for_end(until.saturating_sub(started.elapsed()));
         let to_s = started.elapsed().as_secs_f64();
-        history.record(from_s, to_s, slots.sample()?.load);
+        slots.record(from_s, to_s, monitor.sample()?.load);
         from_s = to_s;
     }
     let used = whole.sample()?;
     // Fills the last slot with the value of the slot before, so that the days have equal lengths.
-    if let Some(Some(last)) = history.cores().last() {
-        history.record(length_s - slot_s, length_s, *last);
+    if let Some(Some(last)) = slots.cores().last() {
+        slots.record(length_s - slot_s, length_s, *last);
     }
     Ok(LoadAlone {
         load: driver.join()?,
         mean_cores: used.load,
         others_cores: used.others,
-        history,
+        slots,
     })
 }
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use anyhow::{Context, Result, bail};
-use ebb_colocate::{FLOOR_CORES, LoadHistory, LoadSample, left_by};
+use ebb_colocate::{FLOOR_CORES, LoadSample};
 use ebb_scheduler::availability::{Availability, Step};
 use ebb_scheduler::forecast::Series;
 use ebb_scheduler::queueing::policy_by_name;
@@ -14,6 +14,7 @@ use serde::Serialize;
 
 use super::day::{Day, HOURS, LoadCost};
 use super::day_run::LoadAlone;
+use super::load_slots::{LoadSlots, left_by};
 use super::policy::Policy;
 
 /// The fractions of the forecast capacity for analytics that a policy may use in its plans, by the
@@ -139,7 +140,7 @@ impl ForecastFrom {
         match self {
             Self::Known => Ok(load.forecast(day, cores, reserve_cores, trust.known)?),
             Self::Learned => {
-                let forecast = alone.history.forecast(day.seconds / faster)?;
+                let forecast = alone.slots.forecast(day.seconds / faster)?;
                 let left_of = |cores| left_by(&forecast, cores, trust.confidence, faster);
                 let cores = f64::from(cores);
                 let (left, beside_load) = (left_of(cores - reserve_cores)?, left_of(cores)?);
@@ -166,7 +167,7 @@ impl ForecastFrom {
 /// `trust.measured`.
 fn left_on(samples: &[LoadSample], day: Day, trust: Trust) -> Result<Availability> {
     let step_s = day.seconds_of(ORACLE_STEP_HOURS);
-    let mut left = LoadHistory::new(step_s);
+    let mut left = LoadSlots::new(step_s);
     for pair in samples.windows(2) {
         let cores = f64::from(pair[0].capacity_hundredths) / 100.0;
         left.record(pair[0].t_s, pair[1].t_s.min(day.seconds), cores);

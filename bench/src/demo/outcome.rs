@@ -10,6 +10,7 @@ use serde::Serialize;
 use super::corpus::Corpus;
 use super::day::{Day, LoadCost};
 use super::forecast::ForecastFrom;
+use super::half_way::HalfWay;
 use super::options::Goals;
 
 /// The largest fraction of the machine that other processes may use without a warning.
@@ -80,19 +81,6 @@ pub struct JobOutcome {
     pub cpu_s: f64,
     /// The cause of a failure, if the job failed.
     pub failure: Option<String>,
-}
-
-/// The last prediction of a job's end that was made in the first half of the time from the job's
-/// submission to its end.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct HalfWay {
-    /// The time of the prediction, in seconds since the start of the day.
-    pub at_s: f64,
-    /// The predicted end, in seconds since the start of the day.
-    pub finish_s: f64,
-    /// The distance of the predicted from the real end of the job, divided by the time from the
-    /// prediction to the real end.
-    pub error_ratio: f64,
 }
 
 /// The load's latency without analytics, and with them.
@@ -208,6 +196,15 @@ impl Outcome {
         let errors: Vec<f64> = errors.map(|half_way| half_way.error_ratio).collect();
         let count = errors.len();
         (count > 0).then(|| errors.iter().sum::<f64>() / count as f64)
+    }
+
+    /// Returns the share of the jobs whose real end was within the interval that was predicted half-way through
+    /// the job, 0 to 1. `None` if no job has such a prediction.
+    pub fn half_way_within(&self) -> Option<f64> {
+        let half_ways = self.jobs.iter().filter_map(|job| job.half_way);
+        let within: Vec<bool> = half_ways.map(|half_way| half_way.is_within).collect();
+        let count = within.iter().filter(|is_within| **is_within).count();
+        (!within.is_empty()).then(|| count as f64 / within.len() as f64)
     }
 
     /// Returns a line on the latency guard: the number of its time windows that kept the objective,

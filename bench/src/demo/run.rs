@@ -12,15 +12,16 @@ use ebb_storage::{PinnedTable, SnapshotTable};
 use super::check;
 use super::day::{Day, HOURS, LoadCost};
 use super::day_run::{
-    CYCLES_PER_DAY, DayJob, DayRecord, DayRun, LoadAlone, Prediction, failure, grace_s, load_alone,
+    CYCLES_PER_DAY, DayJob, DayRecord, DayRun, LoadAlone, failure, grace_s, load_alone,
 };
 use super::forecast::{ForecastFrom, Trust};
+use super::half_way::{EndedJob, HalfWay};
 use super::jobs::{self, Application, RepeatedText};
 use super::load::LoadReport;
 use super::measure;
 use super::options::{DemoDay, DemoOptions, Goals};
 use super::outcome::{
-    HalfWay, JobOutcome, Latency, LatencySample, OTHERS_MUCH, Outcome, Series, Transactional,
+    JobOutcome, Latency, LatencySample, OTHERS_MUCH, Outcome, Series, Transactional,
 };
 use super::plan::Plan;
 use super::policy::Policy;
@@ -404,6 +405,13 @@ fn job_outcomes(record: &DayRecord, simulated: Vec<Option<f64>>) -> Vec<JobOutco
         .iter()
         .chain([&EXTRA_JOB])
         .map(|(_, application)| *application);
+    let ended = |report: &JobReport| EndedJob {
+        id: report.id,
+        submitted_s: report.submitted_s,
+        finished_s: report.finished_s,
+        has_succeeded: failure(report).is_none(),
+    };
+    let all: Vec<EndedJob> = record.jobs.iter().map(ended).collect();
     record
         .jobs
         .iter()
@@ -421,7 +429,7 @@ fn job_outcomes(record: &DayRecord, simulated: Vec<Option<f64>>) -> Vec<JobOutco
                 simulated_finish_s,
                 half_way: failure
                     .is_none()
-                    .then(|| half_way(report, &record.predictions))
+                    .then(|| HalfWay::of(ended(report), &all, &record.predictions))
                     .flatten(),
                 met: report.met,
                 tasks: report.tasks,
@@ -431,21 +439,6 @@ fn job_outcomes(record: &DayRecord, simulated: Vec<Option<f64>>) -> Vec<JobOutco
             }
         })
         .collect()
-}
-
-/// Returns the last prediction of a job's end that was made in the first half of the time from the
-/// job's submission to its end. `None` if no prediction was made by then, or the last one has no
-/// end.
-fn half_way(report: &JobReport, predictions: &[Prediction]) -> Option<HalfWay> {
-    let half_s = (report.submitted_s + report.finished_s) / 2.0;
-    let mut of_job = predictions.iter().filter(|it| it.job == report.id);
-    let last = of_job.rfind(|it| it.at_s <= half_s)?;
-    let finish_s = last.finish_s?;
-    Some(HalfWay {
-        at_s: last.at_s,
-        finish_s,
-        error_ratio: (finish_s - report.finished_s).abs() / (report.finished_s - last.at_s),
-    })
 }
 
 fn latency(report: &LoadReport) -> Latency {

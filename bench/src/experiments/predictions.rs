@@ -2,7 +2,8 @@
 //!
 //! The day's load and its jobs are real. The node predicts the ends of running jobs 120 times a
 //! day. Of each job the last prediction before half of its time had passed counts: the error is the
-//! distance from the predicted end to the real one, divided by the time that remained.
+//! distance from the predicted end to the real one, divided by the time that remained. With it, the share
+//! of the jobs that ended within the interval around the prediction, which should be nine of ten, is reported.
 
 use std::path::PathBuf;
 
@@ -60,6 +61,9 @@ struct PredictedDay {
     /// The mean over the jobs of the error of the predicted end, divided by the time from the
     /// prediction to the real end. `None` if no end was predicted.
     mean_error_ratio: Option<f64>,
+    /// The share of the jobs that ended within the interval around the predicted end, 0 to 1; nine of ten are
+    /// expected to. `None` if no end was predicted.
+    within_ratio: Option<f64>,
 }
 
 #[derive(Debug, Serialize)]
@@ -86,6 +90,7 @@ impl PredictedDay {
             policy: outcome.policy.clone(),
             jobs: jobs.collect(),
             mean_error_ratio: outcome.half_way_error(),
+            within_ratio: outcome.half_way_within(),
         }
     }
 
@@ -96,6 +101,9 @@ impl PredictedDay {
             "predicted at s",
             "predicted s",
             "error",
+            "from s",
+            "to s",
+            "within",
         ];
         let row = |job: &PredictedJob| {
             vec![
@@ -104,6 +112,9 @@ impl PredictedDay {
                 fixed(job.half_way.map(|half_way| half_way.at_s), 1),
                 fixed(job.half_way.map(|half_way| half_way.finish_s), 1),
                 percent(job.half_way.map(|half_way| half_way.error_ratio), 1),
+                fixed(job.half_way.map(|half_way| half_way.low_s), 1),
+                fixed(job.half_way.map(|half_way| half_way.high_s), 1),
+                within(job.half_way),
             ]
         };
         let goals = match self.goals {
@@ -112,15 +123,26 @@ impl PredictedDay {
         };
         Table {
             title: format!(
-                "{goals}, {} s, {}: mean error {}",
+                "{goals}, {} s, {}: mean error {}, {} within the interval",
                 self.seconds,
                 self.policy,
-                percent(self.mean_error_ratio, 1)
+                percent(self.mean_error_ratio, 1),
+                percent(self.within_ratio, 0)
             ),
             head: head.map(str::to_string).to_vec(),
             rows: self.jobs.iter().map(row).collect(),
         }
     }
+}
+
+/// Returns the cell of whether a job ended within the interval.
+fn within(half_way: Option<HalfWay>) -> String {
+    let word = match half_way {
+        Some(half_way) if half_way.is_within => "yes",
+        Some(_) => "no",
+        None => "-",
+    };
+    word.to_string()
 }
 
 pub fn run(args: &PredictionsArgs) -> Result<()> {

@@ -2,6 +2,7 @@
 //! it.
 
 use super::forecaster::{ForecastError, Forecaster, Options, naive};
+use super::grid::Grid;
 use super::method::{Cycle, Method};
 use super::series::Series;
 use serde::Serialize;
@@ -130,9 +131,14 @@ pub fn evaluate(
         .saturating_sub(1)
         .saturating_mul(grid.day)
         .saturating_add(grid.horizon);
-    let need = window.saturating_add(forecaster.least().max(7 * grid.day));
+    let need = window.saturating_add(before_first(&forecaster));
     if have < need {
-        return Err(ForecastError::TooShortToEvaluate { have, need, days });
+        return Err(ForecastError::TooShortToEvaluate {
+            have,
+            need,
+            days,
+            need_days: need.div_ceil(grid.day),
+        });
     }
     let mut tally = Tally::default();
     for day in 0..days {
@@ -146,6 +152,25 @@ pub fn evaluate(
         return Err(ForecastError::NoLoad { scored });
     }
     Ok(tally.evaluation(days, grid.horizon, start_s))
+}
+
+/// Returns the greatest number of days that [`evaluate`] can forecast if no value is missing; 0 if the series is
+/// too short.
+///
+/// # Errors
+/// When an option does not fit the series.
+pub fn days_to_evaluate(series: &Series, options: Options) -> Result<usize, ForecastError> {
+    let forecaster = Forecaster::new(series, options)?;
+    let Grid { day, horizon } = forecaster.grid();
+    let more = series
+        .len()
+        .checked_sub(before_first(&forecaster) + horizon);
+    Ok(more.map_or(0, |more| more / day + 1))
+}
+
+/// Returns the number of slots that an evaluation needs before its first forecast: a week for the naive week.
+fn before_first(forecaster: &Forecaster<'_>) -> usize {
+    forecaster.least().max(7 * forecaster.grid().day)
 }
 
 /// Sums over the forecasts so far: of measured values, of errors, and of values inside the

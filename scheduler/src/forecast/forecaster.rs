@@ -83,8 +83,8 @@ pub enum ForecastError {
     },
     /// There are too few slots before the first of the days that an evaluation forecasts.
     #[error(
-        "{have} values are too few to forecast the last {days} days, each from the values before it: that \
-         takes {need}; fewer days take fewer"
+        "{have} values are too few for forecasts of the last days ({days}), each from the values before it: \
+         that takes {need}, the values of {need_days} days"
     )]
     TooShortToEvaluate {
         /// Number of slots of the series, gaps included.
@@ -93,6 +93,8 @@ pub enum ForecastError {
         need: usize,
         /// Number of days to forecast.
         days: usize,
+        /// Number of days that these slots make, rounded up.
+        need_days: usize,
     },
     /// The slot at which the forecast should begin lies after the end of the series.
     #[error("the series has {have} values, none up to {origin}: forecast from its end")]
@@ -123,7 +125,7 @@ pub enum ForecastError {
     /// evaluation compares all methods with the naive ones, and needs their forecasts.
     #[error(
         "the naive {cycle}, with which all methods are compared, cannot forecast from value {origin}: some time \
-         of the {cycle} has never been measured before; fill the gaps"
+         of the {cycle} has never been measured before; fill the gaps, or forecast fewer days"
     )]
     NaiveGaps {
         /// The cycle that the naive method repeats.

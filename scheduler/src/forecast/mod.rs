@@ -53,7 +53,7 @@ mod series;
 mod tests;
 
 pub use csv::{CsvError, CsvProblem};
-pub use evaluation::{Coverage, Evaluation, MethodScore, Predicted, evaluate};
+pub use evaluation::{Coverage, Evaluation, MethodScore, Predicted, days_to_evaluate, evaluate};
 pub use forecaster::{ForecastError, Forecaster, Options};
 pub use method::{Cycle, Level, Method};
 pub use predicted::{Forecast, PlanError};

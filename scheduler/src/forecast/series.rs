@@ -6,6 +6,10 @@ use thiserror::Error;
 /// timestamp would make a series allocate all memory.
 const SLOTS_MAX: f64 = 1e7;
 
+/// The longest gap that [`Series::fill_short_gaps`] fills, in seconds: an hour. A restart of what measures leaves
+/// such a gap.
+const GAP_FILLED_S: f64 = 3600.0;
+
 /// The largest value. Sums, squares and quantiles of values up to it are finite.
 const VALUE_MAX: f64 = 1e100;
 
@@ -205,6 +209,26 @@ impl Series {
         }
         let mean = |(sum, count): (f64, u32)| (count > 0).then(|| sum / f64::from(count));
         Self::new(first.t_s, step_s, sums.into_iter().map(mean).collect())
+    }
+
+    /// Fills the gaps of at most an hour between two measured slots by a straight line: if a time of day is
+    /// missing in the first days of a series, most methods have no forecast there.
+    pub fn fill_short_gaps(&mut self) {
+        let slots = self.values.iter().enumerate();
+        let measured = slots.filter(|(_, value)| !value.is_nan());
+        let measured: Vec<usize> = measured.map(|(slot, _)| slot).collect();
+        for pair in measured.windows(2) {
+            let (before, after) = (pair[0], pair[1]);
+            let (from, to) = (self.values[before], self.values[after]);
+            let gap = &mut self.values[before + 1..after];
+            if gap.len() as f64 * self.step_s > GAP_FILLED_S {
+                continue;
+            }
+            let step = (to - from) / (gap.len() + 1) as f64;
+            for (nth, value) in gap.iter_mut().enumerate() {
+                *value = (from + step * (nth + 1) as f64).max(0.0);
+            }
+        }
     }
 
     /// Returns the number of slots, empty ones included; at least one.

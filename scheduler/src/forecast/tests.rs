@@ -228,6 +228,31 @@ fn gaps_are_filled_from_other_cycles() {
 }
 
 #[test]
+fn gaps_of_an_hour_are_filled_and_longer_ones_stay() {
+    let is_down = |slot: usize| (20..32).contains(&slot) || (50..63).contains(&slot);
+    let value = |slot: usize| (!is_down(slot) && slot < 100).then_some(slot as f64);
+    let mut series = Series::new(0.0, 300.0, (0..103).map(value).collect()).unwrap();
+    series.fill_short_gaps();
+    for slot in 0..103 {
+        let is_missing = (50..63).contains(&slot) || slot >= 100;
+        let value = series.value(slot);
+        assert_eq!(value.is_none(), is_missing, "{slot}");
+        assert!(value.is_none_or(|value| (value - slot as f64).abs() < 1e-9));
+    }
+}
+
+#[test]
+fn an_evaluation_needs_a_week_before_its_first_day() {
+    let options = Options::default();
+    for (len, days) in [(48, 0), (191, 0), (192, 1), (215, 1), (216, 2), (240, 3)] {
+        let series = series(vec![1.0; len]);
+        assert_eq!(days_to_evaluate(&series, options), Ok(days), "{len}");
+        assert!(evaluate(&series, options, days + 1, |_| {}).is_err());
+        assert_eq!(evaluate(&series, options, days, |_| {}).is_ok(), days > 0);
+    }
+}
+
+#[test]
 fn a_time_of_day_that_was_never_measured_leaves_only_flat_methods() {
     let value = |hour: usize| (hour % 24 != 3).then_some(1.0);
     let series = Series::new(0.0, HOUR_S, (0..20 * 24).map(value).collect()).unwrap();
@@ -413,9 +438,12 @@ fn short_series_and_invalid_options_are_refused() {
         ForecastError::TooShortToEvaluate {
             have: 200,
             need: 7 * 24 + 48,
-            days: 2
+            days: 2,
+            need_days: 9
         }
     );
+    let text = error.to_string();
+    assert!(text.ends_with("takes 216, the values of 9 days"), "{text}");
     assert!(evaluate(&short, Options::default(), usize::MAX, |_| {}).is_err());
 
     let refused = |change: &dyn Fn(&mut Options)| {

@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use ebb_bench::number::{fixed, percent};
-use ebb_scheduler::forecast::{Evaluation, Forecast, Forecaster, Options, Series, evaluate};
+use ebb_scheduler::forecast::{
+    Evaluation, Forecast, Forecaster, Options, Series, days_to_evaluate, evaluate,
+};
 use ebb_text::read_whole;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
@@ -20,18 +22,22 @@ use super::print::{JsonArgs, Printer, counted};
 /// hindsight. The JSON output has all methods.
 const METHODS_SHOWN: usize = 5;
 
+/// The most days that are forecast for the evaluation without `--days`.
+const DAYS_MAX: usize = 30;
+
 /// The quantiles in the JSON output for the forecast after the end of the trace.
 const QUANTILES: [f64; 7] = [0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95];
 
 const EXAMPLES: &str = "\
 Examples:
-  ebb forecast load.csv
+  ebb forecast ./ebb-data/load.csv        the record of a server, from eight days on
   ebb forecast load.csv --days 14 --horizon 2days --json-file forecast.json
   ebb forecast load.csv --report out      the pictures in out/index.html
 
 Lines of the trace are TIME,VALUE; a time is a number of seconds or
 YYYY-MM-DD HH:MM:SS. The times are at even steps; lines without a value and missing
-lines are gaps. The JSON has the forecast after the last line as `next`.
+lines are gaps. A straight line fills gaps of at most an hour. The JSON has the
+forecast after the last line as `next`.
 
 WAPE is the sum of a method's absolute errors divided by the sum of the values.
 \"/ naive\" is the WAPE divided by that of the best naive method, which repeats past
@@ -44,9 +50,10 @@ pub(super) struct Args {
     /// The measured load, as CSV.
     #[arg(value_name = "TRACE.csv")]
     trace: PathBuf,
-    /// Number of last days to forecast for the evaluation, each from the days before it.
-    #[arg(long, value_name = "N", default_value_t = 30)]
-    days: usize,
+    /// Number of last days to forecast for the evaluation, each from the days before it, at least a week. Default:
+    /// as many as the trace has behind its first week, at most 30.
+    #[arg(long, value_name = "N")]
+    days: Option<usize>,
     /// Length of each forecast, after the trace and in the evaluation.
     #[arg(long, value_name = "TIME", default_value = "1day", value_parser = humantime::parse_duration)]
     horizon: Duration,
@@ -64,22 +71,30 @@ pub(super) fn run(args: Args) -> Result<()> {
     let path = args.trace.display();
     let text = read_whole(&args.trace)?;
     let wrong = |error: &dyn std::fmt::Display| CliError::Usage(format!("{path}: {error}"));
-    let series = Series::parse_csv(&text).map_err(|error| wrong(&error))?;
+    let mut series = Series::parse_csv(&text).map_err(|error| wrong(&error))?;
+    let missing = series.missing();
+    series.fill_short_gaps();
     let options = Options {
         horizon_s: args.horizon.as_secs_f64(),
         backtest_days: args.backtest_days,
         ..Options::default()
     };
-    let bar = bar(args.days);
-    let evaluation = evaluate(&series, options, args.days, |done| {
-        bar.set_position(done as u64)
-    });
+    let days = match args.days {
+        Some(days) => days,
+        None => {
+            let possible = days_to_evaluate(&series, options).map_err(|error| wrong(&error))?;
+            // If not even one day is possible, the evaluation reports how many values that takes.
+            possible.clamp(1, DAYS_MAX)
+        }
+    };
+    let bar = bar(days);
+    let evaluation = evaluate(&series, options, days, |done| bar.set_position(done as u64));
     bar.finish_and_clear();
     let evaluation = evaluation.map_err(|error| wrong(&error))?;
     let next = Forecaster::new(&series, options).and_then(|mut forecaster| forecaster.from_end());
     let next = next.map_err(|error| wrong(&error))?;
 
-    let outcome = Outcome::new(&args.trace, &series, &next, &evaluation)?;
+    let outcome = Outcome::new(&args.trace, (&series, missing), &next, &evaluation)?;
     args.json.write_file(&outcome)?;
     if let Some(folder) = &args.report {
         std::fs::create_dir_all(folder)
@@ -94,20 +109,26 @@ pub(super) fn run(args: Args) -> Result<()> {
         write(&folder.join("index.html"), &html)?;
     }
     args.json.print(&outcome, |printer| {
-        print(printer, &series, &evaluation, args.report.as_deref())
+        print(
+            printer,
+            (&series, missing),
+            &evaluation,
+            args.report.as_deref(),
+        )
     })
 }
 
+/// Prints the tables. `missing` slots of the series were not measured; some of them may have been filled.
 fn print(
     printer: &mut Printer,
-    series: &Series,
+    (series, missing): (&Series, usize),
     evaluation: &Evaluation,
     report: Option<&Path>,
 ) -> Result<()> {
     printer.line(format_args!(
         "{}, {} without a value; forecast the last {} from what was before each",
         counted(series.len() as u64, "slot"),
-        series.missing(),
+        missing,
         counted(evaluation.origins as u64, "day"),
     ))?;
     printer.line("")?;
@@ -196,7 +217,7 @@ struct Quantile {
 impl<'a> Outcome<'a> {
     fn new(
         trace: &Path,
-        series: &Series,
+        (series, missing): (&Series, usize),
         next: &Forecast,
         evaluation: &'a Evaluation,
     ) -> Result<Self> {
@@ -207,7 +228,7 @@ impl<'a> Outcome<'a> {
         Ok(Self {
             trace: trace.display().to_string(),
             slots: series.len(),
-            missing: series.missing(),
+            missing,
             step_s: series.step_s(),
             next: Next {
                 start_s: next.start_s(),

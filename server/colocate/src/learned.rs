@@ -17,7 +17,7 @@ use crate::governor::RESERVE;
 use crate::load_record::{LoadRecord, SLOT_S, SLOTS_PER_DAY};
 use crate::share::Share;
 
-/// The least time, in slots, that must be measured of the last [`BACKTEST_DAYS`] days for a forecast: two days,
+/// The least time, in slots, that must be known of the last [`BACKTEST_DAYS`] days for a forecast: two days,
 /// less a tenth for gaps.
 const MEASURED_MIN: u64 = 2 * SLOTS_PER_DAY * 9 / 10;
 /// The most past days on which the forecast methods are tried. With 14 days a forecast takes half a second of CPU
@@ -94,11 +94,16 @@ pub fn learn(record: &LoadRecord, now_unix_s: u64, cores: f64) -> Learned {
     let lately = slots
         .len()
         .saturating_sub(BACKTEST_DAYS * SLOTS_PER_DAY as usize);
-    let measured = slots[lately..].iter().flatten().count() as u64;
     let series = Series::new((first * SLOT_S) as f64, SLOT_S as f64, slots);
-    let Some(series) = series.ok().filter(|_| measured >= MEASURED_MIN) else {
+    let Ok(mut series) = series else {
         return Learned::TooEarly;
     };
+    // If a time of day is missing in the first days, most methods have no forecast.
+    series.fill_short_gaps();
+    let known = (lately..series.len()).filter_map(|slot| series.value(slot));
+    if (known.count() as u64) < MEASURED_MIN {
+        return Learned::TooEarly;
+    }
     if let Some((forecast_error_cores, mean_error_cores)) = errors_lately(&series)
         && forecast_error_cores > ERROR_COVERED * cores
         && forecast_error_cores > WORSE * mean_error_cores

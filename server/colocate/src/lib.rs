@@ -5,13 +5,13 @@
 //!   latencies of the service or its load ─► GuardWatch ─► Guard ──────┼─► Governor ─► capacity
 //!   MemAvailable, cgroups ────────────► MemoryMonitor ──────────────┤
 //!   cpu.max of cgroups ───────────────► CpuLimitMonitor ────────────┤
-//!   LoadRecord, LoadHistory, or a schedule ──────────► forecast f(t)┘
+//!   LoadRecord, or a schedule ───────────────────────► forecast f(t)┘
 //! ```
 //!
 //! Invariant: all threads of the process that neither run tasks of analytics jobs nor work under a lease
 //! count as transactional, including flushes and compactions, and have priority. So has every other
 //! process, except over the *floor*, a small minimum of CPU that analytics get even while others use all
-//! cores. `estimate`, `floor`, `guard`, `history` and `learned` decide without a clock; `monitor`, `threads`,
+//! cores. `estimate`, `floor`, `guard`, `load_record` and `learned` decide without a clock; `monitor`, `threads`,
 //! `idle_times`, `latencies`, `memory`, `cpu_limit` and `watch` measure and pass measurements on;
 //! `colocated` combines all of them for a service to embed.
 
@@ -36,7 +36,6 @@ mod floor;
 mod floor_share;
 mod governor;
 mod guard;
-mod history;
 #[expect(
     clippy::disallowed_methods,
     reason = "reads what the kernel says of CPUs"
@@ -49,6 +48,7 @@ mod idle_times;
 mod latencies;
 mod learned;
 mod load_record;
+mod mean_cores;
 #[expect(
     clippy::disallowed_methods,
     reason = "reads what the kernel says of memory"
@@ -76,10 +76,10 @@ pub use floor::{FLOOR_CORES, FLOOR_CORES_MIN};
 pub use floor_share::FloorShare;
 pub use governor::{Governor, LoadSample, Machine, RESERVE};
 pub use guard::{Action, Guard, GuardSample, LatencyWindow, ObservedWindow};
-pub use history::{HistoryError, LoadHistory, left_by};
 pub use latencies::Latencies;
 pub use learned::{Learned, LeftForecast, LoadForecast, learn};
 pub use load_record::{LoadRecord, LoadSlot, SlotMean};
+pub use mean_cores::MeanCores;
 pub use memory::MemoryMonitor;
 pub use monitor::{LoadMonitor, MeasuredLoad, RequestRates, RequestSource, reachable_cores};
 pub use objective::{Limit, Objective, Quantile};

@@ -5,6 +5,8 @@
 
 use std::collections::BTreeMap;
 
+use crate::mean_cores::MeanCores;
+
 /// The length of a slot in seconds. A day of 288 slots shows each rise of a load, and a forecast of it takes
 /// about a second of CPU time.
 pub(crate) const SLOT_S: u64 = 300;
@@ -16,8 +18,6 @@ const SLOTS_MAX: u64 = 56 * SLOTS_PER_DAY;
 /// The number of slots that a record has after its oldest slots were dropped: a week less than
 /// [`SLOTS_MAX`], so that the file of the record has to be rewritten only once a week.
 const SLOTS_KEPT: u64 = 49 * SLOTS_PER_DAY;
-/// The longest gap that is filled, in slots: an hour. A restart leaves such a gap.
-const GAP_FILLED: usize = 12;
 /// The least measured time from which the mean of a slot is recorded, in seconds: half of the slot.
 const SECONDS_MIN: f64 = SLOT_S as f64 / 2.0;
 /// The greatest number of cores in a line. A larger one is damage.
@@ -104,53 +104,23 @@ impl LoadRecord {
     }
 
     /// Returns the number of the first slot in the eight weeks before the slot `end`, and the cores of all slots
-    /// from it until `end`, without `end` itself; `None` for slots that were not measured. A straight line fills
-    /// gaps of at most an hour between two measured slots: if a time of day is missing in the first days, most
-    /// methods have no forecast. Returns `None` if there is no slot.
+    /// from it until `end`, without `end` itself; `None` for slots that were not measured. Returns `None` if
+    /// there is no slot.
     pub(crate) fn until(&self, end: u64) -> Option<(u64, Vec<Option<f64>>)> {
         let (first, _) = self
             .cores
             .range(end.saturating_sub(SLOTS_MAX)..end)
             .next()?;
         let slots = (*first..end).map(|number| self.cores.get(&number).copied());
-        let mut slots: Vec<Option<f64>> = slots.collect();
-        fill_gaps(&mut slots);
-        Some((*first, slots))
-    }
-}
-
-/// Fills the gaps of at most [`GAP_FILLED`] slots between two measured slots by a straight line.
-fn fill_gaps(slots: &mut [Option<f64>]) {
-    let known = slots.iter().enumerate();
-    let known: Vec<(usize, f64)> = known
-        .filter_map(|(at, cores)| Some((at, (*cores)?)))
-        .collect();
-    for pair in known.windows(2) {
-        let ((before, from), (after, to)) = (pair[0], pair[1]);
-        let gap = &mut slots[before + 1..after];
-        if gap.len() > GAP_FILLED {
-            continue;
-        }
-        let step = (to - from) / (gap.len() + 1) as f64;
-        for (nth, slot) in gap.iter_mut().enumerate() {
-            *slot = Some(from + step * (nth + 1) as f64);
-        }
+        Some((*first, slots.collect()))
     }
 }
 
 /// The mean of the load in the present slot, from measurements that are shorter than a slot.
 #[derive(Debug, Default)]
 pub struct SlotMean {
-    open: Option<OpenSlot>,
-}
-
-#[derive(Debug)]
-struct OpenSlot {
-    number: u64,
-    /// The core-seconds that the load used in the measurements of the slot.
-    used_s: f64,
-    /// The length of the measurements, in seconds.
-    seconds: f64,
+    /// The number of the present slot, and its measurements so far.
+    open: Option<(u64, MeanCores)>,
 }
 
 impl SlotMean {
@@ -158,24 +128,19 @@ impl SlotMean {
     /// time in seconds since 1970. Returns the slot before if this measurement begins another one, and at least
     /// half of the slot before was measured. Ignores numbers that are not finite, and a time before 1970.
     pub fn take(&mut self, unix_s: f64, length_s: f64, cores: f64) -> Option<LoadSlot> {
-        let used_s = cores.max(0.0) * length_s;
-        let has_slot = (0.0..1e15).contains(&unix_s);
-        if !(has_slot && length_s > 0.0 && cores.is_finite() && used_s.is_finite()) {
+        let measured = MeanCores::of(length_s, cores)?;
+        if !(0.0..1e15).contains(&unix_s) {
             return None;
         }
-        let number = unix_s as u64 / SLOT_S;
-        let ended = self.open.take_if(|open| open.number != number);
-        let open = self.open.get_or_insert(OpenSlot {
+        let present = unix_s as u64 / SLOT_S;
+        let ended = self.open.take_if(|(number, _)| *number != present);
+        let (_, open) = self.open.get_or_insert((present, MeanCores::default()));
+        open.add(measured);
+        let (number, measured) = ended?;
+        let cores = measured.mean()?;
+        (measured.seconds() >= SECONDS_MIN).then_some(LoadSlot {
             number,
-            used_s: 0.0,
-            seconds: 0.0,
-        });
-        open.used_s += used_s;
-        open.seconds += length_s;
-        let ended = ended.filter(|slot| slot.seconds >= SECONDS_MIN)?;
-        Some(LoadSlot {
-            number: ended.number,
-            cores: (ended.used_s / ended.seconds).min(CORES_MAX),
+            cores: cores.min(CORES_MAX),
         })
     }
 }
@@ -266,8 +231,8 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn gaps_of_an_hour_are_filled_and_longer_ones_stay() {
-        let is_down = |slot: u64| (20..32).contains(&slot) || (50..63).contains(&slot);
+    fn slots_that_were_not_measured_are_gaps() {
+        let is_down = |slot: u64| (50..63).contains(&slot);
         let load = record(100, |slot| (!is_down(slot)).then_some(slot as f64));
         let first = MIDNIGHT_S / SLOT_S;
         let (begin, slots) = load.until(first + 103).unwrap();
@@ -275,7 +240,7 @@ pub(crate) mod tests {
         for (at, cores) in slots.into_iter().enumerate() {
             let is_missing = (50..63).contains(&at) || at >= 100;
             assert_eq!(cores.is_none(), is_missing, "{at}");
-            assert!(cores.is_none_or(|cores| (cores - at as f64).abs() < 1e-9));
+            assert!(cores.is_none_or(|cores| cores == at as f64));
         }
         assert!(load.until(first).is_none());
     }

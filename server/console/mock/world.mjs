@@ -166,7 +166,7 @@ export class World {
       const width = 0.06 + 0.22 * Math.sqrt(i / 60);
       points.push({ at_unix_ms: at, load_cores: round(load), low_cores: round(Math.max(0, load - width)), high_cores: round(load + width) });
     }
-    return { made_at_unix_ms: now, source: "season of 5 min", points, error: { mean_abs_cores: 0.07, windows: 120 } };
+    return { made_at_unix_ms: now, source: "learned", refused: null, points, error: { mean_abs_cores: 0.07, windows: 120 } };
   }
 
   step(now) {

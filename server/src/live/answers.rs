@@ -49,6 +49,7 @@ impl Live {
         let cores = governor.map_or(runtime_cores, |governor| governor.cores_for_analytics());
         let given = governor.and_then(|governor| governor.forecast());
         let learned = node.learned_forecast().filter(|_| given.is_some());
+        let refused = node.refused_forecast().filter(|_| given.is_none());
         let source = match (given, governor) {
             (Some(_), _) if learned.is_some() => "learned",
             (Some(_), _) => "given",
@@ -60,6 +61,7 @@ impl Live {
         Some(Forecast {
             made_at_unix_ms: now_unix_ms,
             source: source.to_string(),
+            refused,
             points: (state.forecast_errors).points(
                 (&forecast, learned.as_deref()),
                 now,

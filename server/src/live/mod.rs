@@ -49,14 +49,13 @@ use utoipa::ToSchema;
 pub use self::day::{GuardChange, JobShare, LoadPoint, Sample};
 pub use self::events::{Event, Events, Subscription};
 pub use self::outlook::{Forecast, ForecastErrorView, ForecastPoint};
-pub use self::prediction::PredictionErrorView;
+pub use self::prediction::{Ledger, PredictedEnd, PredictionErrorView};
 pub use self::what_if::{LikeJob, Tasks, Victim, WhatIf, WhatIfAnswer};
 
 use self::ahead::Ahead;
 use self::day::Day;
 use self::gather::Gathering;
 use self::outlook::ForecastErrors;
-use self::prediction::Ledger;
 use crate::node::Node;
 
 /// The live view of a node: a thread samples the node each second until this is

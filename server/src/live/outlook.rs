@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::prediction::PredictionErrorView;
+use crate::node::RefusedForecast;
 
 /// The time before now, in seconds, over which the CPU time that jobs could use was measured. The
 /// expected CPU time is extrapolated from it.
@@ -42,6 +43,10 @@ pub struct Forecast {
     /// moving average over about that time, which the policy assumes to stay; `fixed` for a constant
     /// capacity.
     pub source: String,
+    /// The errors because of which the policy does not plan by the forecast that the server learned, but by
+    /// `last-ten-minutes`; `null` if no forecast was refused.
+    #[serde(default)]
+    pub refused: Option<RefusedForecast>,
     /// The points of the forecast, the nearest first.
     pub points: Vec<ForecastPoint>,
     /// The errors of past forecasts.

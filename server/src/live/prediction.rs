@@ -37,9 +37,12 @@ const PREDICTIONS_MAX: usize = 128;
 
 /// A predicted end with the interval around it, in seconds of the runtime's time.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Around {
+pub struct PredictedEnd {
+    /// The lower end of the interval.
     pub low_s: f64,
+    /// The predicted end, corrected by the errors of earlier predictions.
     pub finish_s: f64,
+    /// The upper end of the interval.
     pub high_s: f64,
 }
 
@@ -57,7 +60,7 @@ pub struct PredictionErrorView {
 /// The predicted ends of running jobs, and the errors of the predictions for jobs that have
 /// succeeded.
 #[derive(Debug, Default)]
-pub(super) struct Ledger {
+pub struct Ledger {
     followed: BTreeMap<String, Followed>,
     /// The logarithm of the ratio of the actual remaining time to the predicted one, for each of the latest
     /// jobs that succeeded.
@@ -81,7 +84,7 @@ impl Ledger {
     /// Adds a prediction for a job that started at `started_s`. By the prediction, which was made
     /// at `at_s`, the job ends at `finish_s`, before a correction by the errors of earlier
     /// predictions.
-    pub(super) fn note(&mut self, job: &str, started_s: f64, at_s: f64, finish_s: f64) {
+    pub fn note(&mut self, job: &str, started_s: f64, at_s: f64, finish_s: f64) {
         let followed = self.followed.entry(job.to_string());
         let followed = followed.or_insert_with(|| Followed {
             started_s,
@@ -107,7 +110,7 @@ impl Ledger {
 
     /// Removes a job that ended. If it succeeded, keeps the error of the last prediction in the first half of
     /// its time.
-    pub(super) fn end(&mut self, job: &str, ended_s: f64, succeeded: bool) {
+    pub fn end(&mut self, job: &str, ended_s: f64, succeeded: bool) {
         let Some(followed) = self.followed.remove(job).filter(|_| succeeded) else {
             return;
         };
@@ -135,14 +138,14 @@ impl Ledger {
 
     /// Corrects the end `finish_s`, which a look ahead predicted, by the errors of earlier predictions.
     /// Returns the corrected end, with the interval that contains the actual end in 9 of 10 cases.
-    pub(super) fn around(&self, now_s: f64, finish_s: f64) -> Around {
+    pub fn around(&self, now_s: f64, finish_s: f64) -> PredictedEnd {
         let n = self.errors.len() as f64;
         let mean = self.errors.iter().sum::<f64>() / (BELIEVED + n);
         let squares: f64 = (self.errors.iter().map(|error| (error - mean).powi(2))).sum();
         let sd = ((BELIEVED * BELIEVED_SD.powi(2) + squares) / (BELIEVED + n)).sqrt();
         let left_s = (finish_s - now_s).max(0.0);
         let at = |z: f64| now_s + left_s * (mean + z * sd).exp();
-        Around {
+        PredictedEnd {
             low_s: at(-Z),
             finish_s: at(0.0),
             high_s: at(Z),

@@ -11,7 +11,7 @@
 
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 use std::{io, mem};
@@ -22,26 +22,40 @@ use ebb_scheduler::runtime::Runtime;
 use ebb_threads::lower_current_thread;
 use tracing::{info, warn};
 
-use super::learning::{Learning, Moment, Turn};
+use super::learning::{Learning, Moment, RefusedForecast, Turn};
 use super::load_file::LoadFile;
 
 /// The time between two readings of the samples.
 const EVERY: Duration = Duration::from_secs(60);
 
-/// The forecast by which policies plan, while they plan by one that was learned.
+/// The plan by what was learned, for readers on other threads.
 #[derive(Debug, Default)]
-pub(super) struct LearnedForecast(Mutex<Option<Arc<LeftForecast>>>);
+pub(super) struct LearnedForecast(Mutex<Plan>);
+
+#[derive(Debug, Default)]
+struct Plan {
+    /// The forecast by which policies plan, while they plan by one that was learned.
+    forecast: Option<Arc<LeftForecast>>,
+    /// The errors of the latest forecast, if it was refused.
+    refused: Option<RefusedForecast>,
+}
 
 impl LearnedForecast {
-    pub(super) fn get(&self) -> Option<Arc<LeftForecast>> {
-        let learned = self.0.lock();
-        learned.unwrap_or_else(PoisonError::into_inner).clone()
+    pub(super) fn forecast(&self) -> Option<Arc<LeftForecast>> {
+        self.lock().forecast.clone()
     }
 
-    /// Replaces the forecast. Returns true if there was one.
-    fn set(&self, learned: Option<Arc<LeftForecast>>) -> bool {
-        let mut before = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        mem::replace(&mut *before, learned).is_some()
+    pub(super) fn refused(&self) -> Option<RefusedForecast> {
+        self.lock().refused
+    }
+
+    /// Replaces the plan. Returns true if the one before had a forecast.
+    fn set(&self, plan: Plan) -> bool {
+        mem::replace(&mut *self.lock(), plan).forecast.is_some()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Plan> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -159,10 +173,13 @@ impl Worker {
         }
         let plan = self.learning.plan(cores, now).map(Arc::new);
         let planned = plan.as_ref().map(|plan| Arc::clone(&plan.expected));
-        let had_plan = self.parts.learned.set(plan);
+        let had_forecast = self.parts.learned.set(Plan {
+            forecast: plan,
+            refused: self.learning.refused(),
+        });
         match planned {
             Some(expected) => governor.plan_by(expected),
-            None if had_plan => governor.plan_by_mean(),
+            None if had_forecast => governor.plan_by_mean(),
             // A forecast that something else gave the governor stays.
             None => {}
         }
@@ -211,19 +228,20 @@ impl Worker {
     /// Takes a decision, and logs the change of the plan, if it is one.
     fn adopt(&mut self, learned: Learned) {
         match self.learning.decide(learned) {
-            Some(Turn::ToForecast { methods }) => info!(
+            Some(Turn::Forecast { methods }) => info!(
                 target: "jobs",
                 methods,
                 "policies plan by a forecast of the load, which was learned from its record"
             ),
-            Some(Turn::ToMean {
-                forecast_error_cores,
-                mean_error_cores,
-            }) => info!(
+            Some(Turn::Mean(refused)) => info!(
                 target: "jobs",
-                forecast_error_cores = hundredths(forecast_error_cores),
-                mean_error_cores = hundredths(mean_error_cores),
+                forecast_error_cores = hundredths(refused.forecast_error_cores),
+                mean_error_cores = hundredths(refused.mean_error_cores),
                 "policies plan by the mean of the last ten minutes: the forecast of the last six hours was worse"
+            ),
+            Some(Turn::Neither) => info!(
+                target: "jobs",
+                "policies plan by the mean of the last ten minutes: no forecast can be made of what is known of the load"
             ),
             None => {}
         }
@@ -236,7 +254,7 @@ fn hundredths(number: f64) -> f64 {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::f64::consts::TAU;
     use std::fs;
     use std::path::Path;
@@ -244,11 +262,12 @@ mod tests {
     use super::*;
     use crate::node::{Node, NodeOptions};
 
-    const MIDNIGHT_S: u64 = 1_795_996_800;
+    pub(crate) const MIDNIGHT_S: u64 = 1_795_996_800;
     const DAY_S: u64 = 86_400;
 
-    /// Returns the lines of a record of `days` days, with 0.1 cores at 3:00 and 0.9 cores at 15:00.
-    fn record(days: u64) -> String {
+    /// Returns the lines of a record of `days` days from [`MIDNIGHT_S`] on, with 0.1 cores at 3:00 and 0.9 cores at
+    /// 15:00.
+    pub(crate) fn record(days: u64) -> String {
         let line = |slot: u64| {
             let phase = (slot as f64 / 288.0 - 0.125) * TAU;
             let cores = 0.5 - 0.4 * phase.cos();
@@ -265,6 +284,11 @@ mod tests {
             dir: dir.to_path_buf(),
             is_group_readable: false,
         })
+    }
+
+    /// Lets policies of `node` plan by the record in `dir`, as at `unix_s`, seconds since 1970.
+    pub(crate) fn learn_at(node: &Node, dir: &Path, unix_s: u64) {
+        decide(&mut worker(node, dir), unix_s);
     }
 
     /// Makes a step at a time of the machine, and another one after the decision that the first one began.
@@ -297,6 +321,24 @@ mod tests {
         decide(&mut worker, MIDNIGHT_S + DAY_S);
         assert!(node.governor().unwrap().forecast().is_none());
         assert!(node.learned_forecast().is_none());
+    }
+
+    #[test]
+    fn a_refused_forecast_is_shown_with_its_errors() {
+        let dir = tempfile::tempdir().unwrap();
+        // From 17:50 on, the load of the last day stays at 1,000 cores, far above the reserve of any machine.
+        let last = 3 * 288 - 74;
+        let flat = |slot: u64| format!("{},1000.000\n", MIDNIGHT_S + slot * 300);
+        let before: Vec<String> = record(3).split_inclusive('\n').map(str::to_owned).collect();
+        let text =
+            before[..last as usize].concat() + &(last..3 * 288).map(flat).collect::<String>();
+        fs::write(dir.path().join("load.csv"), text).unwrap();
+        let node = Node::start(None, NodeOptions::for_tests()).unwrap();
+        learn_at(&node, dir.path(), MIDNIGHT_S + 3 * DAY_S);
+        assert!(node.learned_forecast().is_none());
+        let refused = node.refused_forecast().unwrap();
+        assert!(refused.forecast_error_cores > 500.0, "{refused:?}");
+        assert!(refused.mean_error_cores < 0.01, "{refused:?}");
     }
 
     #[test]

@@ -5,6 +5,8 @@
 use ebb_colocate::{
     Learned, LeftForecast, LoadForecast, LoadSample, LoadSlot, ShareMeter, SlotMean,
 };
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 /// The time between two decisions whether policies plan by a forecast, in seconds.
 const DECIDE_EVERY_S: f64 = 3600.0;
@@ -28,16 +30,25 @@ impl Moment {
     }
 }
 
+/// A forecast that policies do not plan by, because the mean of the last ten minutes was better: the mean absolute
+/// errors of both over the last six hours, in cores.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct RefusedForecast {
+    /// The mean absolute error of the learned forecast, in cores.
+    pub forecast_error_cores: f64,
+    /// The mean absolute error of the mean, in cores.
+    pub mean_error_cores: f64,
+}
+
 /// A change of the plan, for the log.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Turn {
     /// Policies plan by a forecast from now on, which combines these methods.
-    ToForecast { methods: String },
+    Forecast { methods: String },
     /// Policies plan by the mean of the last ten minutes, because the forecast was worse.
-    ToMean {
-        forecast_error_cores: f64,
-        mean_error_cores: f64,
-    },
+    Mean(RefusedForecast),
+    /// Policies plan by the mean of the last ten minutes, because no forecast can be made any more.
+    Neither,
 }
 
 /// The measurements of the load, and the forecast that was made of it.
@@ -48,8 +59,8 @@ pub(super) struct Learning {
     /// The time of the latest sample that was measured, in seconds of the runtime's time.
     sampled_s: f64,
     forecast: Option<LoadForecast>,
-    /// True if the latest forecast was worse than the mean.
-    is_refused: bool,
+    /// The errors of the latest forecast, if it was worse than the mean.
+    refused: Option<RefusedForecast>,
     /// The time of the next decision, in seconds since 1970; `None`: at once.
     due_unix_s: Option<f64>,
 }
@@ -62,7 +73,7 @@ impl Learning {
             share: ShareMeter::default(),
             sampled_s: now_s,
             forecast: None,
-            is_refused: false,
+            refused: None,
             due_unix_s: None,
         }
     }
@@ -118,26 +129,32 @@ impl Learning {
     /// Takes a decision. Returns the change of the plan, if it is one.
     pub(super) fn decide(&mut self, learned: Learned) -> Option<Turn> {
         let had_forecast = self.forecast.is_some();
-        let was_refused = std::mem::take(&mut self.is_refused);
+        let was_refused = self.refused.take().is_some();
         self.forecast = None;
         match learned {
-            Learned::TooEarly => None,
+            Learned::TooEarly => had_forecast.then_some(Turn::Neither),
             Learned::WorseThanMean {
                 forecast_error_cores,
                 mean_error_cores,
             } => {
-                self.is_refused = true;
-                (!was_refused).then_some(Turn::ToMean {
+                let refused = RefusedForecast {
                     forecast_error_cores,
                     mean_error_cores,
-                })
+                };
+                self.refused = Some(refused);
+                (!was_refused).then_some(Turn::Mean(refused))
             }
             Learned::Forecast(forecast) => {
                 let methods = forecast.methods().to_owned();
                 self.forecast = Some(forecast);
-                (!had_forecast).then_some(Turn::ToForecast { methods })
+                (!had_forecast).then_some(Turn::Forecast { methods })
             }
         }
+    }
+
+    /// Returns the errors of the forecast of the latest decision, if it was refused.
+    pub(super) fn refused(&self) -> Option<RefusedForecast> {
+        self.refused
     }
 
     /// Returns the forecast f(t) by which policies plan now, on a machine that has `cores` cores for the load and
@@ -230,7 +247,7 @@ mod tests {
         assert_eq!(server.decide(), None);
         assert!(server.learning.plan(CORES, server.now()).is_none());
         server.run(2.25);
-        assert!(matches!(server.decide(), Some(Turn::ToForecast { .. })));
+        assert!(matches!(server.decide(), Some(Turn::Forecast { .. })));
         let now = server.now();
         let left = server.learning.plan(CORES, now).unwrap();
         // Tomorrow at 3:00, in the middle of the day, and then at 3:00 again.
@@ -275,16 +292,20 @@ mod tests {
         let learning = &mut server.learning;
         assert!(matches!(
             learning.decide(forecast.clone()),
-            Some(Turn::ToForecast { .. })
+            Some(Turn::Forecast { .. })
         ));
         assert_eq!(learning.decide(forecast.clone()), None);
         assert!(matches!(
             learning.decide(worse.clone()),
-            Some(Turn::ToMean { .. })
+            Some(Turn::Mean(_))
         ));
         assert_eq!(learning.decide(worse), None);
+        assert_eq!(learning.refused().unwrap().forecast_error_cores, 0.5);
         assert_eq!(learning.decide(Learned::TooEarly), None);
+        assert_eq!(learning.refused(), None);
         assert!(learning.decide(forecast).is_some());
+        assert_eq!(learning.decide(Learned::TooEarly), Some(Turn::Neither));
+        assert_eq!(learning.decide(Learned::TooEarly), None);
     }
 
     #[test]

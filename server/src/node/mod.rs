@@ -101,7 +101,10 @@ use tracing::warn;
 use self::backup::BackupTimes;
 pub use self::ended::EndedJobs;
 use self::file_checks::FileChecker;
+#[cfg(test)]
+pub(crate) use self::learner::tests as learner_tests;
 use self::learner::{LearnedForecast, Learner, LearnerParts};
+pub use self::learning::RefusedForecast;
 pub use self::options::{NodeOptions, machine_cores};
 pub use self::pace::Pace;
 use self::registry::Registry;
@@ -424,7 +427,13 @@ impl Node {
     /// Returns the forecast by which policies plan, if it was [learned](Self::learn_load) from the record of the
     /// load.
     pub fn learned_forecast(&self) -> Option<Arc<LeftForecast>> {
-        self.learned.get()
+        self.learned.forecast()
+    }
+
+    /// Returns the errors of the latest forecast that was [learned](Self::learn_load), if policies do not plan by it
+    /// because of them.
+    pub fn refused_forecast(&self) -> Option<RefusedForecast> {
+        self.learned.refused()
     }
 
     /// Refuses new jobs, stops the running ones as `how` states, and waits until they have ended. Cancelled

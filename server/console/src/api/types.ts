@@ -62,6 +62,8 @@ export interface ForecastPoint {
 export interface Forecast {
   made_at_unix_ms: number;
   source: string;
+  /** The errors of a learned forecast that the server does not plan by. */
+  refused?: { forecast_error_cores: number; mean_error_cores: number } | null;
   points: ForecastPoint[];
   error: { mean_abs_cores: number; windows: number } | null;
 }

@@ -12,6 +12,7 @@ import { cores, counted, percent, short } from "../text/number";
 import { clock, duration, latency } from "../text/time";
 import { boundOf } from "./bound";
 import { Cores, type Goal, beyond, coresAt } from "./cores";
+import { forecastName } from "./forecast-name";
 import { type Decision, Guard, decisionAt } from "./guard";
 import { horizonMs } from "./horizon";
 import { Lanes } from "./lanes";
@@ -80,7 +81,7 @@ function Pictures({ load, width }: { load: Load; width: number }) {
           )),
           ...(visible.length > 6 ? [<Entry key="more" name={`and ${counted(visible.length - 6, "other job")}`} />] : []),
           <Entry key="capacity" swatch="capacity" name="jobs may use" value={shown && cores(shown.capacity_cores)} />,
-          ...(forecast.value.value === null ? [] : [<Entry key="forecast" swatch="forecast" name="kept from jobs, forecast" />]),
+          ...(forecast.value.value === null ? [] : [<Entry key="forecast" swatch="forecast" name={forecastName(forecast.value.value)} />]),
           ...far.slice(0, 2).map((text) => <Entry key={text} swatch="beyond" name={`goal ${text}`} />),
         ]}
       />

@@ -5,6 +5,7 @@ use std::io::{BufRead, BufReader};
 use serde_json::Map;
 
 use super::*;
+use crate::node::learner_tests;
 
 fn json(answer: &str) -> Value {
     serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap()
@@ -202,6 +203,7 @@ fn the_load_of_the_last_seconds_and_the_forecast_are_served() {
     assert_eq!(point.get("bound_us"), Some(&Value::Null));
     let forecast = json(&get("/v1/forecast?seconds=60").1);
     assert_eq!(forecast["source"], "last-ten-minutes");
+    assert_eq!(forecast.get("refused"), Some(&Value::Null));
     // A forecast of any length has 120 steps, and a point at both ends.
     assert_eq!(forecast["points"].as_array().unwrap().len(), 121);
     for wrong in [
@@ -211,6 +213,26 @@ fn the_load_of_the_last_seconds_and_the_forecast_are_served() {
     ] {
         assert_eq!(get(wrong).0, 400, "{wrong}");
     }
+}
+
+#[test]
+fn a_learned_forecast_follows_the_time_of_day() {
+    let (dir, node, server) = serve();
+    let token = token(dir.path(), Scope::Read);
+    let directory = data(dir.path());
+    fs::write(directory.join("load.csv"), learner_tests::record(3)).unwrap();
+    let midnight_s = learner_tests::MIDNIGHT_S + 3 * 86_400;
+    learner_tests::learn_at(&node, &directory, midnight_s);
+    let request = "GET /v1/forecast?seconds=86400";
+    let forecast = until_some("the plan of a control cycle", || {
+        let forecast = json(&ask(&server, request, "localhost", Some(&token), "").1);
+        // There are five points an hour.
+        let at = |hour: usize| forecast["points"][hour * 5]["load_cores"].as_f64();
+        let is_daily = at(15) > at(3);
+        is_daily.then_some(forecast)
+    });
+    assert_eq!(forecast["source"], "learned");
+    assert_eq!(forecast.get("refused"), Some(&Value::Null));
 }
 
 #[test]

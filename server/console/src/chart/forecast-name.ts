@@ -1,0 +1,22 @@
+// The entry of the forecast in the legend of the cores.
+
+import type { Forecast } from "../api/types";
+import { cores } from "../text/number";
+
+/** The name of the forecast, with its source. */
+export function forecastName({ source, refused }: Forecast): string {
+  return `kept from jobs, ${sourceName(source)}${refused ? `: the learned forecast missed by ${cores(refused.forecast_error_cores)} cores` : ""}`;
+}
+
+function sourceName(source: string): string {
+  switch (source) {
+    case "learned":
+      return "learned forecast";
+    case "last-ten-minutes":
+      return "mean of 10 minutes";
+    case "fixed":
+      return "constant";
+    default:
+      return "forecast";
+  }
+}
