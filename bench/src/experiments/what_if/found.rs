@@ -2,9 +2,11 @@
 
 use serde::Serialize;
 
+use super::agreement::Agreement;
+use super::chance::Chance;
+use super::look::Look;
 use super::outcome::Trial;
 use super::trial::{Answer, MANY_JOBS};
-use crate::number::percent;
 
 #[derive(Debug, Serialize)]
 pub(super) struct Found {
@@ -23,71 +25,24 @@ pub(super) struct Found {
     /// the second pair of runs with those in the first: it shows how much of the outcome is chance.
     /// `None` if there is only one pair.
     by_repetition: Option<Agreement>,
+    /// The agreement of the predicted victims with the real ones, only over jobs whose outcome does
+    /// not show chance: all runs of the same kind agree. `None` if there is only one pair.
+    clear_victims: Option<Agreement>,
+    /// The agreement of the victims that most predictions of a trial named with the real ones. It
+    /// shows whether the predictions of one moment differ from those of a moment like it. `None` if
+    /// there is only one pair.
+    by_most_predictions: Option<Agreement>,
+    /// How often two runs of the same kind differ. `None` if there is only one pair.
+    chance: Option<Chance>,
+    /// The looks ahead with the additional job, compared with the runs with that job.
+    look_with: Look,
+    /// The looks ahead without the additional job, compared with the runs without that job.
+    look_without: Look,
     /// The mean of |predicted end - end| of the additional job, whose effect on the others was
     /// predicted, divided by the time that this job took.
     other_error_ratio: f64,
     /// The duration of each prediction beside [`MANY_JOBS`] jobs, in the order of the requests.
     answers: Vec<Answer>,
-}
-
-/// The agreement of predicted victims, the jobs that miss their goals through the additional job,
-/// with real ones.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-struct Agreement {
-    /// The number of jobs that the prediction named as victims: as missing their goals through the
-    /// additional job.
-    predicted: usize,
-    /// The number of jobs that really missed their goals through the additional job.
-    real: usize,
-    /// The number of jobs that missed their goals through the additional job, and were predicted
-    /// to.
-    both: usize,
-    /// Precision: the fraction of the predicted victims that were real ones, `both` divided by
-    /// `predicted`. `None` if no victim was predicted.
-    precision: Option<f64>,
-    /// Recall: the fraction of the real victims (jobs that really missed their goals through the
-    /// additional job) that were predicted, `both` divided by `real`. `None` if there was no real
-    /// victim.
-    recall: Option<f64>,
-}
-
-impl Agreement {
-    /// Counts the jobs of all trials that are victims according to `is_predicted`, to `is_real`,
-    /// and to both. Both functions get a trial and the index of a job.
-    fn of(
-        trials: &[Trial],
-        is_predicted: fn(&Trial, usize) -> bool,
-        is_real: fn(&Trial, usize) -> bool,
-    ) -> Self {
-        let (mut predicted, mut real, mut both) = (0, 0, 0);
-        for trial in trials {
-            for job in 0..trial.jobs() {
-                let (in_prediction, in_runs) = (is_predicted(trial, job), is_real(trial, job));
-                predicted += usize::from(in_prediction);
-                real += usize::from(in_runs);
-                both += usize::from(in_prediction && in_runs);
-            }
-        }
-        let part = |of: usize| (of > 0).then(|| both as f64 / of as f64);
-        Self {
-            predicted,
-            real,
-            both,
-            precision: part(predicted),
-            recall: part(real),
-        }
-    }
-
-    fn text(&self) -> String {
-        format!(
-            "{} predicted, {} real, {} both: precision {}, recall {}",
-            self.predicted,
-            self.real,
-            self.both,
-            percent(self.precision, 0),
-            percent(self.recall, 0)
-        )
-    }
 }
 
 impl Found {
@@ -96,13 +51,29 @@ impl Found {
         let predicted = Trial::is_predicted_victim;
         let first = |trial: &Trial, job: usize| trial.is_victim_in(0, job);
         let second = |trial: &Trial, job: usize| trial.is_victim_in(1, job);
+        let agreement = |is_predicted: OfJob, is_real: OfJob| {
+            over_jobs(&trials, |_, _| true, is_predicted, is_real)
+        };
+        let victims = agreement(predicted, Trial::is_victim);
+        let by_first_pair = is_repeated.then(|| agreement(predicted, first));
+        let by_repetition = is_repeated.then(|| agreement(second, first));
+        let by_most_predictions =
+            is_repeated.then(|| agreement(Trial::is_predicted_by_most, Trial::is_victim));
+        let clear_victims =
+            is_repeated.then(|| over_jobs(&trials, Trial::is_clear, predicted, Trial::is_victim));
+        let pairs = || trials.iter().flat_map(|trial| &trial.pairs);
         let errors = trials.iter().filter_map(Trial::other_error_ratio);
         let errors = errors.sum::<f64>();
         Self {
             given_up,
-            victims: Agreement::of(&trials, predicted, Trial::is_victim),
-            by_first_pair: is_repeated.then(|| Agreement::of(&trials, predicted, first)),
-            by_repetition: is_repeated.then(|| Agreement::of(&trials, second, first)),
+            victims,
+            by_first_pair,
+            by_repetition,
+            clear_victims,
+            by_most_predictions,
+            chance: Chance::of(&trials),
+            look_with: Look::of(pairs().map(|pair| &pair.with)),
+            look_without: Look::of(pairs().map(|pair| &pair.without)),
             other_error_ratio: errors / trials.len().max(1) as f64,
             answers,
             trials,
@@ -123,6 +94,20 @@ impl Found {
                 repetition.text()
             );
         }
+        if let Some(clear) = self.clear_victims {
+            println!("only jobs whose runs agree: {}", clear.text());
+        }
+        if let Some(most) = self.by_most_predictions {
+            println!("by most predictions of a trial: {}", most.text());
+        }
+        if let Some(chance) = self.chance {
+            println!("{}", chance.text());
+        }
+        println!(
+            "late jobs without the other job: {}",
+            self.look_without.text()
+        );
+        println!("late jobs with the other job: {}", self.look_with.text());
         println!(
             "end of the other job: off by {:.1}% of the time it took, on average",
             self.other_error_ratio * 100.0
@@ -141,6 +126,19 @@ impl Found {
     }
 }
 
+/// A property of a job in a trial, from the trial and the index of the job.
+type OfJob = fn(&Trial, usize) -> bool;
+
+/// Returns the agreement of `is_predicted` with `is_real` over the jobs of all trials that `counts`
+/// chooses.
+fn over_jobs(trials: &[Trial], counts: OfJob, is_predicted: OfJob, is_real: OfJob) -> Agreement {
+    let all = trials
+        .iter()
+        .flat_map(|trial| (0..trial.jobs()).map(move |job| (trial, job)));
+    let chosen = all.filter(|(trial, job)| counts(trial, *job));
+    Agreement::of(chosen.map(|(trial, job)| (is_predicted(trial, job), is_real(trial, job))))
+}
+
 fn sorted(answers: &[Answer], of: fn(&Answer) -> f64) -> Vec<f64> {
     let mut times: Vec<f64> = answers.iter().map(of).collect();
     times.sort_by(f64::total_cmp);
@@ -153,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn precision_is_a_part_of_predicted_victims_and_recall_of_real_ones() {
+    fn the_victims_of_all_trials_are_counted_together() {
         let trials = vec![
             trial(&[true, true], &[(&[true, false], &[true, true])]),
             trial(&[false], &[(&[true], &[true])]),
@@ -169,6 +167,7 @@ mod tests {
         assert_eq!(victims.recall, Some(0.5));
         assert_eq!(found.other_error_ratio, 0.5);
         assert_eq!((found.by_first_pair, found.by_repetition), (None, None));
+        assert_eq!((found.clear_victims, found.chance), (None, None));
         let nothing = Found::of(Vec::new(), 0, Vec::new()).victims;
         assert_eq!((nothing.precision, nothing.recall), (None, None));
     }
@@ -189,5 +188,8 @@ mod tests {
         assert_eq!(counts(found.victims), (2, 2, 2));
         assert_eq!(found.by_first_pair.map(counts), Some((2, 2, 1)));
         assert_eq!(found.by_repetition.map(counts), Some((2, 2, 1)));
+        assert_eq!(found.by_most_predictions.map(counts), Some((2, 2, 2)));
+        // Only the first job has the same outcome in all runs of one kind.
+        assert_eq!(found.clear_victims.map(counts), Some((1, 1, 1)));
     }
 }

@@ -5,7 +5,10 @@
 //!   drawn ──── sizes and goals of all trials, from a seed, so that the duration is known beforehand
 //!   trial ──── jobs run, the request for a prediction, the other job, the ends of all jobs
 //!   outcome ── the jobs of a trial that the other job made late, from runs with and without it
-//!   found ──── precision, recall, errors, times
+//!   agreement  precision and recall, with their intervals
+//!   chance ─── how often two runs of the same kind differ
+//!   look ───── the looks ahead with and without the other job, each compared with its run
+//!   found ──── all of these for all trials, errors, times
 //! ```
 //!
 //! In each trial some jobs with goals run. Then the client requests a prediction of the effect of
@@ -15,8 +18,11 @@
 //! Predictions assume that other processes go on as they do, so the machine should have nothing
 //! else to do. A trial of which a run takes much longer than its work is given up.
 
+mod agreement;
+mod chance;
 mod drawn;
 mod found;
+mod look;
 mod outcome;
 mod trial;
 
@@ -34,9 +40,9 @@ use crate::console::{progress_bar, temporary_directory, write_json};
 const EXAMPLES: &str = "\
 Examples:
   ebb-bench experiments what-if
-  ebb-bench experiments what-if --pairs 3 --json-file what-if.json
-  ebb-bench experiments what-if --trials 100 --seed 2
-  ebb-bench experiments what-if --scale 1
+  ebb-bench experiments what-if --seed 2 --json-file what-if.json
+  ebb-bench experiments what-if --pairs 3
+  ebb-bench experiments what-if --trials 100 --pairs 1 --scale 1
 
 It prints beforehand how long it takes, and how long at most. Run nothing else meanwhile: jobs
 get what others leave.";
@@ -51,17 +57,18 @@ const LINE_EVERY: usize = 10;
 #[command(after_help = EXAMPLES)]
 pub struct WhatIfArgs {
     /// Trials: in each the effect of one job is predicted, and the job is run
-    #[arg(long, value_name = "N", default_value_t = 50)]
+    #[arg(long, value_name = "N", default_value_t = 42)]
     pub trials: u32,
 
     /// Pairs of runs of each trial, one run with the additional job and one without. The majority
-    /// of the pairs decides which jobs the additional job made late
-    #[arg(long, value_name = "N", default_value_t = 1,
+    /// of the pairs decides which jobs the additional job made late; of two pairs both have to
+    /// agree. A single pair cannot show how much of the outcome is chance
+    #[arg(long, value_name = "N", default_value_t = 2,
           value_parser = clap::value_parser!(u32).range(1..=100))]
     pub pairs: u32,
 
     /// Length of the jobs: 0.6 to 2 s of CPU time, times N
-    #[arg(long, value_name = "N", default_value_t = 5,
+    #[arg(long, value_name = "N", default_value_t = 3,
           value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub scale: u32,
 

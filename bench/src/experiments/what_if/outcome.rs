@@ -8,8 +8,8 @@
 use serde::Serialize;
 
 /// A trial: the same jobs, run several times with an additional job and without. Each run predicts
-/// the effect of the additional job on the others. Only the prediction of the first run with the
-/// additional job counts.
+/// the effect of the additional job on the others. The prediction of the first run with the
+/// additional job is compared with the outcome; the others show how much predictions differ.
 #[derive(Debug, Serialize)]
 pub(super) struct Trial {
     pub pairs: Vec<RunPair>,
@@ -74,16 +74,51 @@ impl Trial {
         self.first().is_some_and(named)
     }
 
-    /// Returns whether the job still ran when the prediction was made, met its goal in most runs
-    /// without the additional job, and missed it in most runs with that job.
-    pub fn is_victim(&self, job: usize) -> bool {
+    /// Returns whether the predictions of most runs, with the additional job and without, named the
+    /// job with this index as a victim.
+    pub fn is_predicted_by_most(&self, job: usize) -> bool {
+        // There are twice as many runs as pairs.
+        self.times_named(job) > self.pairs.len()
+    }
+
+    /// Returns the number of runs, with the additional job and without, whose predictions named the
+    /// job with this index as a victim.
+    pub fn times_named(&self, job: usize) -> usize {
+        let runs = self
+            .pairs
+            .iter()
+            .flat_map(|pair| [&pair.with, &pair.without]);
+        runs.filter(|run| run.jobs[job].is_predicted_victim).count()
+    }
+
+    /// Returns the number of runs in which the job met its goal: of those with the additional job,
+    /// and of those without.
+    pub fn met(&self, job: usize) -> (usize, usize) {
         let (mut met_with, mut met_without) = (0, 0);
         for pair in &self.pairs {
             met_with += usize::from(pair.with.jobs[job].met);
             met_without += usize::from(pair.without.jobs[job].met);
         }
+        (met_with, met_without)
+    }
+
+    /// Returns whether the job still ran when the prediction was made, met its goal in most runs
+    /// without the additional job, and missed it in most runs with that job.
+    pub fn is_victim(&self, job: usize) -> bool {
+        let (met_with, met_without) = self.met(job);
         let pairs = self.pairs.len();
         self.was_running(job) && 2 * met_with < pairs && 2 * met_without > pairs
+    }
+
+    /// Returns whether chance does not show in the outcome of the job: all runs with the additional
+    /// job agree on whether it met its goal, and so do all runs without that job. Always true for a
+    /// single pair of runs.
+    pub fn is_clear(&self, job: usize) -> bool {
+        let pairs = self.pairs.len();
+        let (met_with, met_without) = self.met(job);
+        [met_with, met_without]
+            .into_iter()
+            .all(|met| met == 0 || met == pairs)
     }
 
     /// Returns whether the job still ran when the prediction was made and, in this pair of runs,
@@ -101,7 +136,7 @@ impl Trial {
     }
 
     /// Returns whether the job still ran at the prediction.
-    fn was_running(&self, job: usize) -> bool {
+    pub fn was_running(&self, job: usize) -> bool {
         let ran = |run: &TrialRun| run.jobs[job].predicted_alone_s.is_some();
         self.first().is_some_and(ran)
     }
@@ -177,6 +212,39 @@ pub(super) mod tests {
         assert_eq!(victims(&trial), [true, false]);
         assert!(trial.is_victim_in(0, 0) && trial.is_victim_in(0, 1));
         assert!(!trial.is_victim_in(1, 0) && !trial.is_victim_in(3, 0));
+    }
+
+    /// The first job flips with the other job, and the second one without it.
+    #[test]
+    fn a_job_whose_runs_differ_is_not_clear() {
+        let trial = trial(
+            &[true, false, false],
+            &[
+                (&[false, false, false], &[true, true, true]),
+                (&[true, false, false], &[true, false, true]),
+            ],
+        );
+        assert_eq!(
+            [0, 1, 2].map(|job| trial.is_clear(job)),
+            [false, false, true]
+        );
+        assert_eq!(
+            [0, 1, 2].map(|job| trial.met(job)),
+            [(1, 2), (0, 1), (0, 2)]
+        );
+        assert_eq!(victims(&trial), [false, false, true]);
+    }
+
+    #[test]
+    fn most_predictions_of_a_trial_can_differ_from_the_first_one() {
+        let both: (&[bool], &[bool]) = (&[true], &[true]);
+        let mut trial = trial(&[true], &[both, both]);
+        assert!(trial.is_predicted_by_most(0));
+        trial.pairs[0].without.jobs[0].is_predicted_victim = false;
+        assert!(trial.is_predicted_by_most(0));
+        trial.pairs[1].with.jobs[0].is_predicted_victim = false;
+        assert!(!trial.is_predicted_by_most(0));
+        assert!(trial.is_predicted_victim(0));
     }
 
     #[test]

@@ -399,8 +399,10 @@ impl Situation {
         finishes
     }
 
+    /// Returns a capacity that jobs are expected to have, in whole hundredths of a core. It is
+    /// rounded to the nearest: without the fraction, jobs that get little CPU would end too late.
     fn capacity(&self, hundredths: f64) -> u32 {
-        (hundredths.max(0.0) as u32).min(self.cores * 100)
+        (hundredths.max(0.0).round() as u32).min(self.cores * 100)
     }
 
     /// Returns the placement of the policy for `jobs` at `now_s`; `None` if the policy panics.

@@ -138,6 +138,17 @@ fn future_capacity_and_a_speed_below_one_count() {
     close(&ends(&situation, 200.0), &[10.0]);
 }
 
+/// Regression: the fraction of a hundredth was dropped. With 0.109 cores, a job took a tenth longer
+/// in the prediction, and with 0.009 cores it never ended.
+#[test]
+fn a_capacity_is_rounded_to_the_nearest_hundredth() {
+    let mut situation = idle(Fifo);
+    situation.add(&job(10, 0.109));
+    close(&ends(&situation, 10.9), &[10.0]);
+    let ended = ends(&situation, 0.9);
+    assert!((100.0..125.0).contains(&ended[0]), "{ended:?}");
+}
+
 #[test]
 fn cpu_time_that_running_tasks_used_is_not_needed_again() {
     let mut situation = idle(Fifo);
