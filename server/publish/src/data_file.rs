@@ -7,8 +7,7 @@ use std::sync::Arc;
 use arrow_array::RecordBatch;
 use arrow_schema::{ArrowError, Schema, SchemaRef};
 use ebb_model::types::{Charge, CqlType};
-use parquet::arrow::arrow_writer::ArrowWriterOptions;
-use parquet::arrow::{ArrowSchemaConverter, ArrowWriter};
+use parquet::arrow::ArrowSchemaConverter;
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::{FileMetaData, RowGroupMetaData};
@@ -18,6 +17,7 @@ use parquet::schema::types::SchemaDescriptor;
 use crate::bounds::{Columns, FloatNulls, has_no_statistics};
 use crate::dictionaries::FirstValues;
 use crate::iceberg::manifest::{DataFile, ROWS};
+use crate::row_groups::{RowGroups, is_by_column};
 use crate::row_index::{RowIndex, RowIndexBuilder};
 use crate::types::{ColumnBuilder, NestedField, OnEmpty, ValueError, arrow_field};
 
@@ -28,7 +28,14 @@ const BATCH_BYTES: usize = 1 << 20;
 /// The greatest number of rows of a batch, for tables whose rows have few bytes.
 const BATCH_ROWS: usize = 16_384;
 
-/// The greatest size of a row group, in encoded bytes, that a caller should choose, however much memory it
+/// The greatest number of rows of a batch that is a row group. The Parquet library has the same limit for row groups.
+const ROW_GROUP_ROWS: usize = 1 << 20;
+
+/// The number of rows after which the arrays of a batch that is a row group are measured again. A measurement costs
+/// some nanoseconds for each column.
+const MEASURED_ROWS: usize = 16;
+
+/// The greatest size of a row group, in bytes, that a caller should choose, however much memory it
 /// has. Readers divide files at row groups, and larger ones gain little.
 pub const ROW_GROUP_BYTES_MAX: usize = 32 << 20;
 
@@ -89,21 +96,52 @@ pub struct DataFileWriter<W: Write + Send> {
     /// The plan of the file until it begins with the first batch, because the values of that batch
     /// decide which columns get a dictionary; then `None`.
     planned: Option<PlannedFile<W>>,
-    /// The writer of batches; `None` until the file begins.
-    writer: Option<ArrowWriter<Counted<W>>>,
+    /// The writer of row groups; `None` until the file begins.
+    writer: Option<RowGroups<Counted<W>>>,
     schema: SchemaRef,
     columns: Vec<(NestedField, ColumnBuilder)>,
     float_nulls: FloatNulls,
+    batch_limits: BatchLimits,
     batch_rows: usize,
     batch_bytes: usize,
     rows: u64,
     index: RowIndexBuilder,
 }
 
+/// The size at which the writer hands a batch of rows to the Parquet library.
+#[derive(Debug, Clone, Copy)]
+struct BatchLimits {
+    rows: usize,
+    bytes: usize,
+    /// True if a batch is a row group. Then `bytes` is also a limit on the arrays of the batch, because these may
+    /// take more memory than the values: a null takes as much as a number, and a UUID becomes a text.
+    is_row_group: bool,
+}
+
+impl BatchLimits {
+    fn new(schema: &SchemaDescriptor, row_group_bytes: usize) -> Self {
+        if is_by_column(schema) {
+            Self {
+                rows: ROW_GROUP_ROWS,
+                bytes: row_group_bytes,
+                is_row_group: true,
+            }
+        } else {
+            Self {
+                rows: BATCH_ROWS,
+                bytes: BATCH_BYTES,
+                is_row_group: false,
+            }
+        }
+    }
+}
+
 impl<W: Write + Send> DataFileWriter<W> {
     /// Returns a writer of a file in `sink`. It writes nothing to `sink` before the first batch of
     /// rows is complete. `on_empty` decides how empty values of types such as `int` are written.
-    /// The writer holds one row group in memory, of about `row_group_bytes` encoded bytes.
+    /// The writer holds one row group in memory, of about `row_group_bytes` bytes. These are encoded bytes if there are
+    /// few columns. Many columns are encoded one after the other: then these are the bytes of the values in arrays,
+    /// and the arrays may take twice as much memory.
     ///
     /// # Errors
     /// If the Iceberg field of a column was not made for the column's CQL type, or has no
@@ -141,6 +179,7 @@ impl<W: Write + Send> DataFileWriter<W> {
             }
         };
         Ok(Self {
+            batch_limits: BatchLimits::new(&of_parquet, row_group_bytes),
             planned: Some(PlannedFile {
                 sink,
                 first_values: FirstValues::new(&of_parquet),
@@ -216,10 +255,24 @@ impl<W: Write + Send> DataFileWriter<W> {
         }
         self.batch_rows += 1;
         self.rows += 1;
-        if self.batch_rows >= BATCH_ROWS || self.batch_bytes >= BATCH_BYTES {
+        if self.is_batch_full() {
             self.write_batch()?;
         }
         Ok(())
+    }
+
+    fn is_batch_full(&self) -> bool {
+        let limits = self.batch_limits;
+        let is_measured = limits.is_row_group && self.batch_rows.is_multiple_of(MEASURED_ROWS);
+        self.batch_rows >= limits.rows
+            || self.batch_bytes >= limits.bytes
+            || (is_measured && self.array_bytes() >= limits.bytes)
+    }
+
+    /// Returns the size of the arrays of the current batch, in bytes.
+    fn array_bytes(&self) -> usize {
+        let columns = self.columns.iter();
+        columns.map(|(_, builder)| builder.bytes()).sum()
     }
 
     /// Returns the number of rows so far.
@@ -233,7 +286,7 @@ impl<W: Write + Send> DataFileWriter<W> {
         let Some(writer) = &self.writer else {
             return false;
         };
-        let groups = writer.flushed_row_groups();
+        let groups = writer.complete();
         let chunks = groups.len() * groups.first().map_or(0, RowGroupMetaData::num_columns);
         self.rows >= FILE_ROWS_MAX
             || chunks >= FILE_CHUNKS_MAX
@@ -259,8 +312,8 @@ impl<W: Write + Send> DataFileWriter<W> {
         // A file without rows has not begun yet.
         self.begin()?;
         let mut writer = self.writer.ok_or_else(has_not_begun)?;
-        writer.flush()?;
-        let mut file = describe(path, writer.flushed_row_groups(), &self.float_nulls);
+        writer.end_row_group()?;
+        let mut file = describe(path, writer.complete(), &self.float_nulls);
         let Counted { sink, bytes } = writer.into_inner()?;
         file.file_size_in_bytes = bytes as i64;
         Ok((sink, file))
@@ -293,14 +346,19 @@ impl<W: Write + Send> DataFileWriter<W> {
 
     fn write_batch(&mut self) -> Result<(), DataFileError> {
         self.begin()?;
-        let columns = self.columns.iter_mut();
-        let columns: Vec<_> = columns.map(|(_, column)| column.finish()).collect();
-        for ((field, _), values) in self.columns.iter().zip(&columns) {
-            self.float_nulls.add(field, values, None);
+        let float_nulls = &mut self.float_nulls;
+        let columns = self.columns.iter_mut().map(|(field, builder)| {
+            let values = builder.finish();
+            float_nulls.add(field, &values, None);
+            values
+        });
+        match self.writer.as_mut().ok_or_else(has_not_begun)? {
+            RowGroups::Batched(writer) => {
+                let batch = RecordBatch::try_new(self.schema.clone(), columns.collect())?;
+                writer.write(&batch)?;
+            }
+            RowGroups::ByColumn(writer) => writer.write_row_group(columns)?,
         }
-        let batch = RecordBatch::try_new(self.schema.clone(), columns)?;
-        let writer = self.writer.as_mut().ok_or_else(has_not_begun)?;
-        writer.write(&batch)?;
         self.batch_rows = 0;
         self.batch_bytes = 0;
         Ok(())
@@ -323,18 +381,13 @@ struct PlannedFile<W> {
 }
 
 impl<W: Write + Send> PlannedFile<W> {
-    fn begin(self, schema: SchemaRef) -> Result<ArrowWriter<Counted<W>>, ParquetError> {
+    fn begin(self, schema: SchemaRef) -> Result<RowGroups<Counted<W>>, ParquetError> {
         let properties = self.first_values.choose(self.properties);
-        // Iceberg's readers take the types from the table's schema.
-        let options = ArrowWriterOptions::new()
-            .with_properties(properties.build())
-            .with_parquet_schema(self.schema)
-            .with_skip_arrow_metadata(true);
         let sink = Counted {
             sink: self.sink,
             bytes: 0,
         };
-        ArrowWriter::try_new_with_options(sink, schema, options)
+        RowGroups::begin(sink, schema, self.schema, properties.build())
     }
 }
 
@@ -383,6 +436,9 @@ pub(crate) fn describe(
         referenced_data_file: None,
     }
 }
+
+#[cfg(test)]
+mod wide_tests;
 
 #[cfg(test)]
 mod tests {
@@ -459,7 +515,7 @@ mod tests {
     }
 
     /// Returns, for each row group, the columns that have a dictionary.
-    fn with_dictionary(bytes: Bytes) -> Vec<Vec<String>> {
+    pub(super) fn with_dictionary(bytes: Bytes) -> Vec<Vec<String>> {
         let reader = ParquetRecordBatchReaderBuilder::try_new(bytes).unwrap();
         let groups = reader.metadata().row_groups().iter().map(|group| {
             let chunks = group.columns().iter();

@@ -19,8 +19,14 @@ const DISTINCT_PERCENT_MAX: usize = 95;
 /// gets a dictionary: few values are mostly distinct even if later ones repeat them.
 const VALUES_MIN: usize = 1_000;
 
+/// The greatest number of hashes of all columns together, 2 MiB, if each column then has at least [`VALUES_MIN`].
+/// A batch of up to 16 columns has no more values, because it has at most 16,384 rows.
+const HASHES_MAX: usize = 1 << 18;
+
 /// The values of the first batch of a file, which decide which columns get a dictionary.
 pub(crate) struct FirstValues {
+    /// The greatest number of values of a column that are judged. Later values are left out.
+    values_max: usize,
     /// The columns in their order. `None` stands for a column of a nested type. Its parts are
     /// columns of their own in Parquet, which are not judged and keep their dictionaries.
     columns: Vec<Option<FirstOfColumn>>,
@@ -42,13 +48,16 @@ impl FirstValues {
             })
         });
         Self {
+            values_max: values_max(schema.num_columns()),
             columns: columns.collect(),
         }
     }
 
     /// Adds a value that is not null to column number `column`.
     pub(crate) fn add(&mut self, column: usize, value: &[u8]) {
-        if let Some(column) = &mut self.columns[column] {
+        if let Some(column) = &mut self.columns[column]
+            && column.hashes.len() < self.values_max
+        {
             column.hashes.push(xxh3_64(value));
         }
     }
@@ -64,6 +73,11 @@ impl FirstValues {
     }
 }
 
+/// Returns the greatest number of values of a column that are judged, for a file with `columns` columns in Parquet.
+fn values_max(columns: usize) -> usize {
+    (HASHES_MAX / columns.max(1)).max(VALUES_MIN)
+}
+
 /// Returns whether there are at least [`VALUES_MIN`] values, and almost all of them are distinct.
 /// `hashes` has the hash of each value.
 fn are_almost_unique(mut hashes: Vec<u64>) -> bool {
@@ -76,6 +90,13 @@ fn are_almost_unique(mut hashes: Vec<u64>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_hashes_of_many_columns_are_limited() {
+        for (columns, values) in [(1, 262_144), (16, 16_384), (100, 2_621), (500, 1_000)] {
+            assert_eq!(values_max(columns), values, "{columns} columns");
+        }
+    }
 
     #[test]
     fn values_are_almost_unique_if_more_than_95_percent_are_distinct() {

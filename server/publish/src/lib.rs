@@ -13,6 +13,7 @@
 //! | `parquet_file` | the opening of Parquet files, with checks that the Parquet library lacks |
 //! | `object` | an object of a target as Parquet's library reads it |
 //! | `dictionaries` | the columns of a data file that have a dictionary |
+//! | `row_groups` | the row groups of a data file, with the memory for few or for many columns |
 //! | `batch_rows` | the number of rows in the batches in which a Parquet file is read |
 //! | `row_set` | a set of rows of a data file, for its deletes |
 //! | `views` | texts and blobs as views into the pages of a Parquet file |
@@ -39,6 +40,7 @@ mod http_testing;
 pub mod iceberg;
 mod object;
 mod parquet_file;
+mod row_groups;
 pub mod row_index;
 mod row_set;
 pub mod rows;

@@ -33,7 +33,7 @@ use crate::history::CommitRecord;
 use crate::inputs::{Cells, CellsInput, read_time_s};
 use crate::request::PublishTarget;
 
-/// The least limit on the size of a row group, in encoded bytes, also for tasks with little memory. Smaller
+/// The least limit on the size of a row group, in bytes, also for tasks with little memory. Smaller
 /// groups would make long footers: the metadata of a group takes about a KiB for each column, in the file
 /// and in its readers.
 const ROW_GROUP_BYTES_MIN: usize = 1 << 20;
@@ -97,9 +97,9 @@ pub(super) struct PublicationJob {
     pub(super) pending: Vec<u32>,
     pub(super) on_empty: OnEmpty,
     /// The memory for a row group, in bytes: half of a task's memory, but at least [`ROW_GROUP_BYTES_MIN`]
-    /// and at most [`ROW_GROUP_BYTES_MAX`]. The other half is for a batch of rows that are not encoded yet,
-    /// for dictionaries, and for the positions of deleted rows. A task has one row group for each table that
-    /// it writes, and mostly it writes one table.
+    /// and at most [`ROW_GROUP_BYTES_MAX`]. The other half is for a batch of rows that are not encoded yet (or,
+    /// with many columns, for room in the arrays of the row group), for dictionaries, and for the positions of
+    /// deleted rows. A task has one row group for each table that it writes, and mostly it writes one table.
     pub(super) row_group_bytes: usize,
     /// True if a tag that has the snapshot's name, but names another Iceberg snapshot, is moved to the new
     /// one. If false, such a tag is an error.

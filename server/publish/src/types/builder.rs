@@ -74,6 +74,12 @@ impl ColumnBuilder {
         self.empty_values
     }
 
+    /// Returns the size of the array that [`finish`](Self::finish) would return now, in bytes, without the bitmaps
+    /// of nulls.
+    pub(crate) fn bytes(&self) -> usize {
+        self.values.bytes()
+    }
+
     /// Returns an Arrow array of the values that were appended since the last call.
     ///
     /// # Panics
@@ -157,6 +163,10 @@ impl Ends {
         self.ends.push(end.ok_or(ValueError::TooManyElements)?);
         self.nulls.append(count.is_some());
         Ok(())
+    }
+
+    fn bytes(&self) -> usize {
+        size_of_val(&self.ends[..])
     }
 
     fn finish(&mut self) -> (OffsetBuffer<i32>, Option<arrow_buffer::NullBuffer>) {
@@ -394,6 +404,30 @@ impl Values {
             }
         }
         Ok(())
+    }
+
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Boolean(builder) => builder.values_slice().len(),
+            Self::Int(builder) => size_of_val(builder.values_slice()),
+            Self::Long(builder) => size_of_val(builder.values_slice()),
+            Self::Float(builder) => size_of_val(builder.values_slice()),
+            Self::Double(builder) => size_of_val(builder.values_slice()),
+            Self::Date(builder) => size_of_val(builder.values_slice()),
+            Self::Timestamp(builder) => size_of_val(builder.values_slice()),
+            Self::Decimal(builder, _) => size_of_val(builder.values_slice()),
+            Self::Binary(builder) => {
+                builder.values_slice().len() + size_of_val(builder.offsets_slice())
+            }
+            Self::Text { builder, .. } => {
+                builder.values_slice().len() + size_of_val(builder.offsets_slice())
+            }
+            Self::List { ends, element, .. } => ends.bytes() + element.bytes(),
+            Self::Map {
+                ends, key, value, ..
+            } => ends.bytes() + key.bytes() + value.bytes(),
+            Self::Struct { parts, .. } => parts.iter().map(Self::bytes).sum(),
+        }
     }
 
     fn finish(&mut self) -> ArrayRef {
