@@ -64,7 +64,7 @@ EBB_CATALOG_TOKEN or ICEBERG_TOKEN, or CLIENT_ID:CLIENT_SECRET of an OAuth2 clie
 EBB_CATALOG_CREDENTIAL or the file EBB_CATALOG_CREDENTIAL_FILE; EBB_CATALOG_OAUTH2_SERVER_URI and
 EBB_CATALOG_SCOPE go with these. EBB_CATALOG_ALLOW_HTTP=true allows servers without TLS.";
 
-/// The file that names the row for which a publication failed. It lies beside the publication's
+/// The file that names the rows for which a publication failed. It lies beside the publication's
 /// plan in the target.
 const REFUSED: &str = "refused.txt";
 
@@ -198,9 +198,9 @@ fn tables_of(runner: &Runner, keyspace: &str, snapshot: &str) -> Result<Vec<Stri
     }
 }
 
-/// Prints the row for which the publication failed. The row is in the file [`REFUSED`] of the
+/// Prints the rows for which the publication failed. They are in the file [`REFUSED`] of the
 /// publication's plan, which `cause`, the cause of the failure, names. The cause itself does not
-/// contain the row, because clients without permission to read the table may see the cause.
+/// contain the rows, because clients without permission to read the table may see the cause.
 /// `records` is the folder with the plans of publications of the snapshot.
 fn print_refused_row(records: &Path, cause: &str) {
     for plan in fs::read_dir(records).into_iter().flatten().flatten() {

@@ -234,7 +234,12 @@ fn verdict(target: Option<&OutputPlace>, job: &JobReport) -> Result<(), CliError
         Some(target) => format!("job {name} {what}; {output} {target}"),
         None => format!("job {name} {what}"),
     };
-    let failed = |what: String| message(what, "nothing was written to");
+    // A failed publication may have committed some of its tables.
+    let written = match target {
+        Some(OutputPlace::Iceberg(_)) => "it was to write",
+        _ => "nothing was written to",
+    };
+    let failed = |what: String| message(what, written);
     match &job.outcome {
         Outcome::Failed { cause } if job.invalid_input => {
             Err(CliError::Usage(failed(format!("failed: {cause}"))))

@@ -269,7 +269,16 @@ impl Input for CellsInput {
     fn splits(&self) -> Result<Vec<Split>, TaskError> {
         let mut splits = Vec::new();
         for (number, table) in (0_u32..).zip(&self.tables) {
-            for split in table.stored.splits()? {
+            let of_table = match table.stored.splits() {
+                // The tables are cut by their rows if they are small. The task that reads all rows of this table meets
+                // the damage again, and the tasks of the other tables are not concerned.
+                Err(error) if error.is_final() && self.tables.len() > 1 => vec![Split {
+                    payload: table.stored.keys().encode(),
+                    ..Split::default()
+                }],
+                splits => splits?,
+            };
+            for split in of_table {
                 let mut payload = number.to_le_bytes().to_vec();
                 payload.extend_from_slice(&split.payload);
                 splits.push(Split {

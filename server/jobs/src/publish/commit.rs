@@ -24,7 +24,8 @@ use crate::history::now_unix_ms;
 impl PublicationJob {
     /// Commits the tables that are not published yet, makes `main` follow in all tables, then writes the completion
     /// record of the publication, and keeps the published snapshot readable for the next publication. The
-    /// commits also remove the old publications that the option `keep` does not keep.
+    /// commits also remove the old publications that the option `keep` does not keep. If tables are left out, commits
+    /// only the others, with the tag, and returns an error that names those that are left out.
     pub(super) fn commit(&self) -> Result<(), TaskError> {
         let target = &self.target;
         // A publication has a table at least.
@@ -40,6 +41,11 @@ impl PublicationJob {
         // Until the tags are removed, no other publication may write these records again.
         let sections = self.forget_expired(&expired).map_err(TaskError::failed)?;
         let mut is_own = self.commit_tables(&expired, now_ms)?;
+        if let Some(error) = self.left_out_error() {
+            let tagged = self.included();
+            (self.commits).note(tagged.map(|(number, table)| self.written(number, table)));
+            return Err(error);
+        }
         self.move_mains(&expired, now_ms, &mut is_own)?;
         let (mut own, mut removed) = (Vec::new(), Vec::new());
         let planned = self.tables.iter().zip(&expired).zip(is_own);
@@ -72,16 +78,21 @@ impl PublicationJob {
         Ok(())
     }
 
-    /// Commits the tables that are not published yet, with the tag of the snapshot. The commit of the last one also
-    /// moves `main`. Returns for each table whether this publication has committed it.
+    /// Commits the tables that are neither published yet nor left out, with the tag of the snapshot. The commit of the
+    /// last one also moves `main`, if none is left out. Returns for each table whether this publication has committed
+    /// it.
     fn commit_tables(&self, expired: &[Expired], now_ms: i64) -> Result<Vec<bool>, TaskError> {
         let last = self.last_left();
-        let mut is_own = Vec::new();
+        let (mut is_own, mut published) = (Vec::new(), 0);
         for (number, planned) in self.tables.iter().zip(expired).enumerate() {
+            if self.is_left_out(number as u32) {
+                is_own.push(false);
+                continue;
+            }
             let moves_main = Some(number) == last;
             let committed = self.commit_table((number as u32, moves_main), planned, now_ms);
             let committed = committed.map_err(|error| {
-                TaskError::failed(match number {
+                TaskError::failed(match published {
                     0 => error.to_string(),
                     // Readers of these tables already see the new tag.
                     at => format!(
@@ -91,6 +102,7 @@ impl PublicationJob {
                 })
             })?;
             is_own.push(committed);
+            published += 1;
         }
         Ok(is_own)
     }
@@ -101,10 +113,11 @@ impl PublicationJob {
     /// publisher of the snapshot to be published has committed the table meanwhile: the comparison
     /// is then not used.
     fn check_pins(&self) -> Result<(), TaskError> {
-        for (name, numbers) in &self.stored {
+        for (stored, (name, numbers)) in self.stored.iter().enumerate() {
             let tables = self.of_numbers(numbers).iter();
             let left = tables.filter(|table| !table.is_published && table.is_of_changes());
-            if left.clone().next().is_none()
+            if self.left_out.has(stored)
+                || left.clone().next().is_none()
                 || self.pins.open(name).map_err(TaskError::failed)?.is_some()
             {
                 continue;
@@ -212,7 +225,7 @@ impl PublicationJob {
             deletes,
             rights,
             moves_main,
-            retention: self.retention,
+            retention: self.retention().copied(),
             properties: entry(COLUMNS_PROPERTY, &table.columns_property),
             entries: entry(OPTIONS_PROPERTY, &table.options_property),
             swept: self.sweeps.version(number),
@@ -267,11 +280,11 @@ impl PublicationJob {
     }
 
     /// Removes the completion record, unless it stays true while the publication commits the tables
-    /// that are not published yet. It stays true if it is of the snapshot `origin` and has none of
+    /// that are neither published yet nor left out. It stays true if it is of the snapshot `origin` and has none of
     /// these tables. Returns the removed record if it is of this snapshot.
     fn forget_whole(&self, origin: &Origin) -> Result<Option<WholeRecord>, TargetError> {
         let target = &self.target;
-        let left = || self.tables.iter().filter(|table| !table.is_published);
+        let left = || self.included().filter(|(_, table)| !table.is_published);
         if left().next().is_none() {
             return Ok(None);
         }
@@ -280,7 +293,7 @@ impl PublicationJob {
         let before = before.filter(|before| before.is_of(origin));
         let stays_true = before
             .as_ref()
-            .is_some_and(|before| left().all(|table| !before.has(&table.name)));
+            .is_some_and(|before| left().all(|(_, table)| !before.has(&table.name)));
         if stays_true {
             return Ok(None);
         }

@@ -29,7 +29,7 @@ impl PublicationJob {
     }
 
     fn expired_of(&self, table: &TablePlan, now_ms: i64) -> Result<Expired, CommitFailure> {
-        let Some(retention) = &self.retention else {
+        let Some(retention) = self.retention() else {
             return Ok(Expired::default());
         };
         let (found, rights) = self.open_table(table)?;
@@ -56,7 +56,7 @@ impl PublicationJob {
         (table, expired): (&TablePlan, &Expired),
         now_ms: i64,
     ) -> Result<(), CommitError> {
-        let Some(retention) = &self.retention else {
+        let Some(retention) = self.retention() else {
             return Ok(());
         };
         if found.expired(&table.origin, rights, retention, now_ms)? == *expired {

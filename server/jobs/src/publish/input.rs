@@ -54,8 +54,15 @@ impl Input for PendingInput {
         checkpoint: Checkpoint<'_>,
     ) -> Result<(), TaskError> {
         self.job.sweep_once(checkpoint)?;
-        let mut rewritten = self.rewritten(split)?;
-        (self.cells).read_with(split, &mut rewritten, record, checkpoint)
+        if self.job.leaves_out(split) {
+            return Ok(());
+        }
+        let read = match self.rewritten(split) {
+            Ok(mut rewritten) => (self.cells).read_with(split, &mut rewritten, record, checkpoint),
+            Err(error) => Err(error),
+        };
+        // Errors of the writer, such as that of a refused value, come back from the reading.
+        read.or_else(|error| self.job.leave_out(split, error))
     }
 }
 

@@ -17,6 +17,7 @@ use serde_json::json;
 
 use super::epochs::Epochs;
 use super::input::{Differing, PendingInput};
+use super::left_out::LeftOut;
 use super::output::PublicationOutput;
 use super::pins::TargetPins;
 use super::plan::{StoredColumns, TablePlan, check_names_beside, check_tables};
@@ -114,6 +115,9 @@ pub(super) struct PublicationJob {
     /// True once the target was prepared for the first task.
     has_begun: Mutex<bool>,
     pub(super) sweeps: Sweeps,
+    pub(super) left_out: LeftOut,
+    /// The text of the object in the target that names refused rows: a line for each.
+    refused_rows: Mutex<String>,
     /// The records of the finished tasks, by the numbers of the tasks. Tasks that finished in
     /// earlier starts of the job are among them.
     pub(super) done: Mutex<BTreeMap<u32, TaskRecord>>,
@@ -298,6 +302,8 @@ impl PublicationJob {
             run: unique_id(),
             has_begun: Mutex::new(false),
             sweeps: Sweeps::default(),
+            left_out: LeftOut::default(),
+            refused_rows: Mutex::default(),
             done: Mutex::new(done),
             commits: site.commits.clone(),
             label: format!("{keyspace}@{}", site.snapshot),
@@ -393,7 +399,12 @@ impl PublicationJob {
         let key = key.collect::<Vec<_>>().join(" AND ");
         let label = table.label();
         let text = format!("table {label}, row {key}, column {column}: {error}\n");
-        let refused = self.records.refuse(&self.target, &self.plan.id, text);
+        // Rows of several tables may be refused. The lock is held meanwhile, so that the last text to be written has
+        // all of them.
+        let mut rows = lock(&self.refused_rows);
+        rows.push_str(&text);
+        let refused = (self.records).refuse(&self.target, &self.plan.id, rows.clone());
+        drop(rows);
         let row = match refused {
             Ok(url) => format!("{url} names the row"),
             Err(error) => format!("the row could not be named: {error}"),

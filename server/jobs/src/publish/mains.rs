@@ -9,8 +9,11 @@ use super::plan::TablePlan;
 
 impl PublicationJob {
     /// Returns the number of the last table that is still to be committed. Its commit adds the tag and moves `main`,
-    /// because all other tables have their tags by then.
+    /// because all other tables have their tags by then. `None` while a table is left out: `main` then moves in none.
     pub(super) fn last_left(&self) -> Option<usize> {
+        if !self.left_out.is_empty() {
+            return None;
+        }
         self.tables.iter().rposition(|table| !table.is_published)
     }
 
@@ -72,7 +75,7 @@ impl PublicationJob {
         }
         self.check_expired((&found, &rights), (table, expired), now_ms)?;
         let stamp = self.stamp(&found, table, now_ms)?;
-        Ok(found.move_main(origin, &rights, self.retention.as_ref(), &stamp)?)
+        Ok(found.move_main(origin, &rights, self.retention(), &stamp)?)
     }
 
     /// Returns whether `main` need not be moved: it names this publication or a later one, or the tag is gone. Corrects

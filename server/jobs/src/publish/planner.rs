@@ -4,7 +4,7 @@
 use ebb_publish::commit::{CommitError, Origin, PublishedTable, Rights, plan_rewrites};
 use ebb_publish::target::Target;
 use ebb_scheduler::runtime::TaskError;
-use ebb_storage::{Changes, SnapshotTable};
+use ebb_storage::{Changes, ErrorKind, SnapshotTable};
 
 use super::PublishRequest;
 use super::epochs::Epochs;
@@ -120,9 +120,14 @@ pub(super) fn agree(
     let why = match (why, pinned) {
         (Some(why), _) => why,
         (None, None) => WhyWhole::NoPin,
-        (None, Some(older)) => match table.changed_keys::<&[u8], _>(&older, ..)? {
-            Changes::Keys(_) => return Ok(Some(older)),
-            Changes::Unknown(reason) => WhyWhole::Unknown(reason.to_string()),
+        (None, Some(older)) => match table.changed_keys::<&[u8], _>(&older, ..) {
+            Ok(Changes::Keys(_)) => return Ok(Some(older)),
+            Ok(Changes::Unknown(reason)) => WhyWhole::Unknown(reason.to_string()),
+            // If the damage is in the way of all rows, too, a task fails for this table alone.
+            Err(error) if error.kind() == ErrorKind::Corruption => {
+                WhyWhole::Unknown(format!("what has changed cannot be read: {error}"))
+            }
+            Err(error) => return Err(error.into()),
         },
     };
     for table in tables {

@@ -5,7 +5,7 @@
 //!   _ebb/KEYSPACE/SNAPSHOT.json           the publication is whole; written last
 //!   _ebb/KEYSPACE/SNAPSHOT/ID/plan.json   the plan ID of a publication that has not ended
 //!   _ebb/KEYSPACE/SNAPSHOT/ID/task-N.json a task of the plan ID is done: its data files
-//!   _ebb/KEYSPACE/SNAPSHOT/ID/refused.txt the row for which the publication failed
+//!   _ebb/KEYSPACE/SNAPSHOT/ID/refused.txt the rows for which the publication failed
 //! ```
 //!
 //! All records but the first are under the id of their plan, so the records of two publishers that
@@ -15,7 +15,7 @@
 //! Plans and the records of tasks have a checksum: with a wrong number in one of them, a
 //! publication could lack rows without an error.
 //!
-//! The row for which the publication failed is named in the target, and not in the cause of the
+//! The rows for which the publication failed are named in the target, and not in the cause of the
 //! job's failure: readers of the target may read its rows anyway, but clients without permissions
 //! on the table may see the cause.
 
@@ -232,7 +232,7 @@ impl Records {
         target.replace(&name, encode(record))
     }
 
-    /// Writes an object that names the row for which the publication fails, and the reason. Returns
+    /// Writes an object that names the rows for which the publication fails, and the reasons. Returns
     /// the location of the object.
     pub(super) fn refuse(&self, target: &Target, plan_id: &str, text: String) -> Result<String> {
         let name = self.refused_name(plan_id);
@@ -240,7 +240,7 @@ impl Records {
         Ok(target.url(&name))
     }
 
-    /// Removes the object that names the row for which an earlier run of the publication failed.
+    /// Removes the object that names the rows for which an earlier run of the publication failed.
     pub(super) fn forget_refused(&self, target: &Target, plan_id: &str) -> Result<()> {
         target.remove(&self.refused_name(plan_id))
     }

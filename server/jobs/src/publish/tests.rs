@@ -3,6 +3,7 @@
 mod changes;
 mod keep;
 mod kills;
+mod left_out;
 mod owners;
 
 use std::sync::Arc;
@@ -84,10 +85,15 @@ fn literal(value: Option<&[u8]>, ty: &CqlType) -> String {
 
 /// Opens an empty database in memory, whose merges purge deletions by `grace_periods`.
 fn open_database(grace_periods: &GracePeriods) -> (Db, ManualClock) {
+    open_database_on(&MemDisk::new(), grace_periods)
+}
+
+/// Opens an empty database on `disk` as [`open_database`] does.
+fn open_database_on(disk: &MemDisk, grace_periods: &GracePeriods) -> (Db, ManualClock) {
     let clock = ManualClock::at_ms(NOW_S as u64 * 1000);
     let options = Options {
         clock: Arc::new(clock.clone()),
-        disk: Arc::new(MemDisk::new()),
+        disk: Arc::new(disk.clone()),
         maintenance: Maintenance::Manual,
         ..Options::default()
     };
@@ -116,7 +122,12 @@ fn definition(name: &str, columns: &[ColumnText]) -> TableDefinition {
 
 impl Store {
     fn new() -> Self {
-        let (db, clock) = open_database(&GracePeriods::default());
+        Self::on(&MemDisk::new())
+    }
+
+    /// Creates a store whose database is on `disk`.
+    fn on(disk: &MemDisk) -> Self {
+        let (db, clock) = open_database_on(disk, &GracePeriods::default());
         Self {
             keyspace: db.keyspace("app").unwrap(),
             db,

@@ -1,0 +1,138 @@
+//! Publications of several tables, some of which cannot be published.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use ebb_storage::FileSystem;
+
+use super::*;
+
+const NUMBERS: [ColumnText; 2] = [("k", "int", false), ("n", "int", false)];
+
+/// Returns the paths of the SSTables on `disk`.
+fn sstables(disk: &MemDisk) -> BTreeSet<PathBuf> {
+    let files = disk.list(Path::new("/db")).unwrap().into_iter();
+    let is_sstable = |path: &PathBuf| path.extension().is_some_and(|kind| kind == "sst");
+    files.filter(is_sstable).collect()
+}
+
+/// Returns the cause of a job's failure.
+fn cause(outcome: Outcome) -> String {
+    match outcome {
+        Outcome::Failed { cause } => cause,
+        outcome => panic!("{outcome:?}"),
+    }
+}
+
+impl Store {
+    fn has_tag(&self, table: &str, tag: &str) -> bool {
+        self.metadata(table).refs.contains_key(tag)
+    }
+}
+
+/// Regression: damage in one table failed the publication of all others, before any of them had the tag.
+#[test]
+fn a_damaged_table_is_left_out_and_the_next_run_finishes_once_it_is_readable() {
+    let disk = MemDisk::new();
+    let store = Store::on(&disk);
+    let [t, u] = ["t", "u"].map(|name| store.create(name, &NUMBERS));
+    let insert = |written: &Written, k, n| {
+        written.insert(&[("k", int(k)), ("n", int(n))], at(i64::from(n)));
+    };
+    for written in [&t, &u] {
+        insert(written, 0, 1);
+    }
+    store.db.flush().unwrap();
+    store.keyspace.create_snapshot("monday").unwrap();
+    let outcome = store.publish(&["t", "u"], "monday", keeping("1"));
+    assert_eq!(outcome, Outcome::Succeeded);
+
+    let before = sstables(&disk);
+    for k in 1..2000 {
+        insert(&t, k, 2);
+    }
+    store.db.flush().unwrap();
+    insert(&u, 1, 2);
+    store.keyspace.create_snapshot("tuesday").unwrap();
+    let new = sstables(&disk);
+    let new = new.difference(&before);
+    let largest = new.max_by_key(|path| disk.file_len(path).unwrap()).unwrap();
+    // In the first data block, which is behind a header of 20 bytes.
+    let flip = || disk.flip_bit(largest, 24, 3).unwrap();
+    flip();
+    let cause = cause(store.publish(&["t", "u"], "tuesday", keeping("1")));
+    for part in ["1 of 2 tables", "repair", "--table", "app.t: corrupt file"] {
+        assert!(cause.contains(part), "{cause}");
+    }
+    assert!(!store.has_tag("t", "tuesday"));
+    assert_eq!(store.rows("u", "tuesday", &u), ["0, 1", "1, 2"]);
+    assert_eq!(store.rows("u", "main", &u), ["0, 1"]);
+    // Nothing is removed while the set is not whole.
+    assert!(store.has_tag("u", "monday"));
+    let records = store.records();
+    let is_whole = |snapshot| records.contains(&format!("_ebb/app/{snapshot}.json"));
+    assert!(is_whole("monday") && !is_whole("tuesday"), "{records:?}");
+
+    flip();
+    let outcome = store.publish(&["t", "u"], "tuesday", keeping("1"));
+    assert_eq!(outcome, Outcome::Succeeded);
+    assert_eq!(store.rows("t", "main", &t).len(), 2000);
+    assert_eq!(store.rows("u", "main", &u), ["0, 1", "1, 2"]);
+    assert!(!store.has_tag("t", "monday") && !store.has_tag("u", "monday"));
+    assert_eq!(store.records(), ["_ebb/app/tuesday.json"]);
+}
+
+#[test]
+fn tables_with_refused_values_are_all_named_and_another_one_is_published() {
+    let store = Store::new();
+    let columns = [("k", "int", false), ("n", "varint", false)];
+    let names = ["t", "u", "v"];
+    let tables = names.map(|name| store.create(name, &columns));
+    let number = |text: &str| CqlType::Varint.parse_value(text).unwrap();
+    let values = [
+        number(&"7".repeat(50)),
+        number(&"8".repeat(50)),
+        number("9"),
+    ];
+    for (written, value) in tables.iter().zip(values) {
+        written.insert(&[("k", int(1)), ("n", value)], at(1));
+    }
+    store.keyspace.create_snapshot("monday").unwrap();
+    let request = store.request(&names, "monday", PublishRequest::default());
+    let runtime = Runtime::start(options(2)).unwrap();
+    let spec = store.spec(&request).unwrap();
+    let report = runtime.submit(spec).unwrap().wait();
+    assert!(report.invalid_input, "{report:?}");
+    let cause = cause(report.outcome);
+    assert!(cause.contains("2 of 3 tables"), "{cause}");
+    let records = store.records();
+    let mut refused = records.iter();
+    let refused = refused.find(|name| name.ends_with("/refused.txt"));
+    let refused = refused.unwrap();
+    let refused = store.target().read(refused).unwrap().unwrap();
+    let refused = String::from_utf8(refused.to_vec()).unwrap();
+    for (table, digit) in [("t", "7"), ("u", "8")] {
+        let named = format!("table app.{table}, column n: ");
+        assert!(cause.contains(&named), "{cause}");
+        let named = format!("table app.{table}, row k = 1, column n: {digit}");
+        assert!(refused.contains(&named), "{refused}");
+        assert!(newest_metadata(&store.target(), table).is_none());
+    }
+    assert_eq!(store.rows("v", "monday", &tables[2]), ["1, 9"]);
+    assert!(!store.has_tag("v", "main"));
+    assert!(!records.contains(&"_ebb/app/monday.json".to_owned()));
+
+    // Each of the two remedies that the cause names.
+    let outcome = store.publish(&["v"], "monday", PublishRequest::default());
+    assert_eq!(outcome, Outcome::Succeeded);
+    assert_eq!(store.rows("v", "main", &tables[2]), ["1, 9"]);
+    let as_text = PublishRequest {
+        varint_as_text: true,
+        ..PublishRequest::default()
+    };
+    assert_eq!(store.publish(&names, "monday", as_text), Outcome::Succeeded);
+    for table in names {
+        assert!(store.has_tag(table, "main"), "{table}");
+    }
+    assert_eq!(store.records(), ["_ebb/app/monday.json"]);
+}
