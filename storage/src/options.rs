@@ -87,8 +87,8 @@ pub struct Options {
     /// `wal_bytes_max` count as that eighth, because only closed segments can be removed. Default:
     /// 32 MiB.
     pub wal_segment_bytes: u64,
-    /// The largest size of the WAL in bytes, apart from records under way and segments that a
-    /// backup or a verification reads. From three quarters of this size on, the memtables that need
+    /// The largest size of the WAL in bytes, apart from records under way and segments that a backup
+    /// keeps because it cannot link them. From three quarters of this size on, the memtables that need
     /// the oldest segment are flushed, however small. Writers are slowed from seven eighths of this size on,
     /// and wait at the bound. Default: 512 MiB.
     pub wal_bytes_max: u64,

@@ -115,6 +115,7 @@ mod tests {
             counters: Counters::default(),
             outcome: Outcome::Succeeded,
             invalid_input: false,
+            disk_full: false,
         }
     }
 

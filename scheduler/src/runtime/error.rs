@@ -3,6 +3,7 @@
 use crate::model::JobId;
 use std::error::Error as StdError;
 use std::io;
+use std::iter::successors;
 use std::path::PathBuf;
 use thiserror::Error;
 
@@ -87,12 +88,27 @@ impl TaskError {
         match self {
             Self::Invalid(_) | Self::Fatal(_) => true,
             // Other attempts would only fill the disk again.
-            Self::Io { source, .. } => {
-                let full = [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded];
-                full.contains(&source.kind())
-            }
+            Self::Io { source, .. } => is_of_full_disk(source),
             _ => false,
         }
+    }
+
+    /// Returns whether the error, or one of its causes, is an I/O error of a full disk or of an exceeded
+    /// quota. Errors of a store have classes of their own: see
+    /// [`RuntimeOptions::is_disk_full`](crate::runtime::RuntimeOptions::is_disk_full).
+    #[must_use]
+    pub fn is_disk_full(&self) -> bool {
+        let first: &(dyn StdError + 'static) = match self {
+            Self::Io { source, .. } => return is_of_full_disk(source),
+            Self::Failed(cause) | Self::Invalid(cause) | Self::Fatal(cause) => &**cause,
+            _ => return false,
+        };
+        let mut causes = successors(Some(first), |&cause| cause.source());
+        causes.any(|cause| {
+            cause
+                .downcast_ref::<io::Error>()
+                .is_some_and(is_of_full_disk)
+        })
     }
 
     /// Returns a function for `map_err` that adds `context`, the operation that failed, to an I/O
@@ -101,6 +117,11 @@ impl TaskError {
         let context = context.into();
         move |source| Self::Io { context, source }
     }
+}
+
+fn is_of_full_disk(error: &io::Error) -> bool {
+    let full = [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded];
+    full.contains(&error.kind())
 }
 
 /// The reason why a job was not accepted. [`SubmitError::is_transient`] returns true for a reason

@@ -94,6 +94,8 @@ pub(super) struct JobEntry {
     pub paused_since_s: Option<f64>,
     /// The number of tasks that may run at once.
     pub concurrency: u32,
+    /// True if the job failed because a disk is full.
+    pub disk_full: bool,
     /// CPU time that the job used before the present control cycle, in seconds.
     pub sampled_cpu_s: f64,
     /// The latest attempts that have ended.
@@ -117,6 +119,7 @@ impl JobEntry {
             grant_use: GrantUse::default(),
             paused_since_s: None,
             concurrency: 0,
+            disk_full: false,
             sampled_cpu_s: 0.0,
             attempts: VecDeque::new(),
             ended: Arc::new(OnceLock::new()),
@@ -212,6 +215,7 @@ impl JobEntry {
             counters,
             outcome,
             invalid_input: self.tracker.has_invalid_input(),
+            disk_full: self.disk_full,
         })
     }
 

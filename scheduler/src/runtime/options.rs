@@ -1,7 +1,7 @@
 //! The options of a runtime.
 
 use super::capacity::{CapacitySource, FixedCapacity};
-use super::error::RuntimeError;
+use super::error::{RuntimeError, TaskError};
 use super::owner_only;
 use super::spill_space::SpillSpace;
 use crate::policy::{self, Policy};
@@ -80,6 +80,11 @@ pub struct RuntimeOptions {
     /// The space that spills may take. Tasks in processes of their own leave the same reserve, but
     /// always use the free space that the operating system reports.
     pub spill_space: SpillSpace,
+    /// Returns whether a full disk, or an exceeded quota, is the cause of an error that fails a job:
+    /// [`JobReport::disk_full`](super::JobReport::disk_full) is its result. The default,
+    /// [`TaskError::is_disk_full`], finds the I/O errors. Replace it if inputs or outputs return other
+    /// errors of a full disk, such as those of a store.
+    pub is_disk_full: fn(&TaskError) -> bool,
     /// The time without a record or checkpoint after which an attempt is given up, in seconds;
     /// positive. Time in which its job may not use CPU does not count.
     pub stall_s: f64,
@@ -118,6 +123,7 @@ impl RuntimeOptions {
             throttles: Throttles::default(),
             spill_dir: std::env::temp_dir(),
             spill_space: SpillSpace::default(),
+            is_disk_full: TaskError::is_disk_full,
             stall_s: 600.0,
             speculation: true,
             ended_jobs_max: 1000,

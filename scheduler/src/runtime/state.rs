@@ -531,6 +531,7 @@ impl Shared {
             return !is_left_behind;
         };
         let mut lost = Vec::new();
+        let disk_full = result.as_ref().is_err_and(self.options.is_disk_full);
         // The shares change when a phase of the job begins, and when the job fails or ends. After any
         // other result the worker claims its next piece of work itself, without a new plan.
         let replan = match (duty, result) {
@@ -550,6 +551,7 @@ impl Shared {
             (Duty::Task { task, attempt, .. }, Err(error)) => {
                 let failed = (job.tracker).task_failed(*task, *attempt, &error, now_s);
                 if failed {
+                    job.disk_full = disk_full;
                     job.pacer.cancel();
                 }
                 failed
@@ -559,10 +561,12 @@ impl Shared {
                 job.map_runs = splits.iter().map(|_| Vec::new()).collect();
                 let split = (splits.len() as u32, context.task.spec.estimates(splits));
                 job.tracker.split_done(result.as_ref().map(|_| split));
+                job.disk_full = disk_full;
                 true
             }
             (Duty::Commit, result) => {
                 job.tracker.commit_done(result.map(|_| ()));
+                job.disk_full = disk_full;
                 true
             }
             // An abort returns no error, and if it panics, there is nothing left to try.

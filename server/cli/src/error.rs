@@ -19,6 +19,9 @@ pub(super) enum CliError {
     /// The job failed or was cancelled.
     #[error("{0}")]
     JobFailed(String),
+    /// The job failed because a disk is full, or a quota is exceeded.
+    #[error("{0}")]
+    DiskFull(String),
     /// The job succeeded, but after its goal.
     #[error("{0}")]
     GoalMissed(String),

@@ -84,6 +84,7 @@ fn code_of(cause: &(dyn std::error::Error + 'static)) -> Option<u8> {
             CliError::Damaged(_) => CORRUPT,
             CliError::NotFound(_) => NOT_FOUND,
             CliError::JobFailed(_) => JOB_FAILED,
+            CliError::DiskFull(_) => DISK_FULL,
             CliError::GoalMissed(_) => GOAL_MISSED,
         });
     }
@@ -193,6 +194,8 @@ mod tests {
         let space = SpillSpace::new(|_| Ok(0));
         let refused = space.grant().take(std::path::Path::new("spill"), 1);
         assert_eq!(code(&Error::new(refused.unwrap_err())), DISK_FULL);
+        let failed = CliError::DiskFull("job grep failed".to_string());
+        assert_eq!(code(&Error::new(failed)), DISK_FULL);
     }
 
     #[test]

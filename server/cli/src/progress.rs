@@ -15,7 +15,7 @@ pub(super) fn byte_bar(total_bytes: u64) -> ProgressBar {
     ProgressBar::new(total_bytes).with_style(style_of(style))
 }
 
-/// Runs a backup, a verification or a repair, and shows a progress bar over its bytes.
+/// Runs a backup, a restore, a verification or a repair, and shows a progress bar over its bytes.
 pub(super) fn maintenance_bar<T>(
     work: impl FnOnce(&mut dyn FnMut(MaintenanceProgress)) -> ebb_storage::Result<T>,
 ) -> ebb_storage::Result<T> {

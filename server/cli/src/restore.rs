@@ -1,14 +1,18 @@
 //! `ebb restore`: replaces the damaged files of a database by their copies in a backup.
 
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 
 use anyhow::Result;
-use ebb_storage::RestoredFile;
+use ebb_jobs::history::RESTORE;
+use ebb_storage::{RestoreReport, RestoreStep, RestoredFile};
 
 use super::attached::Attached;
 use super::error::CliError;
 use super::print::{Printer, counted, json_or_text};
-use super::progress::spinner_while;
+use super::progress::maintenance_bar;
+use super::rate::Rate;
+use super::server_progress::with_server_progress;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -20,7 +24,8 @@ file system shares its files with the database by hard links, and so the damage,
 copied.
 
 A server that has the database open does this itself, and serves meanwhile. A server that --server
-names takes a backup below its --backup-root: BACKUP is a name, or a path there.";
+names takes a backup below its --backup-root: BACKUP is a name, or a path there. ebb jobs lists the
+work of a server as application restore, and ebb jobs cancel ends it.";
 
 /// Replace the damaged files of the database by their copies in a backup.
 #[derive(Debug, clap::Args)]
@@ -31,6 +36,8 @@ pub(super) struct Args {
     /// Directory of a backup of this database.
     #[arg(value_name = "BACKUP")]
     backup: PathBuf,
+    #[command(flatten)]
+    rate: Rate,
     /// Print one JSON object: restored (a list of the replaced files), left (a list of those
     /// that are still damaged).
     #[arg(long)]
@@ -41,12 +48,11 @@ pub(super) fn run(args: Args) -> Result<()> {
     let report = match args.attached.server()? {
         Some(server) => {
             let place = args.attached.backup_place(&args.backup)?;
-            spinner_while("the server reads its files", || server.restore(&place))?
+            let what = "the server reads its files";
+            let restore = || server.restore(&place, args.rate.bytes_per_s);
+            with_server_progress(&args.attached, RESTORE, what, restore)?
         }
-        None => {
-            let db = args.attached.location.open_existing()?;
-            db.restore(&args.backup)?
-        }
+        None => restored(&args)?,
     };
     json_or_text(args.json, &report, |printer| {
         for file in &report.left {
@@ -70,6 +76,22 @@ pub(super) fn run(args: Args) -> Result<()> {
         counted(report.left.len() as u64, "file")
     );
     Err(CliError::Damaged(text).into())
+}
+
+/// Restores the files in this process, and shows a progress bar.
+fn restored(args: &Args) -> Result<RestoreReport> {
+    let db = args.attached.location.open_existing()?;
+    let restored = maintenance_bar(|tell| {
+        let mut tell = args.rate.paced(tell);
+        let restored = db.restore_while(&args.backup, |step| {
+            if let RestoreStep::Read(now) = step {
+                tell(now);
+            }
+            ControlFlow::Continue(())
+        });
+        Ok(restored?.expect("the step does not break"))
+    });
+    Ok(restored?)
 }
 
 fn tell(printer: &mut Printer, what: &str, file: &RestoredFile) -> Result<()> {

@@ -1,4 +1,4 @@
-//! The progress of a backup or a verification in a server, shown while the request for it waits.
+//! The progress of a backup, a restore or a verification in a server, shown while the request for it waits.
 
 use std::io::{IsTerminal, stderr};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};

@@ -28,9 +28,9 @@ backup. Without a backup, `ebb repair` saves what can be read: into another dire
 --online by rewriting the damaged files in place.
 
 A server that has the database open, or that --server names, reads the files itself, with the
-CPU time that jobs may use. It removes no file and no segment of its log meanwhile, so a low
---rate takes space. Ctrl-C ends the work in the server, too. `ebb jobs` lists it as application
-verify, and `ebb jobs cancel` ends it.";
+CPU time that jobs may use. It removes no file meanwhile, and no segment of its log until that is
+read or exceeds --wal-bytes-max, so a low --rate takes space. Ctrl-C ends the work in the server,
+too. `ebb jobs` lists it as application verify, and `ebb jobs cancel` ends it.";
 
 /// Check every file of a database: checksums, order, bounds, log, snapshots; and the schema.
 #[derive(Debug, clap::Args)]
@@ -208,8 +208,18 @@ fn tell(printer: &mut Printer, report: &VerifiedDatabase) -> Result<()> {
             HumanBytes(report.wal_torn_bytes)
         ))?;
     }
+    if report.wal_unchecked_bytes > 0 {
+        printer.line(format_args!(
+            "{} of the log were not checked: the log reached its bound (--wal-bytes-max) while the \
+             verification waited; verify again with a higher --rate, or while jobs have CPU time",
+            HumanBytes(report.wal_unchecked_bytes)
+        ))?;
+    }
     if report.findings.is_empty() && unreadable.is_empty() {
-        printer.line("nothing is wrong")?;
+        printer.line(match report.wal_unchecked_bytes {
+            0 => "nothing is wrong",
+            _ => "nothing is wrong with what was read",
+        })?;
     }
     Ok(())
 }

@@ -65,6 +65,8 @@ pub enum JobError {
     Forbidden(String),
     #[error("the backup was cancelled, and everything that it had made is removed")]
     BackupCancelled,
+    #[error("the restore was cancelled; files that were restored before stay restored")]
+    RestoreCancelled,
     #[error("the verification was cancelled")]
     VerificationCancelled,
     /// A job is in a state that does not permit the change, for example because it still runs, or because

@@ -9,9 +9,9 @@
 //!   that output exists
 //!   its process ended too often, its output was ──────> it failed
 //!   for a terminal that is gone, no request starts
-//!   it (a backup or a verification), or a file that
-//!   is not known to be its output is in the place of
-//!   that output
+//!   it (a backup, a restore or a verification), or a
+//!   file that is not known to be its output is in the
+//!   place of that output
 //!   else ─────────────────────────────────────────────> it starts again
 //! ```
 //!
@@ -163,8 +163,8 @@ pub fn unsettled_writer<'a>(
 /// Returns the request of a job that failed or was cancelled, so that the caller can submit it again.
 ///
 /// # Errors
-/// When the job has succeeded or has not ended; when it is a backup or a verification; when its output was the
-/// terminal of a client; or when this build cannot read its request.
+/// When the job has succeeded or has not ended; when it is a backup, a restore or a verification; when its output
+/// was the terminal of a client; or when this build cannot read its request.
 pub fn request_to_retry(record: &JobRecord) -> Result<JobRequest, JobError> {
     let JobRecord {
         id, application, ..
@@ -334,7 +334,7 @@ mod tests {
 
     #[test]
     fn backups_and_verifications_do_not_start_again() {
-        for application in ["backup", "verify"] {
+        for application in ["backup", "restore", "verify"] {
             let mut record = record(OutputPlace::File("x".into()), 1, false);
             record.application = application.to_string();
             let fate = fate(&record, |_| Ok(FoundOutput::Own)).unwrap();
@@ -368,7 +368,7 @@ mod tests {
         };
         for state in [RecordState::Failed, RecordState::Cancelled] {
             assert_eq!(retried(state, "wordcount"), Ok(()));
-            for application in ["backup", "verify"] {
+            for application in ["backup", "restore", "verify"] {
                 let error = retried(state, application).unwrap_err();
                 assert!(error.contains("start another"), "{error}");
             }

@@ -25,8 +25,13 @@ use crate::tokens::Principal;
 
 /// The text in place of an error that the client may not see.
 const HIDDEN: &str = "not shown: the role of this token may not read what the job reads";
-/// The lists of damaged files in the reports of backups and verifications, as JSON pointers.
-const DAMAGE: [&str; 2] = ["/backup/damaged", "/verify/findings"];
+/// The lists of damaged files in the reports of backups, verifications and restores, as JSON pointers.
+const DAMAGE: [&str; 4] = [
+    "/backup/damaged",
+    "/verify/findings",
+    "/restore/restored",
+    "/restore/left",
+];
 
 /// The inputs of a job, in so far as they decide who may see its options and errors.
 #[derive(Debug, Clone, PartialEq, Eq)]

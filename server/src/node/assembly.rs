@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ebb_colocate::{ColocateError, Colocated, ColocatedOptions};
-use ebb_jobs::{SpillPlace, disk_reserve_bytes};
+use ebb_jobs::{Failure, SpillPlace, disk_reserve_bytes};
 use ebb_scheduler::runtime::{FixedCapacity, Runtime, RuntimeOptions, SpillSpace};
 use ebb_storage::Db;
 
@@ -30,6 +30,7 @@ pub(super) fn start(
     let runtime = RuntimeOptions {
         spill_dir: spills.directory().to_path_buf(),
         spill_space: spills.space().clone(),
+        is_disk_full: |error| Failure::of(error) == Failure::DiskFull,
         ..options.colocated.runtime
     };
     if let Some(hundredths) = options.fixed_hundredths {

@@ -10,7 +10,7 @@ use ebb_jobs::history::{
 };
 use ebb_jobs::launch::OpenJob;
 use ebb_jobs::request::JobRequest;
-use ebb_jobs::{Chain, JobError, Work};
+use ebb_jobs::{Chain, Failure, JobError, Work};
 use ebb_scheduler::runtime::{JobHandle, JobReport, JobSpec, Outcome, Runtime};
 use serde_json::json;
 use tracing::{error, info, warn};
@@ -134,6 +134,7 @@ impl Steps {
                 }
                 Err(error) => {
                     is_refused = error.is_transient() && self.recorder.is_some();
+                    whole.disk_full = Failure::of(&error) == Failure::DiskFull;
                     let cause = format!("job {number} of the chain: {error}");
                     whole.outcome = Outcome::Failed { cause };
                     break;
@@ -172,6 +173,7 @@ fn joined(before: JobReport, next: &JobReport) -> JobReport {
         counters,
         outcome: next.outcome.clone(),
         invalid_input: next.invalid_input,
+        disk_full: next.disk_full,
         ..before
     }
 }

@@ -140,7 +140,7 @@ mod tests {
     use std::sync::Arc;
 
     use ebb_jobs::JobError;
-    use ebb_jobs::history::{BackupRequest, MaintenanceOptions};
+    use ebb_jobs::history::{BackupRequest, MaintenanceOptions, RestoreRequest};
     use ebb_storage::simulation::MemDisk;
     use ebb_storage::{Options, TableOptions};
     use ebb_tables::{GracePeriods, with_cql_tables};
@@ -200,7 +200,11 @@ mod tests {
                 node.verify(&slow(), is_wanted).map(drop)
             }),
             ("restore", |node, is_wanted| {
-                let restored = node.restore(Path::new("/whole"), SLOW, is_wanted);
+                let request = RestoreRequest {
+                    backup: "whole".to_string(),
+                    options: slow(),
+                };
+                let restored = node.restore(Path::new("/whole"), &request, is_wanted);
                 restored.map(drop)
             }),
         ];

@@ -25,13 +25,13 @@
 //! | `registry`, `ended` | the running jobs, claims to jobs, and counts of the ended ones by outcome |
 //! | `spills` | the folder for sorted runs |
 //! | `store` | a store's measurements of its own requests |
-//! | `verify`, `backup` | the verification of the database, and a backup, under a lease |
+//! | `verify`, `backup`, `restore` | the verification of the database, a backup, and a restore, under a lease |
 //! | `file_checks` | the checks of one file after the other, for as long as the node runs |
 //! | `learner`, `learning` | the thread that learns a forecast of the load, and its state |
 //! | `load_file` | the file with the record of the load |
-//! | `running_maintenance`, `byte_rate` | a backup or a verification as the clients of jobs see it |
-//! | `maintenance` | the records of both in the history of jobs |
-//! | `pace` | the limit on the rate of both |
+//! | `running_maintenance`, `byte_rate` | a backup, a restore or a verification as the clients of jobs see it |
+//! | `maintenance` | the records of these in the history of jobs |
+//! | `pace` | the limit on the rate of these |
 
 mod assembly;
 mod backup;

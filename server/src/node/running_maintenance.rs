@@ -1,4 +1,4 @@
-//! A backup or a verification of a node, as the clients of jobs see it.
+//! A backup, a restore or a verification of a node, as the clients of jobs see it.
 
 use std::ops::ControlFlow;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 use super::byte_rate::ByteRate;
 use crate::jobs::{ByteProgress, JobProgress, JobView, Run};
 
-/// A handle of a backup or a verification that runs on this node. Clones stand for the same one.
+/// A handle of a backup, a restore or a verification that runs on this node. Clones stand for the same one.
 #[derive(Clone)]
 pub(crate) struct RunningMaintenance {
     shared: Arc<Shared>,
@@ -38,13 +38,13 @@ struct State {
 enum Phase {
     Working,
     Cancelled,
-    /// The backup or verification is ending: it can no longer be cancelled.
+    /// The work is ending: it can no longer be cancelled.
     Completing,
     Ended,
 }
 
 impl RunningMaintenance {
-    /// Returns a handle of a backup or a verification that begins now, under `lease`.
+    /// Returns a handle of work that begins now, under `lease`.
     pub(super) fn new(record: JobRecord, policy: &'static str, lease: Lease) -> Self {
         Self {
             shared: Arc::new(Shared {
@@ -73,7 +73,7 @@ impl RunningMaintenance {
         &self.shared.record
     }
 
-    /// Returns the backup or verification as clients see it now.
+    /// Returns the work as clients see it now.
     pub(super) fn view(&self) -> JobView {
         let bytes = self.lock().progress();
         let run = self.shared.lease.status().map(|status| Run {
@@ -96,7 +96,7 @@ impl RunningMaintenance {
         }
     }
 
-    /// Requests that the backup or verification stops. Returns false if it is completing or has ended,
+    /// Requests that the work stops. Returns false if it is completing or has ended,
     /// which is too late; true also after an earlier request.
     pub(super) fn cancel(&self) -> bool {
         let mut state = self.lock();

@@ -18,8 +18,8 @@ use ebb_jobs::request::{
 };
 use ebb_jobs::{Chain, Failure, FilesTarget, Outline, Work, disk_reserve_bytes};
 use ebb_scheduler::runtime::{
-    Emit, Input, JobReport, Outcome, RecordSink, SpillSpace, Split, SubmitError, TaskError,
-    VecOutput,
+    Emit, Input, JobReport, JobSpec, Outcome, RecordSink, SpillSpace, Split, SubmitError,
+    TaskError, VecInput, VecOutput,
 };
 use ebb_storage::simulation::MemDisk;
 use ebb_storage::{Keyspace, Maintenance, NAME_BYTES_MAX, SeqNo, TableOptions};
@@ -669,6 +669,28 @@ fn a_restart_on_a_full_disk_leaves_the_job_and_its_snapshots() {
     let node = open();
     let job = restart(&node, &left.id);
     assert_eq!(job.wait().report.outcome, Outcome::Succeeded);
+}
+
+/// Regression: a job that the store refused a write for lack of space ended like any other failed job.
+#[test]
+fn a_job_to_which_the_store_gives_no_space_ends_as_one_of_a_full_disk() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = open(dir.path());
+    for is_full in [true, false] {
+        let refuses = move |_: &[u8], _: &[u8], _: &mut dyn Emit| -> Result<(), TaskError> {
+            let path = "rows.sst".into();
+            Err(if is_full {
+                TaskError::failed(ebb_storage::Error::DiskFull { path })
+            } else {
+                TaskError::failed(ebb_storage::Error::NoDatabase { path })
+            })
+        };
+        let input = Arc::new(VecInput::lines("a", 1));
+        let output = Arc::new(VecOutput::new());
+        let spec = JobSpec::new("refused", input, Arc::new(refuses), output);
+        let report = node.runtime().submit(spec).unwrap().wait();
+        assert_eq!(report.disk_full, is_full, "{:?}", report.outcome);
+    }
 }
 
 /// Regression: the reserve of disk space for the database limited only the spills of a job. The

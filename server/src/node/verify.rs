@@ -100,7 +100,8 @@ impl Node {
         };
         match verified {
             Ok(verified) if verified.findings.is_empty() => {
-                info!(target: "jobs", bytes = verified.bytes, "verify {id} found nothing wrong");
+                let (bytes, log_bytes_unchecked) = (verified.bytes, verified.wal_unchecked_bytes);
+                info!(target: "jobs", bytes, log_bytes_unchecked, "verify {id} found nothing wrong");
             }
             Ok(verified) => {
                 for found in verified.findings.iter().take(LOGGED_FINDINGS_MAX) {

@@ -570,7 +570,8 @@ impl Db {
     /// snapshots; the log; both copies of the manifest and of `CURRENT`. First reads the files in
     /// quarantine, and ends the quarantine of each that is whole. Then reads every file once, while the
     /// database goes on working: first the log, which is not shortened until then, then the SSTables, of
-    /// which none is removed until the end.
+    /// which none is removed until the end. If the log exceeds [`Options::wal_bytes_max`] before it was
+    /// read, it is shortened, and the rest of it is not checked: see [`VerifyReport::wal_unchecked_bytes`].
     ///
     /// Calls `progress` before the manifest is read, and then after each block of an SSTable, each
     /// piece of the log and each file. Drops `progress` before the release of the files and the log,

@@ -199,6 +199,10 @@ impl Engine {
         };
         let kept = floor.min(self.wal.newest_segment());
         let floor = mutation::replace(kept, Mutation::TrimWalToNothing, floor);
+        // A verification that waits while it reads the log must not let it grow without bound.
+        if self.wal.bytes() > self.options.wal_bytes_max {
+            self.wal.end_bounded_holds();
+        }
         if !self.wal.has_free_below(floor) || mutation::is(Mutation::NeverTrimWal) {
             return Ok(());
         }

@@ -3,13 +3,11 @@
 //! A thin layer over `std::fs`: each method is the system call of the same name, plus the
 //! syncs that the [`FileSystem`] contract requires.
 
-use std::fs::{self, DirBuilder, File, FileType, Metadata, OpenOptions, Permissions, TryLockError};
+use std::fs::{self, DirBuilder, File, FileType, OpenOptions, Permissions};
 #[cfg(target_os = "linux")]
 use std::io::IoSliceMut;
 use std::io::{self, Write};
-use std::os::unix::fs::{
-    DirBuilderExt, FileExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt,
-};
+use std::os::unix::fs::{DirBuilderExt, FileExt, FileTypeExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -19,6 +17,7 @@ use rustix::fs::{Advice, fadvise};
 #[cfg(target_os = "linux")]
 use rustix::io::{Errno, ReadWriteFlags, preadv2};
 
+use super::locked_dir::{LockedDir, LockedDirs, locked};
 use crate::file_system::{FileSystem, ReadFile, SyncFile, WriteFile, of_sync};
 use crate::log_store::{LockGuard, LogStore};
 use crate::table_store::TableFiles;
@@ -45,6 +44,8 @@ const GROUP_DIR_MODE: u32 = 0o750;
 #[derive(Debug, Clone, Default)]
 pub struct LocalDisk {
     is_group_readable: bool,
+    /// The directories that this disk and its clones have locked.
+    locked: LockedDirs,
 }
 
 impl LocalDisk {
@@ -53,7 +54,13 @@ impl LocalDisk {
     pub fn group_readable() -> Self {
         Self {
             is_group_readable: true,
+            ..Self::default()
         }
+    }
+
+    #[cfg(all(test, target_os = "linux"))]
+    pub(super) fn locked_dirs(&self) -> &LockedDirs {
+        &self.locked
     }
 
     /// Opens a file for writing, with `options`; creates it if it does not exist.
@@ -122,7 +129,11 @@ impl FileSystem for LocalDisk {
     }
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
-        File::open(dir)?.sync_all().map_err(of_sync)
+        let synced = match self.locked.find(dir) {
+            Some(open) => open.file.sync_all(),
+            None => File::open(dir)?.sync_all(),
+        };
+        synced.map_err(of_sync)
     }
 
     fn exists(&self, path: &Path) -> io::Result<bool> {
@@ -138,7 +149,7 @@ impl LogStore for LocalDisk {
     fn lock(&self, path: &Path) -> io::Result<Box<dyn LockGuard>> {
         let file = self.open_or_create(OpenOptions::new().write(true), path)?;
         locked(path, file.try_lock())?;
-        let (dir, _) = LockedDir::of(path, File::try_lock)?;
+        let (dir, _) = self.locked.lock(parent(path), File::try_lock)?;
         Ok(Box::new(FileLock {
             dir,
             _file: Some(file),
@@ -155,7 +166,7 @@ impl LogStore for LocalDisk {
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => return Err(error),
         };
-        let (dir, is_locked) = LockedDir::of(path, File::try_lock_shared)?;
+        let (dir, is_locked) = self.locked.lock(parent(path), File::try_lock_shared)?;
         if file.is_none() && !is_locked {
             return Err(io::ErrorKind::NotFound.into());
         }
@@ -225,18 +236,6 @@ fn irregular(found: FileType) -> io::Error {
         "{found} has the place of this file: move it away, and put the file back if there was one"
     );
     io::Error::new(io::ErrorKind::InvalidInput, text)
-}
-
-/// Converts the outcome of trying a lock into a result. If the lock is taken, the error names the
-/// lock file at `path`.
-fn locked(path: &Path, tried: Result<(), TryLockError>) -> io::Result<()> {
-    tried.map_err(|error| match error {
-        TryLockError::WouldBlock => io::Error::new(
-            io::ErrorKind::WouldBlock,
-            format!("{} is locked by somebody else", path.display()),
-        ),
-        TryLockError::Error(error) => error,
-    })
 }
 
 /// Returns the directory that contains the file with this path; `.` for a bare relative name.
@@ -332,39 +331,7 @@ struct FileLock {
 
 impl LockGuard for FileLock {
     fn is_in_place(&self) -> io::Result<bool> {
-        let id = |found: &Metadata| (found.dev(), found.ino());
-        match fs::metadata(&self.dir.path) {
-            Ok(found) => Ok(id(&found) == id(&self.dir.open.metadata()?)),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-            Err(error) => Err(error),
-        }
-    }
-}
-
-/// The directory of a lock file. The directory is locked like the file, because neither lock is enough: a
-/// lock file that looks stale may be removed by hand, and the next process then creates and locks another
-/// one; and on NFS, the lock of a directory holds on one machine only.
-#[derive(Debug)]
-struct LockedDir {
-    open: File,
-    path: PathBuf,
-}
-
-impl LockedDir {
-    /// Opens the directory of the lock file at `path`, and locks it. Also returns whether it is locked:
-    /// not every file system locks directories.
-    fn of(
-        path: &Path,
-        try_lock: impl FnOnce(&File) -> Result<(), TryLockError>,
-    ) -> io::Result<(Self, bool)> {
-        let dir = parent(path);
-        let open = File::open(dir)?;
-        let is_locked = match try_lock(&open) {
-            Err(TryLockError::Error(_)) => false,
-            tried => locked(path, tried).map(|()| true)?,
-        };
-        let path = dir.to_path_buf();
-        Ok((Self { open, path }, is_locked))
+        self.dir.is_in_place()
     }
 }
 

@@ -11,6 +11,8 @@
 mod calls;
 #[expect(clippy::disallowed_methods, reason = "the door to the disk")]
 mod local;
+#[expect(clippy::disallowed_methods, reason = "the door to the disk")]
+mod locked_dir;
 mod patient;
 mod stuck;
 #[cfg(test)]

@@ -19,6 +19,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::damaged::{damage_of, flush_waiting_runs};
+use super::progress::MaintenanceProgress;
 use crate::db::{Engine, TableCore};
 use crate::error::{Error, Result, lossy};
 use crate::file_system::{ReadFile, read_in_steps, sync_copied};
@@ -54,11 +55,9 @@ pub struct RestoredFile {
 /// A moment at which a restore calls its caller: see [`Db::restore_while`](crate::Db::restore_while).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RestoreStep {
-    /// The restore has read a block. The caller may wait, and may lower the priority of the thread.
-    Read {
-        /// The bytes of blocks that were read since the restore began.
-        bytes_done: u64,
-    },
+    /// The restore has read a block of a file. The caller may wait, and may lower the priority of the thread.
+    /// A file that is damaged is read twice.
+    Read(MaintenanceProgress),
     /// The restore takes locks next, because it begins with a file, opens it or replaces it. Requests wait
     /// for the same locks. If the caller has lowered the priority of the thread, it has to raise it again.
     Lock,
@@ -96,8 +95,14 @@ fn restore_all(
     report: &mut RestoreReport,
     step: Step<'_>,
 ) -> Result<ControlFlow<()>> {
+    let bytes_of = |table: &Arc<TableCore>| -> u64 {
+        let version = table.version();
+        let files = version.runs.iter().flat_map(|run| &run.meta().files);
+        files.map(|file| file.bytes).sum()
+    };
     let mut progress = Progress {
         bytes_done: 0,
+        bytes_total: engine.tables().iter().map(bytes_of).sum(),
         step,
     };
     for only_missing in [true, false] {
@@ -130,9 +135,11 @@ fn restore_all(
     Ok(ControlFlow::Continue(()))
 }
 
-/// The callback of a restore, with the number of bytes that were read so far.
+/// The callback of a restore, with the number of bytes that were read so far, and that of all files at the
+/// beginning.
 struct Progress<'s> {
     bytes_done: u64,
+    bytes_total: u64,
     step: Step<'s>,
 }
 
@@ -150,9 +157,10 @@ impl Progress<'_> {
                 // The length of a block that cannot be read may be any number.
                 bytes = table.file_bytes().min(bytes.saturating_add(more));
                 self.bytes_done = before + bytes;
-                (self.step)(RestoreStep::Read {
+                (self.step)(RestoreStep::Read(MaintenanceProgress {
                     bytes_done: self.bytes_done,
-                })
+                    bytes_total: self.bytes_total.max(self.bytes_done),
+                }))
             })
         };
         match read() {

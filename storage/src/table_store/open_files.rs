@@ -28,8 +28,9 @@ use crate::file_system::ReadFile;
 /// removal is shared by many additions.
 const GONE_MAX: usize = 64;
 
-/// The descriptors that are held for calls that write: a new segment of the log needs three at once,
-/// for the file, for its second handle, and for the sync of its name.
+/// The descriptors that are held for calls that write: a new segment of the log needs three at once, for the
+/// file, for its second handle, and for the sync of its name. (The local disk needs none for the sync, because
+/// the directory is open for its lock; other disks may.)
 const SPARES: usize = 4;
 
 /// The number of tries to get the lock of `ring`. They take about as long as the lock is usually held.

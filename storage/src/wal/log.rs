@@ -19,6 +19,7 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+use super::bounded_holds::{BoundedHold, BoundedHolds};
 use super::progress::{Place, Progress};
 use super::record::RecordHeader;
 use super::segment_files::{SegmentFiles, WriteFailure};
@@ -57,6 +58,8 @@ pub(crate) struct Wal {
     /// by the lock of `progress`: a thread of low priority, which must not hold that lock, may drop a
     /// guard.
     holds: AtomicU64,
+    /// The guards that do so only up to a size of the log, such as that of a verification.
+    bounded_holds: BoundedHolds,
     listener: Listener,
 }
 
@@ -125,6 +128,7 @@ impl Wal {
             durable_lsn: AtomicU64::new(end.lsn),
             is_writing: AtomicBool::new(false),
             holds: AtomicU64::new(0),
+            bounded_holds: BoundedHolds::new(),
             listener: Listener::default(),
         }
     }
@@ -311,7 +315,7 @@ impl Wal {
     }
 
     /// Returns whether [`Self::delete_closed_below`] would delete anything: a closed segment is
-    /// numbered below `floor`, and no [`SegmentHold`] keeps the segments.
+    /// numbered below `floor`, and no guard keeps the segments.
     pub(crate) fn has_free_below(&self, floor: FileNumber) -> bool {
         let progress = self.progress.lock().unwrap();
         let mut closed = progress.closed.first().into_iter();
@@ -319,8 +323,8 @@ impl Wal {
     }
 
     /// Deletes the closed segments numbered below `floor`, oldest first, so that no segment is ever
-    /// missing between two others. While a [`SegmentHold`] exists, none is deleted; the next call
-    /// after that deletes them.
+    /// missing between two others. While a [`SegmentHold`] or a [`BoundedHold`] keeps them, none is
+    /// deleted; the next call after that deletes them.
     ///
     /// # Errors
     /// [`Error::DiskFull`] if there is no space to remove a segment; [`Error::Io`]. The segment
@@ -354,9 +358,15 @@ impl Wal {
         SegmentHold(self)
     }
 
-    /// Returns whether a [`SegmentHold`] keeps the segments.
+    /// Ends the [`BoundedHold`]s that exist. To be called when the log is longer than it may be.
+    pub(crate) fn end_bounded_holds(&self) {
+        self.bounded_holds.end();
+    }
+
+    /// Returns whether a [`SegmentHold`] or a [`BoundedHold`] keeps the segments.
     fn is_held(&self) -> bool {
-        self.holds.load(Ordering::Acquire) > 0 && !mutation::is(Mutation::BackupHoldsNoLog)
+        let is_held = self.holds.load(Ordering::Acquire) > 0 || self.bounded_holds.any();
+        is_held && !mutation::is(Mutation::BackupHoldsNoLog)
     }
 
     /// Returns the number of the oldest segment that was not removed; if there is none, the number of the
@@ -633,6 +643,14 @@ impl Wal {
 /// A guard that keeps all segments of the log from being deleted while it lives.
 #[derive(Debug)]
 pub(crate) struct SegmentHold<'a>(&'a Wal);
+
+impl<'a> SegmentHold<'a> {
+    /// Returns a guard in place of this one that keeps the segments only up to a size of the log.
+    pub(crate) fn bounded(self) -> BoundedHold<'a> {
+        // This guard drops after the new one is made.
+        self.0.bounded_holds.hold()
+    }
+}
 
 impl Drop for SegmentHold<'_> {
     fn drop(&mut self) {

@@ -5,6 +5,7 @@
 //! that it holds is in SSTables and the manifest. All segments but the last are
 //! durable as a whole, so only the last can end in a torn record.
 
+mod bounded_holds;
 #[cfg(any(all(test, not(loom)), feature = "fuzzing"))]
 pub(crate) mod fuzzing;
 #[expect(
@@ -19,6 +20,7 @@ mod replay;
 mod salvage;
 mod segment_files;
 
+pub(crate) use bounded_holds::BoundedHold;
 pub(crate) use log::{Lsn, Position, SegmentHold, Wal, WalEvent};
 pub(crate) use record::SEGMENT_HEADER_BYTES;
 pub(crate) use replay::{

@@ -529,9 +529,9 @@ fn a_restore_leaves_undamaged_files_in_the_caches_and_changes_nothing_while_it_r
     forgotten.lock().unwrap().clear();
     let mut read_bytes = 0;
     let restored = db.restore_while("/copied", |step| {
-        if let RestoreStep::Read { bytes_done } = step {
-            assert!(bytes_done > read_bytes);
-            read_bytes = bytes_done;
+        if let RestoreStep::Read(now) = step {
+            assert!(now.bytes_done > read_bytes && now.bytes_total >= now.bytes_done);
+            read_bytes = now.bytes_done;
         }
         is_reading.store(step != RestoreStep::Lock, Ordering::Relaxed);
         ControlFlow::Continue(())

@@ -90,6 +90,10 @@ pub struct JobReport {
     /// ([`TaskError::Invalid`](crate::runtime::TaskError::Invalid)): a new run fails too, unless
     /// the input or the job changes.
     pub invalid_input: bool,
+    /// True if the job failed because a disk is full or a quota is exceeded: see
+    /// [`RuntimeOptions::is_disk_full`](crate::runtime::RuntimeOptions::is_disk_full).
+    #[serde(default)]
+    pub disk_full: bool,
 }
 
 /// The progress of a job.

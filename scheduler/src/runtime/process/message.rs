@@ -10,6 +10,7 @@ use crate::runtime::task::key_sample::SamplePlan;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
+use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
@@ -128,6 +129,8 @@ enum FailureKind {
     /// No other attempt would succeed, for a reason other than an invalid record. In the parent it
     /// is a [`TaskError::Fatal`].
     Fatal,
+    /// A disk is full, or a quota is exceeded. In the parent it is a [`TaskError::Fatal`] with an I/O error.
+    DiskFull,
 }
 
 impl Failure {
@@ -136,6 +139,7 @@ impl Failure {
             cause: error.to_string(),
             kind: match error {
                 TaskError::Invalid(_) => FailureKind::Invalid,
+                error if error.is_disk_full() => FailureKind::DiskFull,
                 error if error.is_final() => FailureKind::Fatal,
                 _ => FailureKind::Failed,
             },
@@ -147,6 +151,9 @@ impl Failure {
             FailureKind::Failed => TaskError::failed(self.cause),
             FailureKind::Invalid => TaskError::invalid(self.cause),
             FailureKind::Fatal => TaskError::fatal(self.cause),
+            FailureKind::DiskFull => {
+                TaskError::fatal(io::Error::new(io::ErrorKind::StorageFull, self.cause))
+            }
         }
     }
 }
@@ -386,8 +393,11 @@ mod tests {
             let came = decode::<Failure>(&bytes).unwrap().error();
             assert_eq!(format!("{came:?}"), format!("{error:?}"));
         }
-        let full = TaskError::io("d")(std::io::ErrorKind::StorageFull.into());
-        assert!(Failure::of(&full).error().is_final());
+        // Regression: the kind of the I/O error was lost, so the job did not end as one of a full disk.
+        let full = TaskError::io("d")(io::ErrorKind::QuotaExceeded.into());
+        let came = Failure::of(&full).error();
+        assert!(came.is_final() && came.is_disk_full());
+        assert_eq!(came.to_string(), full.to_string());
     }
 
     #[test]

@@ -199,6 +199,7 @@ fn a_write_that_finds_no_space_fails_its_job_at_the_first_attempt() {
         let report = runtime.begin(one_map(fails, VecOutput::new())).wait();
         assert_cause(&report, &["attempt 1: writing x: "]);
         assert_eq!(report.counters.attempts_failed, 1);
+        assert!(report.disk_full);
     }
 }
 
@@ -216,7 +217,7 @@ fn a_job_that_would_spill_into_the_reserve_fails_at_once_and_leaves_nothing() {
     let run = || runtime.begin(word_count("b a b", 1, 1, &output)).wait();
     let report = run();
     assert_cause(&report, &["attempt 1: the disk is full"]);
-    assert!(!report.invalid_input && runtime.has_no_spills());
+    assert!(report.disk_full && !report.invalid_input && runtime.has_no_spills());
     free_bytes.store(u64::MAX, Ordering::SeqCst);
     assert_eq!(run().outcome, Outcome::Succeeded);
 }
@@ -224,7 +225,7 @@ fn a_job_that_would_spill_into_the_reserve_fails_at_once_and_leaves_nothing() {
 /// Regression: a misspelt column, which only the commit could notice, was reported as a failed job
 /// without invalid input.
 #[test]
-fn a_commit_that_finds_invalid_input_reports_its_job_as_invalid() {
+fn a_commit_that_finds_invalid_input_or_a_full_disk_reports_it() {
     struct Refusing(bool);
     impl Output for Refusing {
         fn open(&self, partition: u32, attempt: u32) -> Result<Box<dyn OutputWriter>, TaskError> {
@@ -235,7 +236,7 @@ fn a_commit_that_finds_invalid_input_reports_its_job_as_invalid() {
             Err(if self.0 {
                 TaskError::invalid("no record has it")
             } else {
-                TaskError::failed("no space")
+                TaskError::failed(io::Error::new(io::ErrorKind::StorageFull, "no space"))
             })
         }
 
@@ -247,6 +248,9 @@ fn a_commit_that_finds_invalid_input_reports_its_job_as_invalid() {
         let report = runtime.begin(one_map(nothing, Refusing(is_invalid))).wait();
         let cause = cause(&report);
         assert!(cause.starts_with("committing the output: no "), "{cause}");
-        assert_eq!(report.invalid_input, is_invalid);
+        assert_eq!(
+            (report.invalid_input, report.disk_full),
+            (is_invalid, !is_invalid)
+        );
     }
 }

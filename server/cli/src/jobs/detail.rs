@@ -3,6 +3,7 @@
 use ebb_jobs::history::{JobAttempt, JobRecord, RecordState};
 use ebb_scheduler::runtime::AttemptOutcome;
 use ebb_server::jobs::{JobProgress, JobView};
+use ebb_storage::RestoredFile;
 use indicatif::{HumanBytes, HumanCount};
 use serde_json::{Value, json};
 
@@ -89,9 +90,9 @@ pub(super) fn lines(view: &JobView, attempts: &[JobAttempt]) -> Vec<String> {
     lines
 }
 
-/// Returns the lines about a backup or a verification: the user who requested it, its limit of bytes per
-/// second and, once it has ended, the number of its files and bytes, and each damage that it found. Returns
-/// none for other jobs.
+/// Returns the lines about a backup, a restore or a verification: the user who requested it, its limit of
+/// bytes per second and, once it has ended, the number of its files and bytes, the bytes of the log that it left
+/// unchecked, and each damage that it found or restored. Returns none for other jobs.
 fn maintenance(job: &JobRecord) -> Vec<String> {
     let mut lines = Vec::new();
     if let Some(options) = job.maintenance_options() {
@@ -102,8 +103,9 @@ fn maintenance(job: &JobRecord) -> Vec<String> {
     let made = job.backup_report().and_then(|report| report.backup);
     let made = made.map(|made| (made.files, made.bytes, made.damaged));
     let verified = job.verification_report().and_then(|report| report.verify);
-    let verified = verified.map(|read| (read.files, read.bytes, read.findings));
-    if let Some((files, bytes, damaged)) = made.or(verified) {
+    let read = verified.clone();
+    let read = read.map(|read| (read.files, read.bytes, read.findings));
+    if let Some((files, bytes, damaged)) = made.or(read) {
         let (files, bytes) = (counted(files, "file"), HumanBytes(bytes));
         lines.push(format!("  files    {files}, {bytes}"));
         let damaged = damaged.iter().map(|finding| {
@@ -112,6 +114,24 @@ fn maintenance(job: &JobRecord) -> Vec<String> {
         });
         lines.extend(damaged);
     }
+    let unchecked_bytes = verified.map_or(0, |read| read.wal_unchecked_bytes);
+    if unchecked_bytes > 0 {
+        let unchecked = HumanBytes(unchecked_bytes);
+        lines.push(format!("  log      {unchecked} were not checked"));
+    }
+    let files = job.restoration_report().and_then(|report| report.restore);
+    let files = files.unwrap_or_default();
+    let file = |what, file: &RestoredFile| {
+        let path = file.path.display();
+        format!("  {what}  {path} of {}: {}", file.table, file.detail)
+    };
+    lines.extend(
+        files
+            .restored
+            .iter()
+            .map(|restored| file("restored", restored)),
+    );
+    lines.extend(files.left.iter().map(|left| file("damaged", left)));
     lines
 }
 

@@ -146,6 +146,9 @@ pub(super) fn asked(job: &JobRecord) -> [String; 3] {
     if let Some(backup) = job.backup_request() {
         return [String::new(), String::new(), backup.target];
     }
+    if let Some(backup) = job.restored_backup() {
+        return [String::new(), backup.to_string(), String::new()];
+    }
     let goal = goal_of(job).unwrap_or_default();
     let Ok(request) = job.request() else {
         return [goal, String::new(), String::new()];
@@ -161,9 +164,13 @@ pub(super) fn asked(job: &JobRecord) -> [String; 3] {
     [goal, inputs.join(", "), output]
 }
 
-/// Returns the number of damaged or missing files that a backup found, or of damaged places and missing files
-/// that a verification found, as text; `None` if there are none.
+/// Returns the number of damaged or missing files that a backup found or a restore left, or of damaged places
+/// and missing files that a verification found, as text; `None` if there are none.
 fn damage(job: &JobRecord) -> Option<String> {
+    if let Some(report) = job.restoration_report() {
+        let left = report.restore?.left.len();
+        return (left > 0).then(|| counted(left as u64, "file"));
+    }
     let (places, what) = match job.verification_report() {
         Some(report) => (report.verify?.findings.len(), "place"),
         None => (job.backup_report()?.backup?.damaged.len(), "file"),
@@ -241,6 +248,20 @@ mod tests {
         }));
         let listed = lines(&[verification]);
         assert_eq!(listed[2], "  damaged or missing: 1 place");
+    }
+
+    #[test]
+    fn a_restore_is_listed_with_its_backup_and_the_files_that_it_left() {
+        let mut restore =
+            job(json!({"application": {"restore": {"by": "uid 7"}}, "backup": "nightly"}));
+        restore.record.application = "restore".into();
+        let file = json!({"table": "app.t", "path": "/d/7.sst", "detail": "it is missing"});
+        restore.record.report = Some(json!({
+            "outcome": {"kind": "succeeded"}, "restore": {"restored": [], "left": [file]},
+        }));
+        let listed = lines(&[restore]);
+        assert!(listed[1].contains("nightly"), "{listed:?}");
+        assert_eq!(listed[2], "  damaged or missing: 1 file");
     }
 
     #[test]

@@ -244,6 +244,9 @@ fn verdict(target: Option<&OutputPlace>, job: &JobReport) -> Result<(), CliError
         Outcome::Failed { cause } if job.invalid_input => {
             Err(CliError::Usage(failed(format!("failed: {cause}"))))
         }
+        Outcome::Failed { cause } if job.disk_full => {
+            Err(CliError::DiskFull(failed(format!("failed: {cause}"))))
+        }
         Outcome::Failed { cause } => Err(CliError::JobFailed(failed(format!("failed: {cause}")))),
         Outcome::Cancelled => Err(CliError::JobFailed(failed("was cancelled".to_string()))),
         Outcome::Succeeded if job.met == Some(false) => {
@@ -305,5 +308,21 @@ mod tests {
             error.to_string(),
             "job grep succeeded 1.00 s after its goal"
         );
+    }
+
+    /// Regression: a job that a full disk had stopped ended `ebb run` with the exit code of other failures.
+    #[test]
+    fn a_job_that_a_full_disk_stopped_ends_as_such() {
+        let failed = |disk_full| {
+            let cause = "writing x".to_string();
+            let report = JobReport {
+                outcome: Outcome::Failed { cause },
+                disk_full,
+                ..grep().end.unwrap().report
+            };
+            verdict(None, &report).unwrap_err()
+        };
+        assert!(matches!(failed(true), CliError::DiskFull(_)));
+        assert!(matches!(failed(false), CliError::JobFailed(_)));
     }
 }

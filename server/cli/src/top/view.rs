@@ -168,13 +168,20 @@ fn draw_jobs(frame: &mut Frame<'_>, model: &Model, now_unix_ms: u64, area: Rect)
 }
 
 fn draw_maintenance(frame: &mut Frame<'_>, model: &Model, area: Rect) {
-    let head = ["job", "application", "bytes", "per second", "done in", "to"];
+    let head = [
+        "job",
+        "application",
+        "bytes",
+        "per second",
+        "done in",
+        "backup",
+    ];
     let widths = [14, 14, 26, 12, 10].map(Constraint::Length);
     let widths = widths.into_iter().chain([Constraint::Fill(1)]);
     let table = Table::new(model.maintenance.iter().map(maintenance_row), widths)
         .header(Row::new(head).dim())
         .row_highlight_style(Style::new().add_modifier(Modifier::REVERSED))
-        .block(Block::bordered().title("backups and verifications"));
+        .block(Block::bordered().title("backups, restores and verifications"));
     let chosen = model.chosen_of(&model.maintenance);
     let mut state = TableState::default().with_selected(chosen);
     frame.render_stateful_widget(table, area, &mut state);
@@ -187,7 +194,8 @@ fn maintenance_row(job: &JobView) -> Row<'static> {
     let left_bytes = bytes.bytes_total.saturating_sub(bytes.bytes_done) as f64;
     // A rate of zero gives no time.
     let left = (bytes.bytes_per_s > 0.0).then(|| span(left_bytes / bytes.bytes_per_s));
-    let target = job.record.backup_request().map(|request| request.target);
+    let made = job.record.backup_request().map(|request| request.target);
+    let target = made.or_else(|| job.record.restored_backup().map(str::to_owned));
     Row::new([
         job.record.id.clone(),
         job.record.application.clone(),

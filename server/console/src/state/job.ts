@@ -15,7 +15,7 @@ export type JobState =
 export interface Job {
   id: string;
   name: string;
-  /** A backup or a verification: it reads all files, and nobody can submit it as a job. */
+  /** A backup, a restore or a verification: it reads all files, and nobody can submit it as a job. */
   isMaintenance: boolean;
   state: JobState;
   request: JobRequest;
@@ -37,15 +37,15 @@ export interface Job {
   /** How a job that has ended stands towards its goal; `null` if it has none, has no report or was cancelled. */
   verdict: { met: boolean; slackS: number } | null;
   prediction: Prediction | null;
-  /** The progress of a backup or a verification, while it runs. */
+  /** The progress of a backup, a restore or a verification, while it runs. */
   bytes: ByteProgress | null;
   cause: string | null;
   /** Why it makes little progress, as a clause; `null` if it makes progress, or if no reason is known. */
   waits: string | null;
 }
 
-/** The applications of backups and verifications. */
-const MAINTENANCE = ["backup", "verify"];
+/** The applications of backups, restores and verifications. */
+const MAINTENANCE = ["backup", "restore", "verify"];
 
 /** Where a job stands towards its goal: `none` without one, and of a cancelled job, which neither met nor missed it. */
 export type Outlook = "none" | "met" | "missed" | "on-time" | "late" | "unknown";
@@ -112,7 +112,7 @@ export function slackS(job: Job, nowMs: number): number | null {
   return (job.goalMs - end) / 1000;
 }
 
-/** When a backup or a verification is done at its present rate; `null` if that is not known. */
+/** When a backup, a restore or a verification is done at its present rate; `null` if that is not known. */
 export function doneAtMs(job: Job, nowMs: number): number | null {
   if (job.bytes === null || job.bytes.bytes_per_s <= 0) return null;
   const left = Math.max(0, job.bytes.bytes_total - job.bytes.bytes_done);

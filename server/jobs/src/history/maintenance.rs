@@ -1,4 +1,4 @@
-//! Backups and verifications in the history: jobs that no job request starts.
+//! Backups, restores and verifications in the history: jobs that no job request starts.
 
 use std::num::NonZeroU64;
 
@@ -9,13 +9,16 @@ use super::{History, JobRecord, Result};
 /// The application name of backups. No application of a job request has this name.
 pub const BACKUP: &str = "backup";
 
+/// The application name of restores of damaged files. No application of a job request has this name.
+pub const RESTORE: &str = "restore";
+
 /// The application name of verifications. No application of a job request has this name.
 pub const VERIFY: &str = "verify";
 
-/// The largest number of damaged files that the record of a backup or a verification lists.
+/// The largest number of damaged files that the record of a backup, a restore or a verification lists.
 pub(super) const DAMAGED_KEPT_MAX: usize = 100;
 
-/// The options of a backup or a verification.
+/// The options of a backup, a restore or a verification.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MaintenanceOptions {
     /// The name of the user or of the token that requested the job.
@@ -26,12 +29,12 @@ pub struct MaintenanceOptions {
 }
 
 impl JobRecord {
-    /// Returns whether the job is a backup or a verification.
+    /// Returns whether the job is a backup, a restore or a verification.
     pub fn is_maintenance(&self) -> bool {
-        [BACKUP, VERIFY].contains(&&*self.application)
+        [BACKUP, RESTORE, VERIFY].contains(&&*self.application)
     }
 
-    /// Returns the options of a backup or a verification; `None` for any other job.
+    /// Returns the options of a backup, a restore or a verification; `None` for any other job.
     pub fn maintenance_options(&self) -> Option<MaintenanceOptions> {
         let request = self.is_maintenance().then_some(&self.request)?;
         let options = request["application"][&self.application].clone();
@@ -40,8 +43,8 @@ impl JobRecord {
 }
 
 impl History {
-    /// Records a backup or a verification that has started, and claims it before others can read the
-    /// record, as [`begin_claimed`](Self::begin_claimed) does. `make` returns the record for an id. A
+    /// Records a backup, a restore or a verification that has started, and claims it before others can read
+    /// the record, as [`begin_claimed`](Self::begin_claimed) does. `make` returns the record for an id. A
     /// backup must be recorded after the state to back up is captured: see
     /// [`begin_backup`](Self::begin_backup).
     ///

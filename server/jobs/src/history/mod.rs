@@ -4,7 +4,7 @@
 //! | table | a row |
 //! | --- | --- |
 //! | `format` | the version that the other tables are in, under the key `version` |
-//! | `jobs` | a job, a backup or a verification: its request, its outcome, its counters |
+//! | `jobs` | a job, a backup, a restore or a verification: its request, its outcome, its counters |
 //! | `attempts` | an attempt at one of its tasks: times, CPU, bytes, the outcome |
 //! | `profiles` | measurements of the tasks of an application, for its next execution |
 //!
@@ -19,6 +19,7 @@ mod profiles;
 mod record;
 mod recorded_output;
 mod recorder;
+mod restoration;
 mod retention;
 mod row;
 #[cfg(test)]
@@ -36,7 +37,7 @@ use serde_json::Value;
 use self::attempts::AttemptTable;
 pub use self::attempts::{ATTEMPTS_KEPT_MAX, JobAttempt};
 pub use self::backup::{BackupReport, BackupRequest};
-pub use self::maintenance::{BACKUP, MaintenanceOptions, VERIFY};
+pub use self::maintenance::{BACKUP, MaintenanceOptions, RESTORE, VERIFY};
 use self::profiles::ProfileTable;
 pub use self::profiles::{KnownProfile, ProfileRecord};
 pub use self::record::{
@@ -44,6 +45,7 @@ pub use self::record::{
 };
 pub use self::recorded_output::{CommitRecord, RecordedOutput};
 pub use self::recorder::{Recorded, Recorder};
+pub use self::restoration::{RestorationReport, RestoreRequest};
 pub use self::retention::{KEY_LIFETIME, KEYS_MAX};
 pub use self::row::JobRow;
 pub use self::verification::VerificationReport;

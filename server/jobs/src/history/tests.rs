@@ -1,9 +1,11 @@
 use ebb_scheduler::model::{JobId, TaskKind};
 use ebb_scheduler::runtime::{
-    AttemptOutcome, AttemptRecord, JobJournal, Output, OutputWriter, TaskError, VecOutput,
+    AttemptOutcome, AttemptRecord, JobJournal, Outcome, Output, OutputWriter, TaskError, VecOutput,
 };
 use ebb_storage::simulation::{FaultOp, MemDisk};
-use ebb_storage::{BackupInfo, Finding, Maintenance, Options, VerifyReport};
+use ebb_storage::{
+    BackupInfo, Finding, Maintenance, Options, RestoreReport, RestoredFile, VerifyReport,
+};
 use ebb_test_support::wait::until;
 use serde_json::json;
 use std::io;
@@ -294,6 +296,53 @@ fn a_verification_is_recorded_with_its_options_and_its_first_findings() {
         let recorded = ended.verification_report().unwrap();
         assert_eq!(recorded.outcome, report.outcome);
         assert_eq!(recorded.verify.map(|read| read.findings.len()), kept);
+    }
+}
+
+#[test]
+fn a_restore_is_recorded_with_its_backup_and_its_first_files() {
+    let (_dir, history) = opened();
+    let request = RestoreRequest {
+        backup: "monday".to_string(),
+        options: MaintenanceOptions {
+            by: "cron".to_string(),
+            rate_bytes_per_s: None,
+        },
+    };
+    let file = |number: u64| RestoredFile {
+        table: "app.t".to_string(),
+        path: format!("{number}.sst").into(),
+        detail: "it is missing".to_string(),
+    };
+    let restored = RestoreReport {
+        restored: (0..150).map(file).collect(),
+        left: vec![file(150)],
+    };
+    for (report, state, kept) in [
+        (
+            RestorationReport::finished(restored),
+            RecordState::Succeeded,
+            Some((100, 1)),
+        ),
+        (
+            RestorationReport::ended(Outcome::Cancelled),
+            RecordState::Cancelled,
+            None,
+        ),
+    ] {
+        let make = |id| JobRecord::of_restore(id, &request, 7);
+        let (job, ()) = history.begin_maintenance(|_| Some(()), make).unwrap();
+        assert!(job.is_maintenance() && !job.is_backup());
+        assert_eq!(job.maintenance_options().as_ref(), Some(&request.options));
+        assert_eq!(job.restored_backup(), Some("monday"));
+        history.end_restore(&job, &report).unwrap();
+        let ended = history.job(&job.id).unwrap().unwrap();
+        assert_eq!(ended.state, state);
+        let files = ended.restoration_report().unwrap().restore;
+        assert_eq!(
+            files.map(|files| (files.restored.len(), files.left.len())),
+            kept
+        );
     }
 }
 

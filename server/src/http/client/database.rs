@@ -54,11 +54,16 @@ impl JobsClient {
     }
 
     /// Replaces the damaged, missing and unreadable SSTables of the database by the SSTables of a backup.
+    /// `rate_bytes_per_s` limits the rate of the reads; `None` sets no limit. Returns when every file was read.
     ///
     /// # Errors
-    /// When the backup cannot be read, or the server does not answer.
-    pub fn restore(&self, backup: &BackupPlace) -> Result<RestoreReport> {
-        self.post("/v1/restore", backup)
+    /// When the backup cannot be read, the restore is cancelled, or the server does not answer.
+    pub fn restore(
+        &self,
+        backup: &BackupPlace,
+        rate_bytes_per_s: Option<NonZeroU64>,
+    ) -> Result<RestoreReport> {
+        self.post(&paced("/v1/restore", rate_bytes_per_s), backup)
     }
 
     /// Reports what a table has lost because its files are damaged, missing or unreadable. Changes nothing.

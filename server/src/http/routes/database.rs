@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::extract::{Extension, State};
 use ebb_jobs::JobError;
-use ebb_jobs::history::MaintenanceOptions;
+use ebb_jobs::history::{MaintenanceOptions, RestoreRequest};
 use ebb_storage::RestoreReport;
 use ebb_tables::unreadable_objects;
 use utoipa_axum::router::OpenApiRouter;
@@ -52,9 +52,10 @@ async fn stats(
 /// Reads every file of the database, and lists what is damaged
 ///
 /// It takes a token for scope `admin`. The response comes at the end. The work uses no more CPU time
-/// than jobs may use. The log is read first, and is not shortened until then; no file is removed until
-/// the end. Before that fills the disk, the work ends with an error. Unless the request has an
-/// idempotency key, it ends when the client disconnects.
+/// than jobs may use. The log is read first, and is not shortened until then, unless it reaches its bound:
+/// `wal_unchecked_bytes` is the part of it that was not read then. No file is removed until the end. Before
+/// that fills the disk, the work ends with an error. Unless the request has an idempotency key, it ends when
+/// the client disconnects.
 ///
 /// The verification is among the jobs, as application `verify`, with its progress, and can be
 /// cancelled there.
@@ -91,6 +92,8 @@ async fn verify(
 /// replaced by the same files of the backup. The reads use no more CPU time than jobs may use. The work ends
 /// early when the server stops, and, unless the request has an idempotency key, when the client disconnects;
 /// files that are replaced by then stay replaced.
+///
+/// The restore is among the jobs, as application `restore`, with its progress, and can be cancelled there.
 #[utoipa::path(
     post, path = "/v1/restore", operation_id = "restore_files", tag = "database",
     params(Paced), request_body = BackupPlace,
@@ -104,13 +107,20 @@ async fn restore(
     Params(paced): Params<Paced>,
     body: Body,
 ) -> Answer<RestoreReport> {
-    let (rate_bytes_per_s, request) = (paced.rate()?, json_of::<BackupPlace>(body)?);
+    let (rate_bytes_per_s, place) = (paced.rate()?, json_of::<BackupPlace>(body)?);
     check_admin(&principal)?;
-    let dir = served.roots.backup(&request, peer.address.is_none())?;
+    let dir = served.roots.backup(&place, peer.address.is_none())?;
+    let request = RestoreRequest {
+        backup: place.name.or(place.directory).unwrap_or_default(),
+        options: MaintenanceOptions {
+            by: name_of(principal),
+            rate_bytes_per_s,
+        },
+    };
     let client = Arc::new(());
     let waits = Arc::downgrade(&client);
     let report = served.work(WorkKind::Long, move |node| {
-        node.restore(&dir, rate_bytes_per_s, &|| waits.strong_count() > 0)
+        node.restore(&dir, &request, &|| waits.strong_count() > 0)
     });
     report.await.map(Json)
 }

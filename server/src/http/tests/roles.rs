@@ -224,6 +224,10 @@ fn a_role_sees_which_files_a_verification_found_damaged_and_no_description_of_th
     for (application, report) in [
         ("verify", json!({"verify": {"findings": damage}})),
         ("backup", json!({"backup": {"damaged": damage}})),
+        (
+            "restore",
+            json!({"restore": {"restored": damage, "left": damage}}),
+        ),
     ] {
         let record = JobRecord {
             application: application.to_string(),

@@ -20,7 +20,7 @@ use crate::options::Options;
 use crate::runs::{FileMeta, Quarantine, RunMeta, RunStore};
 use crate::sstable::{BlockCache, FileId, SsTable};
 use crate::table_store::OpenFiles;
-use crate::wal::{self, Segment};
+use crate::wal::{self, BoundedHold, Segment};
 
 /// Verifies the database in a directory without opening it, so also a database that cannot be opened.
 /// Only reads: the directory may be read-only. Takes the same shared lock as
@@ -54,7 +54,7 @@ pub fn verify(
             }
             let state = manifest.state();
             let segments = check.segments(state.wal_segments());
-            check.state(state, &segments, &mut || ())
+            check.state(state, &segments, None)
         }
         Ok(None) => {
             check.add(&files::current(dir), 0, "it is missing");
@@ -72,22 +72,23 @@ pub fn verify(
 
 /// Verifies the database in `dir`. Finishes the inspection `manifest`, which the caller has begun,
 /// and verifies the files that `state` names. The caller must prevent the removal of these files
-/// meanwhile. `segments` are the WAL segments, each with the number of bytes to verify; they may be
-/// removed from the call of `log_checked` on. Calls `step` before the manifest is read, and then after
-/// each block, each piece of a segment and each file. Returns `None` if `step` returns `Break`.
+/// meanwhile. `segments` are the WAL segments, each with the number of bytes to verify. `log` is the guard
+/// that keeps them. It is dropped after their check; once it has ended, the rest of them is not checked.
+/// Calls `step` before the manifest is read, and then after each block, each piece of a segment and each
+/// file. Returns `None` if `step` returns `Break`.
 pub(super) fn verify_state(
     options: &Options,
     dir: &Path,
     state: &State,
     segments: &[(FileNumber, u64)],
     manifest: Inspection,
-    log_checked: &mut dyn FnMut(),
+    log: Option<BoundedHold<'_>>,
     step: Step<'_>,
 ) -> Option<VerifyReport> {
     let mut check = Check::new(options, dir, false, step);
     let segments = with_paths(dir, segments);
-    let is_whole = check.manifest(manifest).is_continue()
-        && check.state(state, &segments, log_checked).is_continue();
+    let is_whole =
+        check.manifest(manifest).is_continue() && check.state(state, &segments, log).is_continue();
     is_whole.then_some(check.report)
 }
 
@@ -196,13 +197,13 @@ impl<'a> Check<'a> {
         ControlFlow::Continue(())
     }
 
-    /// Checks the state of the manifest, the log, and the SSTables that the two name. Calls
-    /// `log_checked` once the segments of the log are no longer needed.
+    /// Checks the state of the manifest, the log, and the SSTables that the two name. Drops `hold` once
+    /// the segments of the log are no longer needed.
     fn state(
         &mut self,
         state: &State,
         segments: &[(Segment, u64)],
-        log_checked: &mut dyn FnMut(),
+        hold: Option<BoundedHold<'_>>,
     ) -> ControlFlow<()> {
         let wal_bytes: u64 = segments.iter().map(|(_, bytes)| bytes).sum();
         self.bytes_total = state.runs().map(|run| run.bytes()).sum::<u64>() + wal_bytes;
@@ -213,8 +214,8 @@ impl<'a> Check<'a> {
         // The log is read first, because an open database cannot shorten it before that. Its findings
         // are listed behind those of the tables.
         let known = self.report.findings.len();
-        let waiting = self.log(state, segments)?;
-        log_checked();
+        let waiting = self.log(state, segments, hold.as_ref())?;
+        drop(hold);
         let of_log = self.report.findings.split_off(known);
         self.bytes_total += waiting.iter().map(|(_, run)| run.bytes()).sum::<u64>();
         for table in state.tables.values() {
@@ -334,17 +335,32 @@ impl<'a> Check<'a> {
         ControlFlow::Continue(Some(file))
     }
 
-    /// Checks the segments of the log. Returns the ingested runs that only the log names.
+    /// Checks the segments of the log, until `hold` has ended. Returns the ingested runs that only the
+    /// log names.
     fn log(
         &mut self,
         state: &State,
         segments: &[(Segment, u64)],
+        hold: Option<&BoundedHold<'_>>,
     ) -> ControlFlow<(), Vec<(TableId, RunMeta)>> {
         let mut log = LogCheck::new(Some(state));
+        let has_ended = || hold.is_some_and(BoundedHold::is_ended);
         for (i, (segment, bytes_max)) in segments.iter().enumerate() {
-            let is_last = i + 1 == segments.len();
-            self.segment(segment, *bytes_max, is_last, &mut log)?;
+            let known = self.report.findings.len();
+            let before = self.report.bytes;
+            if !has_ended() {
+                let is_last = i + 1 == segments.len();
+                self.segment(segment, *bytes_max, is_last, &mut log)?;
+            }
+            let read = self.report.bytes - before;
+            if has_ended() && read < *bytes_max {
+                // The database may have removed the segment before it was open.
+                self.report.findings.truncate(known);
+                self.report.wal_unchecked_bytes += bytes_max - read;
+            }
         }
+        let unchecked = self.report.wal_unchecked_bytes;
+        self.bytes_total = self.bytes_total.saturating_sub(unchecked);
         let bookmarks = log.bookmarks.list.iter();
         // As all lists of snapshots, without holds.
         let snapshots = bookmarks.filter(|bookmark| bookmark.record.held_for.is_none());

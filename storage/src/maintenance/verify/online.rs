@@ -6,8 +6,9 @@
 //! ```
 //!
 //! A verification may take hours. A log that it held to its end would grow for as long, and with it
-//! the time of the next opening. The SSTables that merges replace meanwhile stay until the end, as for
-//! a reader. So the verification ends before they fill the disk.
+//! the time of the next opening. A verification that waits while it reads the log, for its rate or for CPU
+//! time, holds the log up to its bound, and leaves the rest of it unchecked then. The SSTables that merges
+//! replace meanwhile stay until the end, as for a reader. So the verification ends before they fill the disk.
 
 use std::ops::ControlFlow;
 
@@ -17,6 +18,7 @@ use crate::db::{Engine, KeptFiles};
 use crate::error::Result;
 use crate::maintenance::progress::MaintenanceProgress;
 use crate::maintenance::space::SpaceLooks;
+use crate::wal::SegmentHold;
 
 /// Verifies the files of an open database: see [`Db::verify_while`](crate::Db::verify_while). Drops
 /// `step` before the capture is dropped, which takes locks.
@@ -36,14 +38,14 @@ pub(crate) fn verify_online(
     let _kept = engine.backup_files.add(kept);
     let manifest = engine.inspect_manifest()?;
     let mut space = SpaceLooks::new(engine);
-    let mut log = capture.take_log();
+    let log = capture.take_log().map(SegmentHold::bounded);
     let report = verify_state(
         &engine.options,
         engine.dir(),
         &capture.state,
         &capture.segments,
         manifest,
-        &mut || drop(log.take()),
+        log,
         &mut |now| {
             space.look(now.bytes_done)?;
             step(now)

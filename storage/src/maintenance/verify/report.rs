@@ -39,6 +39,11 @@ pub struct VerifyReport {
     /// and that were not acknowledged as durable. The next opening cuts them. An open database has
     /// none.
     pub wal_torn_bytes: u64,
+    /// Bytes of the WAL that were not checked: while the verification of an open database waited, the log
+    /// became longer than [`Options::wal_bytes_max`](crate::Options::wal_bytes_max), and the database removed
+    /// segments. 0 if the log was checked to its end.
+    #[serde(default)]
+    pub wal_unchecked_bytes: u64,
     /// The paths of files that were in quarantine and are whole: [`Db::verify_all`] ended the
     /// quarantine.
     ///
