@@ -64,7 +64,7 @@ test("a wrong token is refused, and the right one logs in", async () => {
   await page.getByText("live", { exact: true }).waitFor();
   await page.getByText("p99 ≤ 50.0 ms").first().waitFor();
   const cookies = await page.context().cookies();
-  const [session] = cookies.filter(({ name }) => name === `ebb_session_${new URL(page.url()).port}`);
+  const [session] = cookies.filter(({ name }) => name === `ebb_session_${new globalThis.URL(URL).port}`);
   assert.ok(session.httpOnly && session.sameSite === "Strict", JSON.stringify(session));
 });
 
