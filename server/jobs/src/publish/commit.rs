@@ -7,7 +7,6 @@ use ebb_publish::commit::{
 };
 use ebb_publish::iceberg::manifest::DataFile;
 use ebb_publish::rows::PositionalDeletes;
-use ebb_publish::target::TargetError;
 use ebb_scheduler::runtime::TaskError;
 use ebb_text::counts::counted;
 
@@ -280,24 +279,30 @@ impl PublicationJob {
     }
 
     /// Removes the completion record, unless it stays true while the publication commits the tables
-    /// that are neither published yet nor left out. It stays true if it is of the snapshot `origin` and has none of
-    /// these tables. Returns the removed record if it is of this snapshot.
-    fn forget_whole(&self, origin: &Origin) -> Result<Option<WholeRecord>, TargetError> {
+    /// that are not published yet. It stays true if it is of the snapshot `origin`, and each of these tables
+    /// that it has is published by now: another publisher of the snapshot has ended meanwhile. Returns the removed
+    /// record if it is of this snapshot.
+    fn forget_whole(&self, origin: &Origin) -> Result<Option<WholeRecord>, CommitFailure> {
         let target = &self.target;
-        let left = || self.included().filter(|(_, table)| !table.is_published);
+        let left = || self.tables.iter().filter(|table| !table.is_published);
         if left().next().is_none() {
             return Ok(None);
         }
         let _section = self.enter_section();
-        let before = self.records.whole(target)?;
+        let before = self.records.whole(target).map_err(CommitError::from)?;
         let before = before.filter(|before| before.is_of(origin));
-        let stays_true = before
-            .as_ref()
-            .is_some_and(|before| left().all(|(_, table)| !before.has(&table.name)));
-        if stays_true {
-            return Ok(None);
+        if let Some(before) = &before {
+            let recorded = left().filter(|table| before.has(&table.name));
+            let are_published = recorded.map(|table| {
+                let (found, rights) = self.open_table(table)?;
+                self.is_published((&found, &rights), table)
+            });
+            let are_published = are_published.collect::<Result<Vec<bool>, CommitFailure>>()?;
+            if !are_published.contains(&false) {
+                return Ok(None);
+            }
         }
-        self.records.forget_whole(target)?;
+        (self.records.forget_whole(target)).map_err(CommitError::from)?;
         Ok(before)
     }
 

@@ -517,6 +517,28 @@ fn two_publishers_of_one_snapshot_publish_it_once_wherever_they_meet() {
     meet_at_calls("tuesday");
 }
 
+/// The number of a call by which a publisher has read its tables, and after which it commits them.
+const CALLS_TO_MEET: usize = 30;
+
+/// Regression: a publisher that another one of the same snapshot had overtaken removed the completion record, and
+/// wrote it again at its end.
+#[test]
+fn a_publisher_that_is_overtaken_leaves_the_record_wherever_it_is_killed() {
+    at_each_place(|call| {
+        let mut shop = Shop::new();
+        shop.end_day(0, "monday");
+        let meeting = shop.meeting(CALLS_TO_MEET, &["monday"], |publisher, lake| {
+            publisher.publish(lake, "monday", &PublishRequest::default())
+        });
+        let at = CALLS_TO_MEET + 1 + call;
+        let (target, calls) = faulty::with_event(&meeting.target, at, Event::Kill).unwrap();
+        let _ = (shop.publisher).publish(&target, "monday", &PublishRequest::default());
+        meeting.rival_result().expect("they meet").unwrap();
+        assert!(shop.recorded("monday").is_some(), "killed at call {at}");
+        calls.met_event()
+    });
+}
+
 #[test]
 fn two_publishers_of_two_snapshots_leave_both_whole_wherever_they_meet() {
     meet_at_calls("wednesday");
