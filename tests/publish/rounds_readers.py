@@ -39,9 +39,6 @@ def iceberg_properties(lake):
 class Reader:
     """An engine over a lake."""
 
-    # TODO READERS: False in an engine that misreads a tag from before ALTER TYPE; the book's table of types says so.
-    reads_changed_types = True
-
     def __init__(self, lake):
         self.lake = lake
         self.open()
