@@ -341,7 +341,7 @@ mod tests {
     fn after_the_clock_was_set_back_the_forecast_goes_on() {
         let mut back = days(4);
         let number = (midnight_after(4) - 21_600) / SLOT_S;
-        assert!(back.push(slot(number, 0.5)));
+        assert!(!back.push(slot(number, 0.5)).is_appended);
         let forecast = forecast(learn(&back, (number + 1) * SLOT_S, CORES));
         assert!(forecast.covers(((number + 1) * SLOT_S) as f64));
     }

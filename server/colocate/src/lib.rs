@@ -78,7 +78,7 @@ pub use governor::{Governor, LoadSample, Machine, RESERVE};
 pub use guard::{Action, Guard, GuardSample, LatencyWindow, ObservedWindow};
 pub use latencies::Latencies;
 pub use learned::{Learned, LeftForecast, LoadForecast, learn};
-pub use load_record::{LoadRecord, LoadSlot, SlotMean};
+pub use load_record::{LoadRecord, LoadSlot, RecordChange, SlotMean};
 pub use mean_cores::MeanCores;
 pub use memory::MemoryMonitor;
 pub use monitor::{LoadMonitor, MeasuredLoad, RequestRates, RequestSource, reachable_cores};

@@ -18,6 +18,10 @@ const SLOTS_MAX: u64 = 56 * SLOTS_PER_DAY;
 /// The number of slots that a record has after its oldest slots were dropped: a week less than
 /// [`SLOTS_MAX`], so that the file of the record has to be rewritten only once a week.
 const SLOTS_KEPT: u64 = 49 * SLOTS_PER_DAY;
+/// The number of slots that have to be added in a row before later slots until the record drops the later ones: a
+/// day. Most machines set a wrong clock within minutes, by NTP. While the clock is behind, each slot has the file of
+/// the record rewritten, 372 kB at most.
+const BEHIND_MAX: u64 = SLOTS_PER_DAY;
 /// The least measured time from which the mean of a slot is recorded, in seconds: half of the slot.
 const SECONDS_MIN: f64 = SLOT_S as f64 / 2.0;
 /// The greatest number of cores in a line. A larger one is damage.
@@ -30,6 +34,18 @@ pub struct LoadRecord {
     /// The cores that the load used, by the number of the slot: its begin in seconds since 1970, divided by
     /// [`SLOT_S`].
     cores: BTreeMap<u64, f64>,
+    /// The number of slots that were added in a row while the record had later ones, or the same.
+    added_behind: u64,
+}
+
+/// The change of a record by a slot that was added.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RecordChange {
+    /// True if the lines of the record are those from before and then the line of the slot, so that this line can be
+    /// appended to a file of them. Otherwise the file must be rewritten.
+    pub is_appended: bool,
+    /// The number of slots that were dropped because they were ahead of the clock.
+    pub dropped_ahead: usize,
 }
 
 /// The load in one slot of five minutes.
@@ -70,26 +86,42 @@ impl LoadRecord {
                 is_whole = false;
                 continue;
             };
-            // One damaged time must not displace all other slots, as `push` would have it.
+            // `push` would take a damaged time for one of a clock that was ahead.
             is_whole &= record.last().is_none_or(|last| last < slot.number);
             record.cores.insert(slot.number, slot.cores);
         }
         (record, is_whole)
     }
 
-    /// Adds a slot that was just measured. Drops all slots that are not before it, which a clock recorded that
-    /// was ahead. If the record has more than eight weeks of slots then, keeps the latest seven: their number
-    /// counts, not their age, so that a clock that is far ahead for a while displaces no other slot. Returns
-    /// true if slots were dropped: the file must be rewritten, otherwise the line can be appended.
-    pub fn push(&mut self, slot: LoadSlot) -> bool {
-        let is_ahead = !self.cores.split_off(&slot.number).is_empty();
+    /// Adds a slot that was just measured. If the record has later slots, either the clock is behind now, for
+    /// example until the machine gets the time from the network, or it was ahead then. So later slots stay until a
+    /// day of slots in a row was added before them, and are dropped then. A forecast is made only of slots before the
+    /// present, so later ones do no harm meanwhile.
+    ///
+    /// If the record has more than eight weeks of slots, keeps the latest seven: their number counts, not their
+    /// age, so that a clock that is far ahead for a while displaces no other slot.
+    pub fn push(&mut self, slot: LoadSlot) -> RecordChange {
+        let mut later = self.cores.split_off(&slot.number);
+        let is_last = later.is_empty();
+        later.remove(&slot.number);
         self.cores.insert(slot.number, slot.cores);
+        self.added_behind = if is_last { 0 } else { self.added_behind + 1 };
+        let mut dropped_ahead = 0;
+        if self.added_behind < BEHIND_MAX {
+            self.cores.extend(later);
+        } else {
+            self.added_behind = 0;
+            dropped_ahead = later.len();
+        }
         let is_long = self.cores.len() as u64 > SLOTS_MAX;
         let oldest = self.cores.keys().nth_back(SLOTS_KEPT as usize - 1).copied();
         if let Some(oldest) = oldest.filter(|_| is_long) {
             self.cores = self.cores.split_off(&oldest);
         }
-        is_ahead || is_long
+        RecordChange {
+            is_appended: is_last && !is_long,
+            dropped_ahead,
+        }
     }
 
     /// Returns all lines, in the order of time.
@@ -158,6 +190,7 @@ pub(crate) mod tests {
         let slots = (0..slots).filter_map(|slot| Some((first + slot, cores(slot)?)));
         LoadRecord {
             cores: slots.collect(),
+            added_behind: 0,
         }
     }
 
@@ -219,15 +252,16 @@ pub(crate) mod tests {
         let first = MIDNIGHT_S / SLOT_S;
         let next = slot(first + SLOTS_MAX, 1.0);
         assert!(full.text().len() <= 372_000);
-        assert!(full.push(next));
+        assert!(!full.push(next).is_appended);
         assert_eq!(full.cores.len() as u64, SLOTS_KEPT);
         assert_eq!(full.last(), Some(next.number));
-        assert!(!full.push(slot(next.number + 1, 1.0)));
+        assert!(full.push(slot(next.number + 1, 1.0)).is_appended);
         // For one slot, the clock is years ahead.
-        assert!(!full.push(slot(next.number + 10 * SLOTS_MAX, 1.0)));
-        assert!(full.push(slot(next.number + 2, 1.0)));
-        assert_eq!(full.cores.len() as u64, SLOTS_KEPT + 2);
-        assert_eq!(full.last(), Some(next.number + 2));
+        let ahead = next.number + 10 * SLOTS_MAX;
+        assert!(full.push(slot(ahead, 1.0)).is_appended);
+        assert!(!full.push(slot(next.number + 2, 1.0)).is_appended);
+        assert_eq!(full.cores.len() as u64, SLOTS_KEPT + 3);
+        assert_eq!(full.last(), Some(ahead));
     }
 
     #[test]
@@ -245,16 +279,47 @@ pub(crate) mod tests {
         assert!(load.until(first).is_none());
     }
 
+    /// Adds `slots` slots from the number `first` on, which are before others of the record. None of these is dropped.
+    fn push_behind(load: &mut LoadRecord, first: u64, slots: u64) {
+        for number in first..first + slots {
+            let between = RecordChange {
+                is_appended: false,
+                dropped_ahead: 0,
+            };
+            assert_eq!(load.push(slot(number, 1.0)), between);
+        }
+    }
+
     #[test]
-    fn slots_of_a_clock_that_was_ahead_are_dropped() {
-        let mut ahead = record(20, |_| Some(0.5));
+    fn slots_of_a_clock_that_was_ahead_are_dropped_after_a_day() {
+        let mut load = record(400, |_| Some(0.5));
         let first = MIDNIGHT_S / SLOT_S;
-        assert!(ahead.push(slot(first + 10, 1.0)));
-        assert_eq!((ahead.cores.len(), ahead.last()), (11, Some(first + 10)));
+        push_behind(&mut load, first + 10, SLOTS_PER_DAY - 1);
+        assert_eq!((load.cores.len(), load.last()), (400, Some(first + 399)));
+        let now = first + 10 + SLOTS_PER_DAY - 1;
+        let dropped = load.push(slot(now, 1.0));
+        assert!(!dropped.is_appended);
+        assert_eq!(dropped.dropped_ahead as u64, first + 399 - now);
+        assert_eq!(load.last(), Some(now));
         // The same slot a second time, after the clock was set back by minutes.
-        assert!(ahead.push(slot(first + 10, 2.0)));
-        assert_eq!(ahead.cores[&(first + 10)], 2.0);
-        assert!(!ahead.push(slot(first + 11, 1.0)));
+        assert!(!load.push(slot(now, 2.0)).is_appended);
+        assert_eq!(load.cores[&now], 2.0);
+        assert!(load.push(slot(now + 1, 1.0)).is_appended);
+    }
+
+    /// Regression: one slot of a clock that was far behind, for example before it was set after the start of the
+    /// machine, erased the record.
+    #[test]
+    fn a_clock_that_is_behind_for_hours_drops_no_slot() {
+        let mut load = record(3 * SLOTS_PER_DAY, |slot| Some(slot as f64));
+        let end = MIDNIGHT_S / SLOT_S + 3 * SLOTS_PER_DAY;
+        let before = load.until(end);
+        // Twice it is 1970, and the clock is set in between.
+        for now in [end, end + 1] {
+            push_behind(&mut load, 7, SLOTS_PER_DAY - 1);
+            assert!(load.push(slot(now, 1.0)).is_appended);
+        }
+        assert_eq!(load.until(end), before);
     }
 
     #[test]

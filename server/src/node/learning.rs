@@ -31,12 +31,12 @@ impl Moment {
 }
 
 /// A forecast that policies do not plan by, because the mean of the last ten minutes was better: the mean absolute
-/// errors of both over the last six hours, in cores.
+/// errors of both over the last six hours, in cores, as both were at the begin of these hours.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct RefusedForecast {
-    /// The mean absolute error of the learned forecast, in cores.
+    /// The mean absolute error of the forecast learned from the load before these hours, in cores.
     pub forecast_error_cores: f64,
-    /// The mean absolute error of the mean, in cores.
+    /// The mean absolute error of the mean of the load over the ten minutes before these hours, in cores.
     pub mean_error_cores: f64,
 }
 

@@ -1,8 +1,8 @@
 //! The file with the record of the load: `load.csv` in the directory of the database.
 //!
 //! A line is appended every five minutes, without a sync: a loss of power may take the latest lines. The file is
-//! replaced as a whole when old or wrong lines have to go. It is no part of the database: backups do not have
-//! it, and without it a forecast is learned anew.
+//! replaced as a whole when old or wrong lines have to go, or while the clock is behind its last line. It is no part
+//! of the database: backups do not have it, and without it a forecast is learned anew.
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
@@ -10,6 +10,7 @@ use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use ebb_colocate::{LoadRecord, LoadSlot};
+use tracing::warn;
 
 /// The name of the file.
 const FILE: &str = "load.csv";
@@ -58,8 +59,15 @@ impl LoadFile {
     /// When the file cannot be written; the error names it. The record has the slot nevertheless, and the next
     /// call writes the whole record.
     pub(super) fn add(&mut self, slot: LoadSlot, record: &mut LoadRecord) -> io::Result<()> {
-        let has_dropped = record.push(slot);
-        if self.is_whole && !has_dropped && self.append(&slot.line()).is_ok() {
+        let change = record.push(slot);
+        if change.dropped_ahead > 0 {
+            warn!(
+                target: "jobs",
+                slots = change.dropped_ahead,
+                "the record of the load loses the lines that are ahead of the clock, because the clock has been behind them for a day"
+            );
+        }
+        if self.is_whole && change.is_appended && self.append(&slot.line()).is_ok() {
             return Ok(());
         }
         // If a line was appended in part, the rewriting removes it.
@@ -161,13 +169,18 @@ mod tests {
     }
 
     #[test]
-    fn lines_from_the_future_are_removed() {
+    fn a_line_of_a_clock_that_is_behind_comes_before_later_lines() {
         let dir = tempfile::tempdir().unwrap();
-        let ahead = "1795996800,0.250\n1895996800,0.500\n";
-        fs::write(dir.path().join(FILE), ahead).unwrap();
+        let later = "1795996800,0.250\n1895996700,0.500\n";
+        fs::write(dir.path().join(FILE), later).unwrap();
         let (mut file, mut record) = read(dir.path());
         file.add(slot(5, 0.5), &mut record).unwrap();
-        assert_eq!(text(dir.path()), "1795996800,0.250\n1795997100,0.500\n");
+        let mut lines = "1795996800,0.250\n1795997100,0.500\n1895996700,0.500\n".to_owned();
+        assert_eq!(text(dir.path()), lines);
+        // The clock is set.
+        file.add(slot(1_666_670, 0.75), &mut record).unwrap();
+        lines += "1895997000,0.750\n";
+        assert_eq!(text(dir.path()), lines);
     }
 
     #[test]
