@@ -93,6 +93,8 @@ def check_scopes(server):
             # The path has names that are not there.
             expected = [200, 400, 404, 422]
         server.check("read", TOKENS["read"], request, expected)
+        if expected != [403]:
+            server.check("role", TOKENS["role"], request, expected)
         checked += 1
     assert checked > 20, f"only {checked} operations are described"
     for name in ["read", "jobs", "role"]:

@@ -21,6 +21,7 @@ mod memory;
 mod metrics;
 mod partitions;
 mod queries;
+mod refused_tokens;
 mod reopen;
 mod reopenings;
 pub(crate) mod settings;
@@ -94,9 +95,10 @@ Drivers for Cassandra see one node of version 4.1. `ebb config show` prints the 
 the same flags would give, `ebb config running` those of a running server. Every flag has an
 environment variable: EBB_DATA, EBB_CQL, EBB_SLO and so on.
 
-With --auth clients log in as a role, and may do what the role was granted. If no superuser can
-log in, the server makes one at its start: ebb, with a random password in the file
-superuser-password of the directory --data, which only its owner can read.
+With --auth clients log in as a role, and may do what the role was granted. Each token for HTTP
+then has to belong to a role: ebb token create --role. If no superuser can log in, the server makes
+one at its start: ebb, with a random password in the file superuser-password of the directory
+--data, which only its owner can read.
 
 SIGTERM and Ctrl-C stop the server within --grace. It takes no more requests, ends scans with an
 error, answers the other requests that run, stops jobs (the next server starts them again), and
@@ -482,10 +484,15 @@ fn listen_for_http(
         };
         CertificateCollector::new(listeners, move || tls.expires_unix_s())
     });
+    let requires_roles = settings.authentication == Authentication::Password;
+    if requires_roles && settings.http.is_some() {
+        refused_tokens::log(&settings.data);
+    }
     let tls = tls.filter(|_| is_open);
     let options = HttpOptions {
         address: settings.http,
         hosts: settings.http_hosts.clone(),
+        requires_roles,
         tls: tls.map(|tls| TlsSource::new(move || tls.config())),
         roots: Roots {
             outputs: settings.output_root.clone(),

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result, bail};
 use ebb_server::audit::{AuditLog, Entry, EntryKind};
-use ebb_server::http::JobsClient;
+use ebb_server::http::{Configuration, JobsClient};
 use ebb_server::tokens::{Scope, Token, TokenFile, TokenRecord, TokenRole};
 use rustix::process::getuid;
 use serde_json::json;
@@ -15,6 +15,7 @@ use super::database::Location;
 use super::error::CliError;
 use super::exit::is_closed_pipe;
 use super::print::{Printer, say};
+use super::serve::settings::Authentication;
 use super::time;
 
 const EXAMPLES: &str = "\
@@ -43,7 +44,8 @@ With --role the token also needs the permissions of that CQL role: SELECT on tab
 reads, MODIFY on the one that it writes, CREATE if that table is missing, SNAPSHOT for snapshots;
 scope admin is for superusers, and with SELECT on a table, scope jobs is enough for its rows. The
 token is valid as long as the role exists and may log in. The command looks up the role in the
-server that has the directory open.";
+server that has the directory open. A server with logins (ebb serve --auth) refuses tokens without
+a role, and the command then makes none.";
 
 const LIST_EXAMPLES: &str = "\
 Examples:
@@ -130,9 +132,7 @@ fn create(args: &Create) -> Result<()> {
     let token = Token::random();
     let now = SystemTime::now();
     let mut record = TokenRecord::new(&token, &args.name, args.scope, now, args.expires);
-    if let Some(name) = &args.role {
-        record.role = Some(role(&args.location.data, name)?);
-    }
+    record.role = role(args)?;
     let entry = Entry {
         token: Some(token.id()),
         action: format!("create with scope {}, name {}", args.scope, args.name),
@@ -178,15 +178,33 @@ fn audited(
     changed
 }
 
-/// Returns the role of this name from the server that has the directory open.
-fn role(data: &Path, name: &str) -> Result<TokenRole> {
-    let Some(server) = JobsClient::of(data)? else {
-        let text = format!(
-            "no server has {} open: start ebb serve, which looks up the role",
-            data.display()
-        );
-        return Err(CliError::Usage(text).into());
-    };
+/// Returns the role of a new token from the server that has the directory open; `None` for a token without a
+/// role.
+///
+/// # Errors
+/// When no server has the directory open that could look up the role, or there is no such role. Also when the
+/// token has no role and the server requires one, or the server does not answer.
+fn role(args: &Create) -> Result<Option<TokenRole>> {
+    let data = &args.location.data;
+    match (&args.role, JobsClient::of(data)?) {
+        (Some(name), Some(server)) => named_role(&server, name).map(Some),
+        (Some(_), None) => {
+            let text = format!(
+                "no server has {} open: start ebb serve, which looks up the role",
+                data.display()
+            );
+            Err(CliError::Usage(text).into())
+        }
+        (None, Some(server)) => {
+            check_without_role(&server.configuration()?)?;
+            Ok(None)
+        }
+        // The next server may have no logins. If it has, it logs that it refuses the token.
+        (None, None) => Ok(None),
+    }
+}
+
+fn named_role(server: &JobsClient, name: &str) -> Result<TokenRole> {
     let mut roles = server.roles()?.into_iter();
     let found = roles.find(|role| role.name == name);
     let found = found.ok_or_else(|| {
@@ -198,6 +216,23 @@ fn role(data: &Path, name: &str) -> Result<TokenRole> {
         name: found.name,
         id: found.id,
     })
+}
+
+/// Checks that a server with this configuration accepts tokens without a role.
+///
+/// # Errors
+/// When its clients have to log in.
+fn check_without_role(configuration: &Configuration) -> Result<(), CliError> {
+    let mut settings = configuration.settings.iter();
+    let setting = settings.find(|setting| setting.name == "authentication");
+    let value = setting.and_then(|setting| setting.value.as_str());
+    let authentication = value.and_then(|text| text.parse::<Authentication>().ok());
+    if authentication == Some(Authentication::Password) {
+        let text = "clients of the server log in as roles, so it accepts only tokens of a role: name one \
+                    with --role";
+        return Err(CliError::Usage(text.to_owned()));
+    }
+    Ok(())
 }
 
 fn list(args: &List) -> Result<()> {

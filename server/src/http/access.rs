@@ -8,7 +8,8 @@
 //! files of the console need no token.
 //!
 //! A token may belong to a CQL role. It is valid while the role exists and may log in, and permits
-//! what the role may do; scope `admin` takes effect only while the role is a superuser.
+//! what the role may do; scope `admin` takes effect only while the role is a superuser. On a server
+//! whose clients log in, roles are the only principals: there a token without a role is not valid.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -59,6 +60,8 @@ pub(super) struct Access {
     /// The names of this server that a `Host` header may have. The header may also have `localhost` or any IP
     /// address.
     hosts: Vec<String>,
+    /// True if a token without a role is not valid.
+    requires_roles: bool,
     pub sessions: Sessions,
     pub cookie: SessionCookie,
     requests: Rates<String>,
@@ -113,11 +116,13 @@ pub(super) async fn check(
 
 impl Access {
     /// Creates the checks for a server of `node` that accepts `tokens`. `hosts` are names of the server, in
-    /// addition to `localhost` and IP addresses. `cookie` is the cookie of its sessions.
+    /// addition to `localhost` and IP addresses. With `requires_roles`, each token must belong to a role.
+    /// `cookie` is the cookie of the server's sessions.
     pub(super) fn new(
         node: Arc<Node>,
         tokens: WatchedTokens,
         hosts: Vec<String>,
+        requires_roles: bool,
         cookie: SessionCookie,
         audit: Arc<AuditLog>,
         limits: WorkLimits,
@@ -126,6 +131,7 @@ impl Access {
             node,
             tokens,
             hosts,
+            requires_roles,
             sessions: Sessions::default(),
             cookie,
             requests: Rates::new(REQUESTS_BURST, REQUESTS_PER_S),
@@ -235,9 +241,10 @@ impl Access {
     /// Returns the principal that a token stands for, and counts a request against the token's rate limit.
     ///
     /// # Errors
-    /// 401 for an invalid token, and for one whose role is gone or may not log in; 429 if too many invalid
-    /// tokens came from the peer's address, or too many requests with this token; 503 if too many checks of
-    /// tokens wait; 500 when the tokens or roles cannot be read.
+    /// 401 for an invalid token, for one whose role is gone or may not log in, and for one without a role on a
+    /// server that requires roles; 429 if too many invalid tokens came from the peer's address, or too many
+    /// requests with this token; 503 if too many checks of tokens wait; 500 when the tokens or roles cannot be
+    /// read.
     pub(super) async fn principal(
         self: &Arc<Self>,
         token: &Token,
@@ -296,8 +303,8 @@ impl Access {
     /// Returns the principal that a token stands for.
     ///
     /// # Errors
-    /// 401 when the token is unknown or has expired, and when its role is gone or may not log in; 500 when the
-    /// tokens or roles cannot be read.
+    /// 401 when the token is unknown or has expired, when its role is gone or may not log in, and when it has
+    /// no role although the server requires roles; 500 when the tokens or roles cannot be read.
     fn find(&self, token: &Token) -> Result<Principal, Problem> {
         let tokens = self.tokens.now().map_err(broken)?;
         let record = tokens.record_of(token, SystemTime::now());
@@ -308,8 +315,8 @@ impl Access {
     /// permissions of that role, and the lower one of the token's scope and the role's scope.
     ///
     /// # Errors
-    /// 401 when the role is gone (another one may have its name) or may not log in; 500 when the role, or
-    /// all roles, cannot be read.
+    /// 401 when the role is gone (another one may have its name) or may not log in, and when the token has no
+    /// role although the server requires roles; 500 when the role, or all roles, cannot be read.
     fn principal_of(&self, record: &TokenRecord) -> Result<Principal, Problem> {
         let of_token = Principal {
             id: record.id.clone(),
@@ -318,7 +325,15 @@ impl Access {
             role: None,
         };
         let Some(role) = &record.role else {
-            return Ok(of_token);
+            // 401, as for a role that is gone: here, too, the token stands for no principal of this server.
+            return if self.requires_roles {
+                Err(refused(
+                    "this token belongs to no role, and clients of this server log in as roles: \
+                     make a token of a role with `ebb token create --role`",
+                ))
+            } else {
+                Ok(of_token)
+            };
         };
         let roles = self.node.catalog()?.roles().state();
         let granted = roles.granted(&role.name).filter(|granted| {

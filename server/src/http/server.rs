@@ -74,6 +74,9 @@ pub struct HttpOptions {
     pub address: Option<SocketAddr>,
     /// Names of the server that `Host` headers may contain, in addition to `localhost` and IP addresses.
     pub hosts: Vec<String>,
+    /// True if each token must belong to a CQL role, as where clients of CQL log in as roles. False if a token
+    /// may have no role: it then permits everything in its scope.
+    pub requires_roles: bool,
     /// The TLS configuration of the port; `None` for connections in the clear.
     pub tls: Option<TlsSource>,
     /// The folders below which requests over TCP may make the server write files.
@@ -244,7 +247,15 @@ impl HttpServer {
         ));
         if let Some(port) = port {
             let tokens = WatchedTokens::new(TokenFile::of(data));
-            let access = Access::new(node, tokens, options.hosts, cookie, audit, limits);
+            let access = Access::new(
+                node,
+                tokens,
+                options.hosts,
+                options.requires_roles,
+                cookie,
+                audit,
+                limits,
+            );
             let access = Arc::new(access);
             // `harden` is the last layer, so that the refusals of `check` have its headers, too.
             let checked = routes

@@ -32,6 +32,7 @@ mod console;
 mod hangs;
 mod health;
 mod live;
+mod logins;
 mod openapi;
 mod paging;
 mod queries;

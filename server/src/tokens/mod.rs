@@ -208,7 +208,7 @@ pub struct TokenRecord {
     pub name: String,
     pub scope: Scope,
     /// The role that the token belongs to: requests with the token have at most its permissions. `None` if
-    /// only `scope` limits them.
+    /// only `scope` limits them; a server whose clients log in refuses such a token.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub role: Option<TokenRole>,
     /// The hash of the secret, in hexadecimal digits.
@@ -268,6 +268,13 @@ impl Tokens {
     /// Returns the records in the order in which they were added.
     pub fn iter(&self) -> impl Iterator<Item = &TokenRecord> {
         self.0.iter()
+    }
+
+    /// Returns the records of the tokens that belong to no role and have not expired at `now`, in the order in
+    /// which they were added.
+    pub fn without_role(&self, now: SystemTime) -> impl Iterator<Item = &TokenRecord> {
+        self.iter()
+            .filter(move |record| record.role.is_none() && !record.is_expired(now))
     }
 
     pub fn add(&mut self, record: TokenRecord) {

@@ -33,6 +33,22 @@ fn a_token_is_good_for_its_scope_until_it_expires_or_is_revoked() {
 }
 
 #[test]
+fn tokens_without_a_role_are_found_until_they_expire() {
+    let minute = Duration::from_secs(60);
+    let record = |lifetime| TokenRecord::new(&Token::random(), "a", Scope::Read, now(), lifetime);
+    let (lasting, short) = (record(None), record(Some(minute)));
+    let mut of_role = record(None);
+    of_role.role = Some(TokenRole {
+        name: "ada".to_owned(),
+        id: "0000000000000ada".to_owned(),
+    });
+    let tokens = Tokens(vec![lasting.clone(), of_role, short.clone()]);
+    let found = |at| -> Vec<&TokenRecord> { tokens.without_role(at).collect() };
+    assert_eq!(found(now()), [&lasting, &short]);
+    assert_eq!(found(now() + minute), [&lasting]);
+}
+
+#[test]
 fn what_is_kept_or_printed_holds_no_secret() {
     let token = Token::random();
     let record = TokenRecord::new(&token, "a", Scope::Read, now(), None);

@@ -15,7 +15,7 @@ mod slo;
 
 pub(super) use self::args::SettingSources;
 pub(crate) use self::args::SettingsArgs;
-pub(super) use self::authentication::Authentication;
+pub(crate) use self::authentication::Authentication;
 pub(super) use self::durability::{Durability, OnFailedWrite};
 pub(crate) use self::fields::Settings;
 pub(super) use self::forecast::ForecastSource;

@@ -35,7 +35,7 @@ fn logins_administration_and_tokens_have_entries_without_values() {
         query(&mut client, text).unwrap();
     }
     query(&mut client, "DROP TABLE shop.nothing").unwrap_err();
-    let create = "token create --name grafana --scope read";
+    let create = "token create --name grafana --scope read --role ebb";
     let token = place.ebb(create).ok();
     let id = token.trim().split('_').nth(1).unwrap();
     place.ebb(&format!("token revoke {id}")).ok();

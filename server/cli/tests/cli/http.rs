@@ -6,6 +6,8 @@ use std::net::TcpStream;
 use std::path::Path;
 use std::process::Stdio;
 
+use ebb_cql::client::Client;
+use ebb_cql::protocol::Compression;
 use ebb_test_support::wait::{HANG, until_some};
 use serde_json::Value;
 
@@ -143,6 +145,36 @@ fn a_token_is_made_used_listed_and_revoked_while_a_server_runs() {
     place.ebb(&format!("token revoke {id}")).ok();
     assert_eq!(get(server.http(), "/metrics", token).0, 401);
     assert_eq!(place.ebb("token list").ok().trim(), "no tokens yet");
+    assert_eq!(server.stop(), Some(0));
+}
+
+#[test]
+fn with_logins_only_tokens_of_roles_are_created_and_accepted() {
+    let place = Place::new();
+    let create = "token create --name grafana --scope read";
+    let server = Server::start(&place, "--http 127.0.0.1:0");
+    let without_role = place.ebb(create).ok();
+    let without_role = without_role.trim();
+    let status = |server: &Server, token: &str| get(server.http(), "/metrics", token).0;
+    assert_eq!(status(&server, without_role), 200);
+    assert_eq!(server.stop(), Some(0));
+    let mut server = Server::start(&place, "--auth --http 127.0.0.1:0");
+    let line = server.error_line_with("tokens that belong to no role are refused");
+    let id = without_role.split('_').nth(1).unwrap();
+    assert!(line.contains(id), "{line}");
+    let (refused, problem) = get(server.http(), "/metrics", without_role);
+    assert_eq!(refused, 401, "{problem}");
+    assert!(problem.contains("ebb token create --role"), "{problem}");
+    let told = place.ebb(create).fails(2);
+    assert!(told.contains("name one with --role"), "{told}");
+    let password = place.read("ebb-data/superuser-password");
+    let credentials = Some(("ebb", password.trim()));
+    let mut client = Client::connect_as(server.address(), Compression::Lz4, credentials).unwrap();
+    query(&mut client, "CREATE ROLE grafana WITH LOGIN = true").unwrap();
+    let of_role = place.ebb(&format!("{create} --role grafana")).ok();
+    assert_eq!(status(&server, of_role.trim()), 200);
+    query(&mut client, "DROP ROLE grafana").unwrap();
+    assert_eq!(status(&server, of_role.trim()), 401);
     assert_eq!(server.stop(), Some(0));
 }
 

@@ -43,7 +43,9 @@ pub(super) fn served(described: OpenApiRouter<Served>, cookie_name: &str) -> Rou
     let (router, mut description) = described.split_for_parts();
     let bearer = HttpBuilder::new()
         .scheme(HttpAuthScheme::Bearer)
-        .description(Some("as `ebb token create` prints it"))
+        .description(Some(
+            "as `ebb token create` prints it; where clients of CQL log in, it must belong to a role",
+        ))
         .build();
     let components = description.components.get_or_insert_default();
     components.add_security_scheme("token", SecurityScheme::Http(bearer));

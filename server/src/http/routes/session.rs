@@ -36,7 +36,8 @@ struct SessionView {
     scope: Scope,
     /// The name of the token, as its creator chose it; `the server's user` over the Unix socket.
     name: String,
-    /// The CQL role that the token belongs to, if it belongs to one.
+    /// The CQL role that the token belongs to; `null` for a token without a role, which is valid only on a
+    /// server whose CQL clients do not log in.
     role: Option<String>,
 }
 
@@ -64,6 +65,7 @@ async fn show(Extension(principal): Extension<Principal>) -> Json<SessionView> {
 /// Logs in with a token
 ///
 /// The response sets a cookie. Requests of this server's pages with the cookie may do what the token permits.
+/// If clients of CQL log in, the token must belong to a role (otherwise 401).
 #[utoipa::path(
     post, path = "/v1/session", operation_id = "begin_session", tag = "session", security(),
     request_body = Login,

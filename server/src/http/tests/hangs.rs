@@ -217,7 +217,15 @@ async fn a_token_is_not_checked_when_too_many_checks_wait() {
     let (audit, limits) = (AuditLog::start(dir.path()).unwrap(), WorkLimits::default());
     let cookie = SessionCookie::of(None, false);
     let node = Arc::new(node);
-    let access = Access::new(node, tokens, Vec::new(), cookie, audit, limits.clone());
+    let access = Access::new(
+        node,
+        tokens,
+        Vec::new(),
+        false,
+        cookie,
+        audit,
+        limits.clone(),
+    );
     let (access, token) = (Arc::new(access), Token::random());
     let peer = Peer { address: None };
     let full: Vec<_> = (0..WorkKind::Tokens.places())

@@ -13,7 +13,7 @@ use crate::http::outline::{Reads, outline};
 use crate::http::permits::{check_input_at, checked_table};
 use crate::tokens::{ActingRole, Principal, TokenRole};
 
-const ADA: u64 = 0xada;
+pub(super) const ADA: u64 = 0xada;
 
 fn change(node: &Node, change: impl FnOnce(&Roles) -> Result<Roles, RoleError>) {
     let catalog = node.catalog().unwrap();
@@ -30,7 +30,7 @@ fn grant(node: &Node, permission: Permission, on: &Resource) {
 }
 
 /// Creates a token of this scope for the role `ada`. `id` is the id of the role.
-fn token_of(dir: &Path, id: u64, scope: Scope) -> Token {
+pub(super) fn token_of(dir: &Path, id: u64, scope: Scope) -> Token {
     let token = Token::random();
     let role = TokenRole {
         name: "ada".to_string(),
@@ -50,17 +50,22 @@ fn served() -> (TempDir, Arc<Node>, HttpServer) {
     let app = node.db().unwrap().keyspace("app").unwrap();
     app.table("t", ebb_storage::TableOptions::default())
         .unwrap();
+    add_ada(&node);
+    (dir, node, server)
+}
+
+/// Creates the role `ada`, which may log in and do nothing else.
+pub(super) fn add_ada(node: &Node) {
     let ada = Role {
         id: ADA,
         can_login: true,
         ..Role::default()
     };
-    change(&node, |roles| roles.with_new("ada", ada));
-    (dir, node, server)
+    change(node, |roles| roles.with_new("ada", ada));
 }
 
 /// Checks the response to a request: its status, and a part of its text.
-fn check(request: &str, (status, answer): (u16, String), expected: u16, text: &str) {
+pub(super) fn check(request: &str, (status, answer): (u16, String), expected: u16, text: &str) {
     assert_eq!(status, expected, "{request}: {answer}");
     assert!(answer.contains(text), "{request}: {answer}");
 }

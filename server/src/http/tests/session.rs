@@ -44,7 +44,11 @@ pub(super) fn pipelined(server: &HttpServer, token: &Token, count: usize) -> Str
     reading.join().unwrap()
 }
 
-fn log_in(server: &HttpServer, token: &Token, headers: &[(&str, &str)]) -> (u16, String) {
+pub(super) fn log_in(
+    server: &HttpServer,
+    token: &Token,
+    headers: &[(&str, &str)],
+) -> (u16, String) {
     let body = serde_json::json!({"token": token.reveal()}).to_string();
     send(server, "POST /v1/session", headers, &body)
 }

@@ -238,8 +238,8 @@ pub(crate) struct Settings {
     #[arg(default_value = "10s")]
     #[serde(serialize_with = "shown", deserialize_with = "amounts::read_time")]
     pub(crate) startup_timeout: humantime::Duration,
-    /// Authentication of clients: password (they log in as a role; also if the flag has no value),
-    /// or none (every client may do everything).
+    /// Authentication of clients: password (they log in as a role, and each token for HTTP belongs to
+    /// a role; also if the flag has no value), or none (every client may do everything).
     #[arg(
         long,
         visible_alias = "auth",
