@@ -9,6 +9,7 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread;
 
 use anyhow::{Context, Result};
+use nix::sys::signal::{SigSet, Signal};
 use procfs::process::Process;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::flag;
@@ -105,6 +106,16 @@ impl StoppingSignals {
     pub(super) fn end_process_at_next(&self) {
         end_process_at(self.signals.iter().copied());
     }
+
+    /// Makes a SIGHUP that does not stop the command wait for a program that replaces this process. The new
+    /// program inherits the block from the calling thread, and would otherwise end at a SIGHUP until it
+    /// listens. [`StopSignal::listen`] in the new program ends the block.
+    pub(super) fn keep_hangup(&self) {
+        if !self.signals.contains(&SIGHUP) {
+            // It fails for an unknown kind of change only.
+            let _ = SigSet::from(Signal::SIGHUP).thread_block();
+        }
+    }
 }
 
 /// A handle that begins the stop as the first signal does. The next signal then ends the process.
@@ -134,13 +145,16 @@ impl StopHandle {
 impl StopSignal {
     /// Listens for signals from now on. Calls `on_early_stop` at a first signal that comes before
     /// [`wait`](Self::wait). If `hangup_stops` is false, SIGHUP counts neither as the first signal nor
-    /// as the second.
+    /// as the second. Ends a block of SIGHUP: see [`StoppingSignals::keep_hangup`]. The calling thread
+    /// must not have started other threads that start child processes, because these inherit the block.
     pub(super) fn listen(
         hangup_stops: bool,
         on_early_stop: impl Fn() + Send + 'static,
     ) -> Result<Self> {
         let mut signals = listen()?;
         let stopping = StoppingSignals::note(hangup_stops)?;
+        // It fails for an unknown kind of change only.
+        let _ = SigSet::from(Signal::SIGHUP).thread_unblock();
         let (sender, events) = mpsc::channel();
         let handle = StopHandle {
             is_stopping: Arc::default(),

@@ -36,8 +36,8 @@ impl<'a> Conditions<'a> {
         }
     }
 
-    /// Returns whether the work goes on. Does not look at the free space: while a backup or a verification
-    /// makes progress, the storage engine does that, and a restore that finds no space fails.
+    /// Returns whether the work goes on. Does not look at the free space: while the work makes progress, the
+    /// storage engine does that.
     pub(super) fn hold(&self) -> bool {
         self.shortage.borrow().is_none() && (self.is_wanted)()
     }

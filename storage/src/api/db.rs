@@ -329,9 +329,9 @@ impl Db {
     ///
     /// # Errors
     /// [`Error::NotFound`] when there is no such directory; [`Error::InvalidRequest`] for one that is no
-    /// backup; [`Error::Io`], [`Error::DiskFull`], [`Error::ReadOnly`]: files that were restored before stay
-    /// restored. It is no error if the backup lacks a file, or if the backup's copy is damaged or cannot be
-    /// read: the report lists the file.
+    /// backup; [`Error::Io`], [`Error::ReadOnly`], and [`Error::DiskFull`], also when the disk is about to be
+    /// full ([`Db::watch_space`]): files that were restored before stay restored. It is no error if the backup
+    /// lacks a file, or if the backup's copy is damaged or cannot be read: the report lists the file.
     pub fn restore(&self, backup: impl AsRef<Path>) -> Result<RestoreReport> {
         let restored = self.restore_while(backup, |_| ControlFlow::Continue(()));
         Ok(restored?.expect("nothing stops it"))
@@ -616,8 +616,8 @@ impl Db {
     /// Returns a watch over the free space on the disk of the database, for work that keeps files or fills
     /// the disk. The work ends once [`SpaceWatch::check`] fails: when less than twice
     /// [`Options::low_water_bytes`] is free, or less than half of the space that is free now, if that is
-    /// less. A backup and a verification look by themselves whenever they have read a part of a file.
-    /// Where they wait, in the callbacks of their caller, the caller looks.
+    /// less. A backup, a restore and a verification look by themselves whenever they have read a part of a
+    /// file. Where they wait, in the callbacks of their caller, the caller looks.
     pub fn watch_space(&self) -> SpaceWatch {
         SpaceWatch::new(&self.inner)
     }

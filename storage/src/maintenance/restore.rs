@@ -9,6 +9,9 @@
 //! part of a copy that a crash leaves is a damaged file of the database. Under a new number it would
 //! be a file that the manifest does not name, and beside a missing file such a file keeps the database
 //! from opening. For the same reason missing files are restored before damaged ones.
+//!
+//! While the files of a table are read, those that merges replace stay, as for a reader. So a restore ends
+//! before they fill the disk.
 
 use std::collections::HashMap;
 use std::io;
@@ -20,6 +23,7 @@ use serde::{Deserialize, Serialize};
 
 use super::damaged::{damage_of, flush_waiting_runs};
 use super::progress::MaintenanceProgress;
+use super::space::SpaceLooks;
 use crate::db::{Engine, TableCore};
 use crate::error::{Error, Result, lossy};
 use crate::file_system::{ReadFile, read_in_steps, sync_copied};
@@ -58,8 +62,9 @@ pub enum RestoreStep {
     /// The restore has read a block of a file. The caller may wait, and may lower the priority of the thread.
     /// A file that is damaged is read twice.
     Read(MaintenanceProgress),
-    /// The restore takes locks next, because it begins with a file, opens it or replaces it. Requests wait
-    /// for the same locks. If the caller has lowered the priority of the thread, it has to raise it again.
+    /// The restore takes locks next, because it begins with a file, opens it or replaces it, or because the
+    /// caller has ended the restore at a [`Self::Read`]. Requests wait for the same locks. If the caller has
+    /// lowered the priority of the thread, it has to raise it again.
     Lock,
 }
 
@@ -79,11 +84,20 @@ pub(crate) fn restore(
     // not be read when the database was opened, and can be read now, need no backup.
     flush_waiting_runs(engine)?;
     engine.retry_unreadable_now()?;
+    let mut space = SpaceLooks::new(engine);
     let mut report = RestoreReport::default();
-    let restored = restore_all(engine, &backup, &mut report, &mut step);
+    let restored = restore_all(engine, &backup, &mut report, &mut |at| {
+        if let RestoreStep::Read(now) = at {
+            space.look(now.bytes_done)?;
+        }
+        step(at)
+    });
     drop(step);
     // Removes the damaged files, and tables that were dropped meanwhile.
     engine.release_retired();
+    if let Some(shortage) = space.shortage() {
+        return Err(shortage);
+    }
     Ok(restored?.is_continue().then_some(report))
 }
 
@@ -189,9 +203,12 @@ fn restore_if_damaged(
 ) -> Result<ControlFlow<()>> {
     let mut read = ControlFlow::Continue(());
     let check = |meta: &FileMeta, table: &SsTable| {
-        read = progress.read(table)?;
+        let done = progress.read(table);
+        // Also if the restore ends here, because it then drops files that only its version of the table has.
+        let locked = progress.lock();
+        read = done?;
         if read.is_continue() {
-            read = progress.lock();
+            read = locked;
         }
         if read.is_break() {
             return Ok(());

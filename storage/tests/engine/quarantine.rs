@@ -660,6 +660,29 @@ fn a_restore_that_is_stopped_keeps_the_files_that_it_has_restored() {
     assert_eq!(db.verify_all(|_| ()).unwrap().findings, []);
 }
 
+/// Regression: a restore that was stopped while it read a file removed the files that merges had replaced
+/// meanwhile, wherever its caller had lowered the priority of the thread.
+#[test]
+fn a_restore_that_is_stopped_while_it_reads_takes_its_locks_after_a_last_step() {
+    let (mem, _) = backed_up(3);
+    let db = Db::open(DIR, options(&mem)).unwrap();
+    let mut steps = Vec::new();
+    let stopped = db.restore_while("/copied", |step| {
+        steps.push(step);
+        if step == RestoreStep::Lock {
+            ControlFlow::Continue(())
+        } else {
+            ControlFlow::Break(())
+        }
+    });
+    assert_eq!(stopped.unwrap(), None);
+    let last = &steps[steps.len() - 2..];
+    assert!(
+        matches!(last, [RestoreStep::Read(_), RestoreStep::Lock]),
+        "{last:?}"
+    );
+}
+
 /// The first read returns damaged bytes, but the bytes on the disk are undamaged (as after a memory
 /// error). A merge reads the file again, so the file does not come into quarantine.
 #[test]

@@ -1,9 +1,11 @@
-//! Verifications of an open database: the files that they keep meanwhile, and the space that they leave.
+//! Verifications and restores of an open database: the files that they keep meanwhile, and the space that they
+//! leave.
 
+use std::ops::ControlFlow;
 use std::path::Path;
 
 use ebb_storage::simulation::MemDisk;
-use ebb_storage::{Db, Error, Options};
+use ebb_storage::{Db, Error, Options, RestoreReport};
 
 use crate::common::one_table::{open, uncompressed};
 use crate::common::{DIR, manual};
@@ -47,6 +49,25 @@ fn a_verification_ends_before_the_disk_is_full() {
     let error = verify_with(2 * MARK_BYTES - 1).unwrap_err();
     assert!(is_full(&error), "{error}");
     assert_eq!(verify_with(2 * MARK_BYTES).unwrap().findings, []);
+}
+
+/// Regression: a restore that never waited kept replaced files until all writes were refused for lack of space.
+#[test]
+fn a_restore_ends_before_the_disk_is_full() {
+    let mem = MemDisk::new();
+    let db = database(&mem);
+    db.backup("/whole").unwrap();
+    let restore_with = |free_bytes: u64| {
+        set_free(&mem, 8 * MARK_BYTES);
+        db.restore_while("/whole", |_| {
+            set_free(&mem, free_bytes);
+            ControlFlow::Continue(())
+        })
+    };
+    let error = restore_with(2 * MARK_BYTES - 1).unwrap_err();
+    assert!(is_full(&error), "{error}");
+    let restored = restore_with(2 * MARK_BYTES).unwrap();
+    assert_eq!(restored, Some(RestoreReport::default()));
 }
 
 #[test]

@@ -9,9 +9,8 @@
 //! database. The process keeps its id, so a supervisor, a container and a shell still have their child.
 //!
 //! Invariant: a signal that stops the server wins over the new start, whenever it comes. A SIGHUP does not stop
-//! a server with TLS or with a supervisor. In the milliseconds from the `exec` until the new program listens for
-//! signals it ends the process all the same, as in the first milliseconds of any start. systemd sends none then,
-//! because for systemd a reload is under way.
+//! a server with TLS or with a supervisor: from the `exec` until the new program listens for signals, SIGHUP is
+//! blocked, and one that comes meanwhile is handled then.
 
 use std::env;
 use std::fs;
@@ -138,6 +137,7 @@ pub(super) fn start_again(
     if signals.have_come() {
         return stopped;
     }
+    signals.keep_hangup();
     let failed = replace_process(reopenings);
     // Without the error of the system as a cause, because the exit code is that of the failed write.
     stopped.map_err(|stopped| {

@@ -1,12 +1,15 @@
 //! `ebb serve` under a supervisor that waits for notifications, as systemd does.
 
 use std::fs::File;
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::net::UnixDatagram;
 use std::process::{Command, Stdio};
 
 use ebb_cql::client::Client;
 use ebb_cql::protocol::{Compression, Response};
 use ebb_test_support::wait::{HANG, uninterrupted, until_some};
+use rustix::fs::OFlags;
 use rustix::process::Signal;
 
 use crate::failed_write::{LIMIT, create_table, write_until_one_fails};
@@ -128,6 +131,39 @@ fn sighup_without_tls_stops_only_a_server_that_systemd_did_not_start() {
     assert_eq!(server.wait(), Some(0));
     let mut server = Server::start_after(&place, AS_SYSTEMD, "");
     server.signal(Signal::HUP);
+    server.error_line_with("SIGHUP has no effect");
+    assert_eq!(server.stop(), Some(0));
+}
+
+/// Regression: a SIGHUP that came before the new program listened for signals ended the server.
+#[test]
+fn a_reload_does_not_stop_a_server_that_starts_again() {
+    if !crate::signals::heard().contains(&"-HUP") {
+        return;
+    }
+    let place = Place::new();
+    let settings = "cluster-name = \"here\"";
+    place.write("ebb.toml", settings);
+    let setup = format!("mkfifo gate && {AS_SYSTEMD} && {LIMIT}");
+    let mut server = Server::start_after(&place, &setup, "--config ebb.toml");
+    // The next start waits for its settings, before it listens for signals.
+    let path = place.path("ebb.toml");
+    std::fs::rename(place.path("gate"), &path).unwrap();
+    let mut client = server.client();
+    create_table(&mut client);
+    write_until_one_fails(&mut client);
+    // The flag makes `open` fail as long as the server has not opened the other end.
+    let mut options = File::options();
+    options
+        .write(true)
+        .custom_flags(OFlags::NONBLOCK.bits().cast_signed());
+    let mut pipe = until_some("the new start to read its settings", || {
+        options.open(&path).ok()
+    });
+    server.signal(Signal::HUP);
+    pipe.write_all(settings.as_bytes()).unwrap();
+    drop(pipe);
+    server.until_started_again();
     server.error_line_with("SIGHUP has no effect");
     assert_eq!(server.stop(), Some(0));
 }

@@ -90,8 +90,9 @@ async fn verify(
 ///
 /// It takes a token for scope `admin`. Every file is read. Files that are damaged, missing or unreadable are
 /// replaced by the same files of the backup. The reads use no more CPU time than jobs may use. The work ends
-/// early when the server stops, and, unless the request has an idempotency key, when the client disconnects;
-/// files that are replaced by then stay replaced.
+/// with an error before the disk is full, because files that merges replace meanwhile stay. It ends early when the
+/// server stops, and, unless the request has an idempotency key, when the client disconnects. Files that are
+/// restored by then stay restored.
 ///
 /// The restore is among the jobs, as application `restore`, with its progress, and can be cancelled there.
 #[utoipa::path(
