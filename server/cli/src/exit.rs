@@ -32,7 +32,7 @@ Exit codes:
   3  not found: the database, keyspace, table, snapshot, key, job, backup, token or query
   4  the data directory is in use by another process
   5  a file or a row of the database is damaged
-  6  the job failed, or a job or load was cancelled; nothing was written
+  6  the job failed, or a job or load was cancelled; nothing was written, except by publish
   7  the job succeeded, but after its goal; its output is complete
   8  the disk is full; the last write left nothing behind";
 

@@ -13,7 +13,7 @@ use object_store::path::Path;
 use parquet::errors::{ParquetError, Result};
 use parquet::file::reader::{ChunkReader, Length};
 
-use crate::target::Target;
+use crate::target::{Target, TargetError};
 
 /// The least number of bytes that one request fetches. A page of a short column has only some ten KiB, so one
 /// request then fetches several pages.
@@ -66,6 +66,8 @@ struct Shared {
     bytes: u64,
     window: Window,
     parts: Mutex<VecDeque<Part>>,
+    /// The last failure of a request for a part, until [`ObjectReader::take_failure`] takes it.
+    failure: Mutex<Option<TargetError>>,
 }
 
 struct Part {
@@ -99,7 +101,28 @@ impl ObjectReader {
             bytes,
             window,
             parts: Mutex::default(),
+            failure: Mutex::default(),
         }))
+    }
+
+    /// Returns the last failure of a request to the target, and forgets it. The Parquet library passes on only its
+    /// text, which looks like that of a damaged file. `None` if no request has failed, or if one failed because the
+    /// object is missing or has another size: then the file is at fault.
+    pub(crate) fn take_failure(&self) -> Option<TargetError> {
+        let failure = self.0.failure.lock();
+        failure.unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// Returns the error of a failed request for the Parquet library, and keeps it for
+    /// [`take_failure`](Self::take_failure).
+    fn failed(&self, error: TargetError) -> ParquetError {
+        let shared = &self.0;
+        let text = error.to_string();
+        let size = shared.target.size(&shared.key);
+        let is_at_fault = size.is_ok_and(|size| size != Some(shared.bytes));
+        let failure = shared.failure.lock();
+        *failure.unwrap_or_else(PoisonError::into_inner) = Some(error).filter(|_| !is_at_fault);
+        ParquetError::External(text.into())
     }
 
     fn read(&self, start: u64, length: usize) -> Result<Bytes> {
@@ -120,7 +143,7 @@ impl ObjectReader {
             .max(start.saturating_add(shared.window.fetch_bytes))
             .min(shared.bytes);
         let bytes = shared.target.get_range(&shared.key, start..end);
-        let bytes = bytes.map_err(|error| ParquetError::External(Box::new(error)))?;
+        let bytes = bytes.map_err(|error| self.failed(error))?;
         let part = Part { start, bytes };
         let found = part.slice(start, length).ok_or_else(too_short)?;
         // The part that the same column was read from reaches this place. If other parts do, too, it is the one

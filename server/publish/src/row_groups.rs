@@ -5,7 +5,8 @@
 //! | a batch of rows | is encoded at once; a row group has many | is a row group |
 //! | in memory | the encoded row group, and an encoder for each column | the rows of a row group, and one encoder |
 //!
-//! A column of a nested type counts as many times as it has columns in Parquet.
+//! A column of a nested type counts as many times as it has columns in Parquet, and their encoders are in memory
+//! together: the Parquet library makes those of a whole field at once.
 //!
 //! The encoder of a column takes memory before it has encoded anything, because the Parquet library gives it
 //! a table of hashes and two contexts of zstd:

@@ -91,8 +91,9 @@ impl PublicationJob {
             |(stored, error): (&usize, &TaskError)| format!("{}: {error}", self.stored[*stored].0);
         let causes: Vec<String> = left_out.iter().map(cause).collect();
         let text = format!(
-            "{} of {} cannot be published, and main stays in all of them: repair the damage, or change the refused \
-             values or the options, and repeat the command, or publish the others by --table; {}",
+            "{} of {} cannot be published, and main stays in all of them: repair damage and repeat the command; if \
+             values are refused, change the options, or change the values and publish a new snapshot; or publish the \
+             others by --table; {}",
             left_out.len(),
             counted(self.stored.len(), "table"),
             causes.join("; ")

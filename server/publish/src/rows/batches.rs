@@ -70,7 +70,7 @@ impl Batches {
         let bytes = u64::try_from(file.file_size_in_bytes).unwrap_or(0);
         let object = ObjectReader::new(target.clone(), name.into(), bytes, Window::SEARCH);
         let metadata = open_metadata(&object, PageIndexPolicy::Optional);
-        let metadata = metadata.map_err(RowsError::file(url))?;
+        let metadata = metadata.map_err(|problem| of_read(&object, url, problem))?;
         if metadata.metadata().file_metadata().num_rows() != file.record_count {
             return Err(failed("it has another number of rows than its manifest"));
         }
@@ -127,7 +127,7 @@ impl Batches {
             .with_batch_size(self.batch_rows)
             .with_row_groups((group..groups.len()).collect())
             .with_offset(usize::try_from(row - first).unwrap_or(usize::MAX));
-        let reader = builder.build().map_err(RowsError::file(&self.url))?;
+        let reader = builder.build().map_err(|error| self.of_read(error))?;
         self.reader = Some(reader);
         self.next = row;
         Ok(())
@@ -143,7 +143,7 @@ impl Batches {
         let Some(batch) = self.reader.as_mut().and_then(Iterator::next) else {
             return Ok(None);
         };
-        let batch = batch.map_err(RowsError::file(&self.url))?;
+        let batch = batch.map_err(|error| self.of_read(error))?;
         let batch = Batch {
             first: self.next,
             rows: batch.num_rows(),
@@ -175,6 +175,19 @@ impl Batches {
     /// Returns an error that names this file and `problem`.
     pub(super) fn error(&self, problem: String) -> RowsError {
         RowsError::file(&self.url)(problem)
+    }
+
+    fn of_read(&self, problem: impl ToString) -> RowsError {
+        of_read(&self.object, &self.url, problem)
+    }
+}
+
+/// Returns the error of a failure to read the file at `url`, which `object` reads: that of a request to the target, if
+/// one has failed, otherwise a fault of the file, which every attempt to read the file would find again.
+fn of_read(object: &ObjectReader, url: &str, problem: impl ToString) -> RowsError {
+    match object.take_failure() {
+        Some(failure) => failure.into(),
+        None => RowsError::file(url)(problem),
     }
 }
 

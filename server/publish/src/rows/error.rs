@@ -8,7 +8,7 @@ pub enum RowsError {
     /// The target cannot be read or written.
     #[error(transparent)]
     Target(#[from] TargetError),
-    /// A data file or a delete file is damaged, or cannot be read.
+    /// A data file or a delete file is damaged or missing. Every attempt to read it would find the same.
     #[error("{url}: {problem}; publish the table in full")]
     File {
         /// The location of the file.

@@ -82,7 +82,7 @@ impl LeftRows {
     /// row.
     ///
     /// # Errors
-    /// If the file is damaged. The reader cannot be used afterwards.
+    /// If a request to the target fails, or if the file is damaged. The reader cannot be used afterwards.
     pub fn next_row(&mut self) -> Result<Option<u64>> {
         loop {
             let Some(batch) = self.batch.as_ref().filter(|batch| self.at < batch.rows) else {

@@ -15,6 +15,7 @@ use crate::commit::{DeleteFile, LiveFile};
 use crate::iceberg::manifest::DataFile;
 use crate::parquet_file::testing::nested;
 use crate::target::Target;
+use crate::target::faulty::{self, Event};
 
 fn place() -> (tempfile::TempDir, Target) {
     let dir = tempfile::tempdir().unwrap();
@@ -338,6 +339,40 @@ fn files_that_are_absent_cut_or_of_another_kind_are_errors() {
         .unwrap();
     let error = locate(&files.files).unwrap_err().to_string();
     assert!(error.contains(&data), "{error}");
+}
+
+/// Regression: a request that failed while a data file was read counted as a fault of the file, which no other
+/// attempt of the task would overcome.
+#[test]
+fn a_request_that_fails_while_a_file_is_read_is_no_fault_of_the_file() {
+    let (_dir, target) = place();
+    let mut files = Files::default();
+    files.add(&target, &(0..3_000).collect::<Vec<_>>());
+    let read = |target: &Target| -> Result<()> {
+        let mut left = LeftRows::open(target, &files.files[0], &columns())?;
+        while left.next_row()?.is_some() {}
+        Ok(())
+    };
+    let mut call = 0;
+    loop {
+        let (faulty, calls) = faulty::with_event(&target, call, Event::LoseAnswer).unwrap();
+        let read = read(&faulty);
+        if !calls.met_event() {
+            read.unwrap();
+            break;
+        }
+        let is_of_target = matches!(read, Err(RowsError::Target(_)));
+        assert!(is_of_target, "at call {call}: {read:?}");
+        call += 1;
+    }
+    // The footer of the file, and its pages.
+    assert!(call > 1, "{call} calls");
+
+    // The same call fails if the file is gone, and then no attempt can read it.
+    let name = target.name(&files.files[0].file.file_path).unwrap();
+    target.remove(name).unwrap();
+    let read = read(&target);
+    assert!(matches!(read, Err(RowsError::File { .. })), "{read:?}");
 }
 
 #[test]

@@ -336,9 +336,16 @@ fn stop_at_calls(event: &Event, snapshots: &[&str], prepare: impl Fn(&mut Shop) 
         }
         let has_moved = left.iter().any(is_moved);
         assert!(!has_moved || left.iter().all(is_new), "at call {call}");
-        if published.is_ok() {
-            assert_eq!(shop.recorded(snapshot), Some(new));
-            shop.check_hints();
+        match &published {
+            Ok(()) => {
+                assert_eq!(shop.recorded(snapshot), Some(new));
+                shop.check_hints();
+            }
+            // Only damage and refused values leave a table out; the runtime repeats a task after a fault of the target.
+            Err(error) => {
+                let leaves_out = error.contains("cannot be published");
+                assert!(!leaves_out, "{event:?} at call {call}: {error}");
+            }
         }
         if shop.recorded(snapshot) == Some(new) {
             assert!(left.iter().all(is_moved), "at call {call}");
@@ -528,6 +535,9 @@ fn a_publisher_that_is_overtaken_leaves_the_record_wherever_it_is_killed() {
         let mut shop = Shop::new();
         shop.end_day(0, "monday");
         let meeting = shop.meeting(CALLS_TO_MEET, &["monday"], |publisher, lake| {
+            // Otherwise `CALLS_TO_MEET` does not fit the number of calls that a publication makes.
+            let has_planned = !lake.list("_ebb/app/monday").unwrap().is_empty();
+            assert!(has_planned && newest_metadata(lake, "t").is_none());
             publisher.publish(lake, "monday", &PublishRequest::default())
         });
         let at = CALLS_TO_MEET + 1 + call;
