@@ -7,6 +7,7 @@
 //!     computed    rows of virtual tables, as if they were stored
 //!     filter      the predicates of ALLOW FILTERING
 //!     scan_counts counts of rows and tombstones
+//!   limits      limits on rows, bytes and time
 //!   page        rows to cells of the result: plain, grouped, sorted
 //!     value       the value of a selector for a row
 //! ```
@@ -17,6 +18,7 @@
 mod by_index;
 mod computed;
 mod filter;
+mod limits;
 mod page;
 mod scan_counts;
 mod select;
@@ -27,6 +29,6 @@ mod walk;
 
 pub(crate) use self::computed::computed_rows;
 pub(crate) use self::filter::contains;
-pub use self::page::Limits;
+pub use self::limits::Limits;
 pub(crate) use self::select::{Bounds, Select};
 pub(crate) use self::value::{element, serialize};

@@ -1,71 +1,30 @@
 //! The cells of a result: from rows as they come, in groups, or sorted.
 
+mod groups;
+mod room;
+
 use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::time::Duration;
 
 use ebb_cql::protocol::RowsWriter;
-use ebb_model::key::DecodedKey;
 use ebb_model::key::ordered::{self, Reader};
-use ebb_model::row::{LiveCell, LiveColumn};
+use ebb_model::key::{DecodedKey, Order};
+use ebb_model::row::LiveColumn;
 use ebb_model::types::{CqlType, sort_stable};
 
+use self::groups::{Groups, slots_beside_aggregates};
+use self::room::{COPIED_BYTES_MIN, KEPT_BYTES, Room, kept_bytes};
+use super::limits::{Limits, RowLimits};
 use super::value::{self, Context};
 use crate::analyse::markers::Bound;
 use crate::analyse::select::SelectPlan;
 use crate::analyse::selection::Output;
 use crate::call::ResponseMemory;
-use crate::error::{Result, result_too_large};
-use crate::functions::State;
+use crate::error::Result;
 use crate::functions::json::RowWriter;
 use crate::interrupt;
 use crate::paging::{self, PagingState};
-
-/// Limits on reads and their pages.
-#[derive(Debug, Clone, Copy)]
-pub struct Limits {
-    /// If the client pages, a page takes no further row once its cells have this many bytes.
-    pub page_bytes: usize,
-    /// If the client pages, a page that still has no rows ends after reading for this time.
-    pub empty_page: Duration,
-    /// If the client pages, a page with rows ends after reading for this time.
-    pub page_time: Duration,
-    /// The most bytes of a response's cells, together with the read's buffers: rows to sort, and
-    /// states of aggregates. A read that needs more fails, because drivers reject longer responses:
-    /// the Java driver from 256 MiB on, by default.
-    ///
-    /// The same limit holds separately for the computed arguments of functions, which are kept
-    /// until the function is called.
-    pub result_bytes: usize,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            page_bytes: 1 << 20,
-            empty_page: Duration::from_millis(10),
-            page_time: Duration::from_millis(100),
-            result_bytes: 256 << 20,
-        }
-    }
-}
-
-/// The limits on the number of rows that a statement (LIMIT, PER PARTITION LIMIT) and its client
-/// (the page size) set.
-#[derive(Debug, Clone, Copy)]
-pub struct RowLimits {
-    /// The most rows of the statement's whole result, from LIMIT; `u64::MAX` without one.
-    pub statement: u64,
-    /// The most rows of each partition, from PER PARTITION LIMIT: `u64::MAX` without one, and 1 for
-    /// DISTINCT. In a statement with groups, each group counts as one row.
-    pub partition: u64,
-    /// The most rows of a page; `None` if the client does not page.
-    pub page: Option<u32>,
-}
-
-/// The approximate overhead, in bytes, of a buffered row, of a cell in such a row, or of the state
-/// of an aggregate.
-const KEPT_BYTES: usize = 64;
 
 /// The number of cells that are copied in about a microsecond, the unit of work that
 /// [`interrupt::charge`] counts.
@@ -74,11 +33,6 @@ const CELLS_PER_UNIT: usize = 32;
 /// The length of the field before each cell in a response that has the cell's length. A null has
 /// this field, too.
 const CELL_LENGTH_BYTES: usize = 4;
-
-/// Once this many bytes were copied, they are charged to the statement, and the read takes memory
-/// for them. One call for each small cell would cost too much. A row that is buffered for sorting
-/// and a group take memory once they have this many bytes.
-const COPIED_BYTES_MIN: usize = 4096;
 
 /// A live row, or the static columns of a partition as a row of their own, before the filter and
 /// the limits are applied.
@@ -140,101 +94,9 @@ pub struct Page<'s> {
     memory: Option<&'s dyn ResponseMemory>,
 }
 
-/// The room of a page for more bytes.
-struct Room<'s> {
-    taken_bytes: usize,
-    /// The [`Limits::result_bytes`].
-    bytes_max: usize,
-    memory: Option<&'s dyn ResponseMemory>,
-}
-
-impl Room<'_> {
-    /// Checks that `bytes` more bytes fit.
-    fn check(&self, bytes: usize) -> Result<()> {
-        if bytes > self.bytes_max.saturating_sub(self.taken_bytes) {
-            return Err(result_too_large(self.bytes_max));
-        }
-        Ok(())
-    }
-
-    /// Takes memory for `bytes` more bytes.
-    fn take(&self, bytes: usize) -> Result<()> {
-        let Some(memory) = self.memory else {
-            return Ok(());
-        };
-        memory.grow(self.taken_bytes + bytes)
-    }
-
-    /// Checks that a row or group with `bytes` bytes so far fits, and takes memory for it if it is
-    /// large. To be called after each value of the row, which may have very many values.
-    fn reserve(&self, bytes: usize) -> Result<()> {
-        self.check(bytes)?;
-        if bytes >= COPIED_BYTES_MIN {
-            self.take(bytes)?;
-        }
-        Ok(())
-    }
-}
-
 /// A row or group that is buffered for sorting: its sort key (the encoded clustering columns of
 /// ORDER BY), and its cells.
 type SortedRow = (Vec<u8>, Vec<Option<Vec<u8>>>);
-
-/// The group that the last row belongs to, with the state of its aggregates.
-#[derive(Default)]
-struct Groups {
-    /// The key columns and the value by which the rows are grouped, which all rows of the group
-    /// share; `None` before the first row.
-    key: Option<Vec<u8>>,
-    states: Vec<State>,
-    /// The value of each output for the first row of the group; `None` for an output that contains
-    /// an aggregate.
-    first: Vec<Option<Vec<u8>>>,
-    /// The cells of the group's first row at [`Page::slots_beside_aggregates`].
-    first_cells: Vec<Option<FirstCell>>,
-    /// The memory of `first` and `first_cells`.
-    first_bytes: usize,
-    /// The clustering columns of the group's first row by which ORDER BY sorts the groups; empty if
-    /// the groups are not sorted.
-    sort_key: Vec<u8>,
-    last_key: Vec<u8>,
-}
-
-/// A copy of a cell of a group's first row, for the outputs that are computed when the group ends.
-struct FirstCell {
-    /// The value; a collection that is not frozen is serialized.
-    value: Vec<u8>,
-    writetime: i64,
-    ttl_s: Option<i64>,
-}
-
-impl FirstCell {
-    fn new(column: &LiveColumn<'_>, ty: &CqlType) -> Result<Self> {
-        let cell = match column {
-            LiveColumn::Cell(cell) => Self {
-                value: cell.value.to_vec(),
-                writetime: cell.writetime,
-                ttl_s: cell.ttl_s,
-            },
-            // The analysis refuses WRITETIME and TTL of collections.
-            LiveColumn::Collection(collection) => Self {
-                value: value::serialize(ty, collection)?,
-                writetime: 0,
-                ttl_s: None,
-            },
-        };
-        interrupt::charge_bytes(cell.value.len())?;
-        Ok(cell)
-    }
-
-    fn live(&self) -> LiveColumn<'_> {
-        LiveColumn::Cell(LiveCell {
-            value: &self.value,
-            writetime: self.writetime,
-            ttl_s: self.ttl_s,
-        })
-    }
-}
 
 impl<'s> Page<'s> {
     /// Begins the page after the one that ended with the paging state `resume`; `None` for the
@@ -259,18 +121,9 @@ impl<'s> Page<'s> {
             let key = DecodedKey::read(&resume.key).map_err(|_| paging::invalid())?;
             prefix = key.prefix;
         }
-        let mut slots_beside_aggregates = Vec::new();
-        if !plan.outputs.aggregates.is_empty() {
-            let outputs = plan.outputs.columns.iter().map(|column| &column.output);
-            for output in outputs.filter(|output| has_aggregate(output)) {
-                collect_slots(output, &mut slots_beside_aggregates);
-            }
-            slots_beside_aggregates.sort_unstable();
-            slots_beside_aggregates.dedup();
-        }
         Ok(Self {
             groups: plan.is_grouped().then(Groups::default),
-            slots_beside_aggregates,
+            slots_beside_aggregates: slots_beside_aggregates(plan),
             plan,
             types,
             bound,
@@ -450,16 +303,21 @@ impl<'s> Page<'s> {
         Ok(())
     }
 
-    /// Returns the values from which the selectors of a row are computed.
-    fn context<'r>(&self, row: &LiveRow<'r>) -> Context<'r>
+    /// Returns the values from which outputs are computed: the cells of a row, and the results of the
+    /// aggregates once its group has ended.
+    fn context<'r>(
+        &self,
+        cells: &'r [Option<LiveColumn<'r>>],
+        aggregates: &'r [Option<Vec<u8>>],
+    ) -> Context<'r>
     where
         's: 'r,
     {
         Context {
-            cells: row.cells,
+            cells,
             types: self.types,
             bound: self.bound,
-            aggregates: &[],
+            aggregates,
             bytes_max: self.limits.result_bytes,
             waiting_bytes: 0,
         }
@@ -468,7 +326,7 @@ impl<'s> Page<'s> {
     /// Adds a row of a statement without groups. Returns where the caller has to continue.
     fn plain(&mut self, row: &LiveRow<'_>) -> Result<Flow> {
         interrupt::charge((self.plan.outputs.columns.len() / CELLS_PER_UNIT) as u64)?;
-        let context = self.context(row);
+        let context = self.context(row.cells, &[]);
         if let Some(ordered) = self.plan.sorted {
             let mut cells = Vec::new();
             if self.plan.json {
@@ -524,177 +382,17 @@ impl<'s> Page<'s> {
         })
     }
 
-    /// Adds a row to the current group, or ends that group and begins the next one;
-    /// [`complete`](Self::complete) ends the last one. Pages end only between groups, so a paging
-    /// state needs no partial aggregates.
-    fn grouped(&mut self, row: &LiveRow<'_>) -> Result<Flow> {
-        let key = Some(self.group_key(row)?);
-        let open = self.groups.as_ref().and_then(|groups| groups.key.as_ref());
-        let begins_group = open.is_none_or(|open| Some(open) != key.as_ref());
-        if begins_group {
-            if open.is_some() {
-                // Before this row's partition is entered: the group counts for the limit of its own one.
-                self.end_group()?;
-                if self.left == 0 {
-                    return Ok(Flow::Stop);
-                }
-            }
-            // PER PARTITION LIMIT counts groups. If the page is full, the next one begins after the last
-            // row of the ended group.
-            if let Some(flow) = self.skip_or_stop(row) {
-                return Ok(flow);
-            }
-        }
-        self.enter_partition(row);
-        let context = self.context(row);
-        let outputs = &self.plan.outputs;
-        let sort_key = (self.plan.sorted).map(|ordered| self.clustering_part(row, ordered));
-        // Computed before `groups` borrows the page. The states of the group count against it until the
-        // group ends.
-        let room = self.room();
-        let groups = self.groups.as_mut().expect("there are groups");
-        if groups.key.is_none() {
-            groups.key = key;
-            groups.sort_key = sort_key.unwrap_or_default().to_vec();
-            groups.states = vec![State::default(); outputs.aggregates.len()];
-            // Outputs without an aggregate have the value of the first row of the group.
-            for column in &outputs.columns {
-                let value = if has_aggregate(&column.output) {
-                    None
-                } else {
-                    value::value(&column.output, &context)?.map(Cow::into_owned)
-                };
-                groups.first_bytes += kept_bytes(&value);
-                room.reserve(groups.first_bytes)?;
-                groups.first.push(value);
-            }
-            for &slot in &self.slots_beside_aggregates {
-                let column = row.cells[slot].as_ref();
-                let cell = column.map(|column| FirstCell::new(column, self.types[slot]));
-                let cell = cell.transpose()?;
-                groups.first_bytes += KEPT_BYTES + cell.as_ref().map_or(0, |cell| cell.value.len());
-                room.reserve(groups.first_bytes)?;
-                groups.first_cells.push(cell);
-            }
-        }
-        let mut bytes = groups.first_bytes;
-        for ((aggregate, args), state) in outputs.aggregates.iter().zip(&mut groups.states) {
-            // An aggregate has at most one argument.
-            match &args[..] {
-                // count(*)
-                [] => aggregate.add_row(state),
-                [arg, ..] => aggregate.add(state, value::value(arg, &context)?.as_deref())?,
-            }
-            bytes += KEPT_BYTES + state.bytes();
-            room.reserve(bytes)?;
-        }
-        groups.last_key.clear();
-        groups.last_key.extend_from_slice(row.key);
-        // DISTINCT reads only the first row of each partition. PER PARTITION LIMIT counts groups, not
-        // rows, so it does not matter here.
-        Ok(if self.plan.distinct {
-            Flow::Partition
-        } else {
-            Flow::Row
-        })
-    }
-
-    /// Returns the key of a row's group: the key columns by which the row is grouped, and the value
-    /// of the function of GROUP BY. Rows with equal keys form a group. Without GROUP BY all rows
-    /// form one group.
-    ///
-    /// # Errors
-    /// If the function fails, or the statement's time is over.
-    fn group_key(&self, row: &LiveRow<'_>) -> Result<Vec<u8>> {
-        let mut key = self.group_prefix(row).to_vec();
-        let group_by = self.plan.group_by.as_ref();
-        if let Some(function) = group_by.and_then(|group_by| group_by.function.as_ref()) {
-            let value = value::value(function, &self.context(row))?;
-            // Null is no empty value.
-            key.push(u8::from(value.is_some()));
-            key.extend_from_slice(&value.unwrap_or_default());
-        }
-        Ok(key)
-    }
-
-    /// Returns the part of a row's key with the key columns by which the row is grouped. The keys
-    /// of all rows of the group begin with it. Without GROUP BY it is empty.
-    fn group_prefix<'k>(&self, row: &LiveRow<'k>) -> &'k [u8] {
-        let Some(group_by) = &self.plan.group_by else {
-            return &[];
-        };
-        let more = group_by.columns - self.plan.schema.layout().partition().len();
-        let rows = (row.prefix_len + 1).min(row.key.len());
-        let clustering = self.clustering_part(row, more);
-        &row.key[..rows + clustering.len()]
-    }
-
     /// Returns the first `columns` columns of a row's encoded clustering.
     fn clustering_part<'k>(&self, row: &LiveRow<'k>, columns: usize) -> &'k [u8] {
         let clustering = row.key.get(row.prefix_len + 1..).unwrap_or_default();
         let mut reader = Reader::new(clustering, false);
         for column in &self.plan.schema.layout().clustering()[..columns] {
-            reader.set_inverted(column.order == ebb_model::key::Order::Desc);
+            reader.set_inverted(column.order == Order::Desc);
             if ordered::skip(&column.ty, &mut reader).is_err() {
                 break;
             }
         }
         &clustering[..reader.at()]
-    }
-
-    /// Computes the result row of the current group, and writes or buffers it. If the group has no
-    /// rows, the aggregates have their results for no values, and all columns are null.
-    fn end_group(&mut self) -> Result<()> {
-        let outputs = &self.plan.outputs;
-        let groups = self.groups.replace(Groups::default());
-        let mut groups = groups.expect("there are groups");
-        let has_rows = groups.key.is_some();
-        groups
-            .states
-            .resize(outputs.aggregates.len(), State::default());
-        groups.first.resize(outputs.columns.len(), None);
-        let aggregates = outputs.aggregates.iter().zip(&groups.states);
-        let aggregates: Vec<Option<Vec<u8>>> = aggregates
-            .map(|((aggregate, _), state)| aggregate.finish(state))
-            .collect();
-        let mut cells_of_first = vec![None; self.types.len()];
-        let slots = self.slots_beside_aggregates.iter();
-        for (&slot, cell) in slots.zip(&groups.first_cells) {
-            cells_of_first[slot] = cell.as_ref().map(FirstCell::live);
-        }
-        let context = Context {
-            cells: &cells_of_first,
-            types: self.types,
-            bound: self.bound,
-            aggregates: &aggregates,
-            bytes_max: self.limits.result_bytes,
-            waiting_bytes: 0,
-        };
-        let mut cells = Vec::with_capacity(outputs.columns.len());
-        let mut bytes = 0;
-        for (column, first) in outputs.columns.iter().zip(groups.first) {
-            let cell = if has_rows && !has_aggregate(&column.output) {
-                first
-            } else {
-                value::value(&column.output, &context)?.map(Cow::into_owned)
-            };
-            bytes += kept_bytes(&cell);
-            self.room().reserve(bytes)?;
-            cells.push(cell);
-        }
-        if self.plan.json {
-            let mut row = RowWriter::new(self.limits.result_bytes);
-            for (column, cell) in outputs.columns.iter().zip(&cells) {
-                row.cell(&column.name, &column.ty, cell.as_deref())?;
-            }
-            cells = vec![Some(row.finish().into_bytes())];
-        }
-        self.left_in_partition = self.left_in_partition.saturating_sub(1);
-        self.last_key = groups.last_key;
-        match self.plan.sorted {
-            Some(_) => self.keep(groups.sort_key, cells),
-            None => self.write(&cells),
-        }
     }
 
     /// Appends a finished row to the response.
@@ -739,25 +437,6 @@ impl<'s> Page<'s> {
             self.left_in_partition = self.row_limits.partition;
         }
     }
-}
-
-/// Returns whether an output depends on all rows of a group.
-fn has_aggregate(output: &Output) -> bool {
-    matches!(output, Output::Aggregate(_)) || output.parts().iter().any(has_aggregate)
-}
-
-/// Appends the slots of the columns that an output reads, without those in arguments of its
-/// aggregates.
-fn collect_slots(output: &Output, slots: &mut Vec<usize>) {
-    slots.extend(output.slot());
-    for part in output.parts() {
-        collect_slots(part, slots);
-    }
-}
-
-/// Returns the approximate memory of a buffered cell in bytes.
-fn kept_bytes(cell: &Option<Vec<u8>>) -> usize {
-    KEPT_BYTES + cell.as_ref().map_or(0, Vec::len)
 }
 
 /// Returns the approximate memory, in bytes, of a row that is buffered for sorting.

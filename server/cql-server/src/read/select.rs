@@ -6,7 +6,8 @@ use ebb_model::types::CqlType;
 use ebb_tables::read::{Projection, RowReader, Rows, Source};
 
 use super::filter::Filter;
-use super::page::{Limits, Page, RowLimits};
+use super::limits::{Limits, RowLimits};
+use super::page::Page;
 use super::scan_counts::{AGGREGATE_PAGE_ROWS, ScanCounts};
 use super::value::check_keys;
 use super::walk::{End, Entries, Progress, Stale, Walk};

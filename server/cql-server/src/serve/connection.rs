@@ -1,55 +1,46 @@
 //! One connection: its frames in, its responses out.
+//!
+//! ```text
+//! input          reads of received bytes
+//! burst          the frames that one turn serves
+//! lane_requests  the requests on other threads, and the way of their results
+//! measurements   latencies, recorded when the responses are sent
+//! ```
 
-use std::cell::RefCell;
-use std::future::poll_fn;
+mod burst;
+mod input;
+mod lane_requests;
+mod measurements;
+
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use ebb_cql::protocol::{
-    Direction, ErrorResponse, Frame, FrameDecoder, HEADER_BYTES, PAYLOAD_BYTES_MAX, Response,
-    SchemaChange,
+    Direction, EVENT_STREAM, ErrorResponse, FrameDecoder, Response, SchemaChange,
 };
-use tokio::io::{AsyncRead, ReadBuf};
-use tokio::runtime::Handle;
-use tokio::sync::{broadcast, mpsc, watch};
+use tokio::sync::{broadcast, watch};
 use tokio::time::{Sleep, sleep_until, timeout};
 
+use self::burst::LongRequest;
+use self::input::{READ_BYTES, read, read_arrived};
+use self::lane_requests::RequestsInLanes;
+use self::measurements::UnsentMeasurements;
 use super::arrivals::Arrivals;
 use super::lane_request::{LaneRequest, run_in_lane, run_in_turn};
 use super::lane_result::{LaneResult, Reply};
-use super::lanes::{Share, Waiting};
 use super::outbox::Outbox;
-use super::received::{Limits, Received, ReceivedError};
-use super::replies::{overloaded, panicked, stopping};
+use super::received::{Received, ReceivedError};
+use super::replies::{overloaded, panicked};
 use super::requests::{LARGE_BYTES, RequestMemory, own_body};
-use super::session::{HandleResult, Session};
+use super::response_memory::Waiting;
+use super::session::Session;
 use super::shared::Shared;
-use super::skip::{Progress, SKIPPED_BYTES_MAX};
-use super::slow::Unsent;
-use super::stages::ExecutionSpan;
+use super::skip::Progress;
 use super::stream::Stream;
 use crate::call::{Lane, Service};
-
-/// The most frames that a connection serves in one burst, before other connections get their turn
-/// on its thread.
-const BURST_FRAMES: usize = 64;
-/// The time after which a connection ends its burst, even if it has served fewer than
-/// [`BURST_FRAMES`]: 64 statements that have to be parsed take much longer than 64 prepared ones.
-const BURST_TIME: Duration = Duration::from_micros(500);
-/// The most bytes of one read.
-const READ_BYTES: usize = 64 << 10;
-/// The longest request body in bytes before the client has logged in.
-const LOGIN_BODY_BYTES_MAX: usize = 16 << 10;
-
-thread_local! {
-    /// The read buffer of a thread. All connections of the thread share it: they keep only
-    /// incomplete frames, in buffers of their own.
-    static READ_BUFFER: RefCell<Vec<u8>> = RefCell::new(vec![0; READ_BYTES]);
-}
 
 /// A connection, from its accept to its end.
 pub(super) struct Connection<S: Service> {
@@ -78,26 +69,8 @@ pub(super) struct Connection<S: Service> {
     /// waited than of others. Then overload control rejects none of its requests.
     is_small: bool,
     out: Outbox,
-    /// The number of statements that arrived with the last read from the socket, ran on the
-    /// connection's thread, and whose responses are in `out`. The latencies are recorded when the
-    /// responses are sent.
-    points: u32,
-    /// The times at which the responses in `out` to statements that ran on the connection's thread
-    /// were ready (as many as `points`); empty unless latencies are measured by stage.
-    points_ready_at: Vec<Instant>,
-    /// The arrival times of writes whose responses are in `out`, and that ran outside of
-    /// [`handle`](Session::handle): on the thread that commits writes in groups (the commit lane),
-    /// or in a task. The latencies are recorded when the responses are sent.
-    writes_received_at: Vec<Instant>,
-    /// Reports of slow requests whose responses are in `out`.
-    slow: Vec<Unsent>,
-    /// The channel for the results of requests that run on other threads; `None` before the first
-    /// such request, because a channel takes some KiB.
-    results: Option<Results>,
-    /// The number of requests that run on other threads, or wait for them.
-    running: usize,
-    /// The number of scans among the requests of `running`.
-    scans: usize,
+    unsent: UnsentMeasurements,
+    in_lanes: RequestsInLanes,
     /// The schema changes for the client; `None` until it registers for events.
     events: Option<broadcast::Receiver<SchemaChange>>,
     stop: watch::Receiver<bool>,
@@ -108,33 +81,6 @@ pub(super) struct Connection<S: Service> {
     startup: Option<Pin<Box<Sleep>>>,
     /// True if `startup` is the deadline for the login, because the client has sent STARTUP.
     logs_in: bool,
-}
-
-/// A request that [`handle`](Session::handle) has returned because its analysis takes too long for
-/// the thread of its connection. The counters of requests already include it.
-struct LongRequest {
-    frame: Frame,
-    /// True if overload control may reject the request.
-    may_refuse: bool,
-}
-
-/// The channel for the results of requests that run on other threads than that of the connection.
-struct Results {
-    sender: mpsc::UnboundedSender<LaneResult>,
-    receiver: mpsc::UnboundedReceiver<LaneResult>,
-    /// The slots of this connection for results that wait until the client reads them.
-    share: Share,
-}
-
-impl Default for Results {
-    fn default() -> Self {
-        let (sender, receiver) = mpsc::unbounded_channel();
-        Self {
-            sender,
-            receiver,
-            share: Share::default(),
-        }
-    }
 }
 
 /// The reason for the end of a connection, which decides how its socket is closed.
@@ -183,13 +129,8 @@ impl<S: Service> Connection<S> {
             arrivals: Arrivals::new(begun_at),
             ready_at: begun_at,
             is_small: false,
-            points: 0,
-            points_ready_at: Vec::new(),
-            writes_received_at: Vec::new(),
-            slow: Vec::new(),
-            results: None,
-            running: 0,
-            scans: 0,
+            unsent: UnsentMeasurements::default(),
+            in_lanes: RequestsInLanes::default(),
             events: None,
             stop: shared.stop.subscribe(),
             has_read_last: false,
@@ -241,14 +182,21 @@ impl<S: Service> Connection<S> {
     /// Returns whether the server stops. If so, first reads the last requests of the client.
     async fn begin_turn(&mut self) -> Result<bool, Ended> {
         let stops = *self.stop.borrow();
-        if stops {
-            // A client that has not sent STARTUP has no requests that need a response.
-            if !self.session.has_started() {
-                return Err(Ended::Quietly);
-            }
-            self.read_last().await?;
+        if !stops {
+            return Ok(false);
         }
-        Ok(stops)
+        // A client that has not sent STARTUP has no requests that need a response.
+        if !self.session.has_started() {
+            return Err(Ended::Quietly);
+        }
+        // The requests that the client had sent when the server began to stop get a response, too.
+        if !std::mem::replace(&mut self.has_read_last, true) {
+            let read_bytes = read_arrived(&mut self.stream, &mut self.received).await?;
+            if read_bytes > 0 {
+                self.note_arrivals(read_bytes);
+            }
+        }
+        Ok(true)
     }
 
     /// Sends the responses, and waits until there is something to do in the next turn. `stops` is true
@@ -263,8 +211,8 @@ impl<S: Service> Connection<S> {
             return Err(Ended::WithError);
         }
         let has_room = self.has_room(stops);
-        let has_next = has_room && self.has_frame();
-        if stops && self.running == 0 && !has_next {
+        let has_next = has_room && (self.long.is_some() || self.received.has_frame(&self.limits()));
+        if stops && self.in_lanes.running() == 0 && !has_next {
             // If a socket is closed with unread bytes, TCP resets the connection, and the client may lose
             // its last responses.
             let unread_bytes = self.stream.unread_bytes();
@@ -298,11 +246,11 @@ impl<S: Service> Connection<S> {
         let patience = self.shared.options.request_timeout;
         self.skipping.note(skipped_bytes, patience);
         // A wait mostly for other requests counts: writes take long only if the server is slow.
-        let waits_for_scans = !has_room && self.scans * 2 >= self.running;
+        let waits_for_scans = !has_room && self.in_lanes.are_mostly_scans();
         let wait_began = waits_for_scans.then(|| self.shared.overload.now());
         tokio::select! {
             () = over(&mut self.startup) => return Err(Ended::Quietly),
-            Some(result) = next_result(&mut self.results) => self.take_results(result),
+            result = self.in_lanes.next() => self.take_results(result),
             event = next_event(&mut self.events) => self.push_event(event),
             // While the connection has as many requests in lanes as it may, bytes stay in the socket.
             read = read(&mut self.stream, &mut self.received, &mut self.skipping), if has_room => {
@@ -329,7 +277,7 @@ impl<S: Service> Connection<S> {
     /// Returns whether the connection may start another request on other threads. If `stops` is
     /// true, because the server stops, requests are rejected, which needs no room.
     fn has_room(&self, stops: bool) -> bool {
-        stops || self.running < self.shared.options.lane_requests_max
+        stops || self.in_lanes.running() < self.shared.options.lane_requests_max
     }
 
     fn note_arrivals(&mut self, read_bytes: usize) {
@@ -348,56 +296,6 @@ impl<S: Service> Connection<S> {
         self.is_small = self.shared.overload.is_small(unserved_bytes);
     }
 
-    /// Reads the bytes that the client had sent when the server began to stop, so that these
-    /// requests get a response, too.
-    async fn read_last(&mut self) -> Result<(), Ended> {
-        if std::mem::replace(&mut self.has_read_last, true) {
-            return Ok(());
-        }
-        let (stream, received) = (&mut self.stream, &mut self.received);
-        let read_bytes = poll_fn(|context| match poll_read(stream, received, context) {
-            Poll::Pending => Poll::Ready(Ok(0)),
-            ready => ready,
-        })
-        .await?;
-        if read_bytes > 0 {
-            self.note_arrivals(read_bytes);
-        }
-        Ok(())
-    }
-
-    /// Serves several received frames, or a single one that is large or takes long to analyse. For
-    /// such a single frame, the connection moves to another thread, so that other connections of
-    /// this thread go on. If `stops` is true, because the server stops, rejects the frames instead.
-    ///
-    /// Returns the connection, and true if it has to end. Returns `None` if the connection was lost
-    /// by a panic, or because no thread could be started.
-    async fn serve(mut self: Box<Self>, stops: bool) -> Option<(Box<Self>, bool)> {
-        if self.long.is_none() && !self.is_large_next() {
-            let is_fatal = self.serve_received(BURST_FRAMES, true, stops);
-            return Some((self, is_fatal));
-        }
-        let (shared, runtime) = (self.shared.clone(), Handle::current());
-        let (user, interrupt) = self.session.user_and_interrupt(self.received_at);
-        let serve = move || {
-            // Both calls spawn tasks.
-            let _entered = runtime.enter();
-            let is_fatal = match self.long.take() {
-                Some(long) => {
-                    self.serve_long(long, stops);
-                    false
-                }
-                None => self.serve_received(1, false, stops),
-            };
-            (self, is_fatal)
-        };
-        shared.lanes.run_large(&user, &interrupt, serve).await
-    }
-
-    fn is_large_next(&self) -> bool {
-        self.received.has_large_frame(&self.limits())
-    }
-
     /// Ends the connection with the error of a request that is too large. This is for a request
     /// whose bytes arrive so slowly that the server gives up skipping them.
     async fn give_up_skip(&mut self) -> Result<(), Ended> {
@@ -411,7 +309,7 @@ impl<S: Service> Connection<S> {
     /// Appends the error for received bytes that are no valid request.
     fn answer_problem(&mut self, problem: ReceivedError) {
         let stream = problem.stream();
-        let error = if self.takes_requests() {
+        let error = if self.session.has_started() && self.session.is_logged_in() {
             ErrorResponse::from(problem)
         } else {
             // A client that has not logged in gets short error messages only.
@@ -440,191 +338,12 @@ impl<S: Service> Connection<S> {
         // In any other stream the error could look like the response to a request in a lane, which
         // may be executed. The stream is unknown while the header is in an incomplete segment. The
         // error is in stream 0 then, but only if no request is in a lane.
-        let unused = (self.running == 0).then_some(0);
+        let unused = (self.in_lanes.running() == 0).then_some(0);
         if let Some(stream) = self.received.first_stream().or(unused) {
             self.refuse(stream, overloaded());
             self.flush().await?;
         }
         Err(Ended::WithError)
-    }
-
-    /// Serves a request whose analysis took too long on the thread of the connection. If `stops` is
-    /// true, because the server stops, rejects it instead.
-    fn serve_long(&mut self, long: LongRequest, stops: bool) {
-        let LongRequest { frame, may_refuse } = long;
-        if stops {
-            self.refuse(frame.stream, stopping());
-        } else {
-            self.handle(frame, may_refuse, false);
-        }
-    }
-
-    /// Serves up to `frames_max` of the received frames. `is_thread_shared` is true if other
-    /// connections wait for this thread; then the first request whose analysis takes too long is
-    /// left for the next turn. If `stops` is true, because the server stops, rejects the requests
-    /// instead. Returns true if the connection has to end.
-    fn serve_received(&mut self, frames_max: usize, is_thread_shared: bool, stops: bool) -> bool {
-        let overload = self.shared.overload.clone();
-        let target = overload.target().filter(|_| !self.is_small);
-        // Counts only requests that may be rejected: the waits of other requests are no sign of an
-        // overload.
-        let (mut served, mut refused) = (0, 0);
-        let mut first_waited = None;
-        let mut is_fatal = false;
-        let burst_began = Instant::now();
-        for number in 0..frames_max {
-            // The frames that are left stay in `received` for a later turn.
-            if !self.has_room(stops) || self.out.is_full() {
-                break;
-            }
-            // The first frame is served in any case, so that each turn makes progress. A large frame
-            // gets a turn of its own.
-            if number > 0 && (burst_began.elapsed() > BURST_TIME || self.is_large_next()) {
-                break;
-            }
-            // The response to STARTUP is sent before anything is put into segments.
-            if self.session.segments.is_some() && !self.received.has_segments() {
-                break;
-            }
-            // The previous frame may have changed the version, the compression and the limits.
-            self.decoder
-                .set_compression(self.session.coding.compression);
-            let limits = self.limits();
-            self.decoder.set_body_bytes_max(limits.body_bytes_max);
-            // Until STARTUP no version is agreed on, and each frame may have another one.
-            if self.session.has_started() {
-                self.decoder.set_version(self.session.coding.version);
-            }
-            match self.received.decode(&self.decoder, &limits) {
-                Ok(None) => break,
-                Ok(Some(frame)) if stops => {
-                    self.shared.traffic.request(frame.opcode);
-                    self.refuse(frame.stream, stopping());
-                }
-                Ok(Some(frame)) => {
-                    self.shared.traffic.request(frame.opcode);
-                    let may_refuse = self.session.may_refuse(&frame);
-                    if may_refuse {
-                        if self.is_late(target, &mut first_waited) {
-                            self.refuse(frame.stream, overloaded());
-                            refused += 1;
-                            continue;
-                        }
-                        served += 1;
-                    }
-                    self.session.note_request();
-                    self.handle(frame, may_refuse, is_thread_shared);
-                    if self.long.is_some() {
-                        break;
-                    }
-                }
-                Err(problem) => {
-                    is_fatal = problem.is_fatal();
-                    self.answer_problem(problem);
-                    if is_fatal {
-                        break;
-                    }
-                }
-            }
-        }
-        if served > 0 {
-            overload.served(served, first_waited.unwrap_or_default());
-        }
-        if refused > 0 {
-            overload.rejected(refused);
-        }
-        // A client has registered in this burst, or before. The subscription begins before the response
-        // to REGISTER is sent, so no event after that response is missed.
-        if self.session.events.schema || self.session.events.status || self.session.events.topology
-        {
-            let events = &self.shared.events;
-            self.events.get_or_insert_with(|| events.subscribe());
-        }
-        is_fatal
-    }
-
-    /// Handles a request: appends its response, passes it to other threads, or leaves it in `long`
-    /// for the next turn.
-    fn handle(&mut self, frame: Frame, may_refuse: bool, is_thread_shared: bool) {
-        let (received_at, out) = (self.received_at, &mut self.out);
-        match (self.session).handle(frame, may_refuse, is_thread_shared, received_at, out) {
-            HandleResult::Answered {
-                is_point,
-                ran,
-                slow,
-            } => {
-                if is_point {
-                    self.note_point(received_at, ran);
-                }
-                self.slow.extend(slow.map(|slow| *slow));
-            }
-            HandleResult::InLane(lane, request) => self.start(lane, request),
-            HandleResult::TooLong(frame) => self.long = Some(LongRequest { frame, may_refuse }),
-        }
-    }
-
-    /// Counts a statement that ran inline, and whose response is ready. Its latency is recorded
-    /// when the response is sent.
-    fn note_point(&mut self, received_at: Instant, ran: ExecutionSpan) {
-        self.points += 1;
-        if let Some(stages) = &self.shared.stages {
-            stages.record_run(received_at, ran);
-            self.points_ready_at.push(ran.ended_at);
-        }
-    }
-
-    /// Returns whether the last decoded frame has waited longer than `target`; false without a
-    /// target. Called for the frames of a burst that overload control may reject. For the first of
-    /// them, sets `first_waited` to its wait, even without a target: this frame has waited longest.
-    fn is_late(&mut self, target: Option<Duration>, first_waited: &mut Option<Duration>) -> bool {
-        if target.is_none() && first_waited.is_some() {
-            return false;
-        }
-        // The wait begins with the frame's last byte, because without that byte the frame could not
-        // be served.
-        let unserved_bytes = self.received.bytes() + 1;
-        let now = self.shared.overload.now();
-        let waited = match target {
-            Some(_) => self.arrivals.waited_at_most(now, unserved_bytes),
-            None => self.arrivals.waited(now, unserved_bytes),
-        };
-        let waited = waited.min(now.saturating_duration_since(self.ready_at));
-        first_waited.get_or_insert(waited);
-        target.is_some_and(|target| waited > target)
-    }
-
-    /// Returns whether the client may send any request, as opposed to STARTUP and the login only.
-    fn takes_requests(&self) -> bool {
-        self.session.has_started() && self.session.is_logged_in()
-    }
-
-    /// Returns the limits on received bytes. Before the login they are low, since a login needs
-    /// only short frames, one per segment.
-    fn limits(&self) -> Limits {
-        let body_bytes_max = self.shared.options.body_bytes_max;
-        if !self.session.is_logged_in() {
-            let body_bytes_max = body_bytes_max.min(LOGIN_BODY_BYTES_MAX);
-            return Limits {
-                body_bytes_max,
-                skipped_bytes_max: 0,
-                payload_bytes_max: HEADER_BYTES + body_bytes_max,
-            };
-        }
-        Limits {
-            body_bytes_max,
-            skipped_bytes_max: if self.takes_requests() {
-                SKIPPED_BYTES_MAX
-            } else {
-                0
-            },
-            payload_bytes_max: PAYLOAD_BYTES_MAX,
-        }
-    }
-
-    /// Returns whether a request waits for the next turn, or the received bytes may contain a whole
-    /// frame.
-    fn has_frame(&self) -> bool {
-        self.long.is_some() || self.received.has_frame(&self.limits())
     }
 
     /// Passes a request to other threads, those of the lane `lane`, or rejects it if there is no
@@ -642,10 +361,7 @@ impl<S: Service> Connection<S> {
         }
         let body = std::mem::take(&mut request.frame.body);
         request.frame.body = own_body(body, self.received.buffer_bytes());
-        self.running += 1;
-        self.scans += usize::from(request.work.kind.is_scan());
-        let Results { sender, share, .. } = self.results.get_or_insert_default();
-        let (results, share) = (sender.clone(), share.clone());
+        let (results, share) = self.in_lanes.begin(request.work.kind.is_scan());
         if lane != Lane::Write {
             tokio::spawn(run_in_lane(lane, request, share, results));
         } else if request.work.turns.is_some() {
@@ -659,14 +375,7 @@ impl<S: Service> Connection<S> {
     /// to further such requests that are ready.
     fn take_results(&mut self, first: LaneResult) {
         let mut next = Some(first);
-        while let Some(result) = next {
-            let LaneResult {
-                stream,
-                is_scan,
-                reply,
-            } = result;
-            self.running -= 1;
-            self.scans -= usize::from(is_scan);
+        while let Some(LaneResult { stream, reply, .. }) = next {
             match reply {
                 Some(reply) => self.take_reply(reply),
                 None => self.refuse(stream, panicked()),
@@ -674,7 +383,7 @@ impl<S: Service> Connection<S> {
             next = if self.out.is_full() {
                 None
             } else {
-                (self.results.as_mut()).and_then(|it| it.receiver.try_recv().ok())
+                self.in_lanes.try_next()
             };
         }
     }
@@ -688,16 +397,15 @@ impl<S: Service> Connection<S> {
         if let Some(ended) = value.login {
             self.session.end_login(ended);
         }
-        self.writes_received_at.extend(value.point_received_at);
-        self.slow.extend(value.slow.map(|slow| *slow));
+        self.unsent.add_write(value.point_received_at);
+        self.unsent.add_slow(value.slow);
         let value = value.frame;
         self.out.push(Waiting { value, _memory });
     }
 
     fn push_event(&mut self, change: SchemaChange) {
         if self.session.events.schema {
-            let stream = ebb_cql::protocol::EVENT_STREAM;
-            (self.session).answer(stream, &Response::Event(change), self.out.frames());
+            (self.session).answer(EVENT_STREAM, &Response::Event(change), self.out.frames());
         }
     }
 
@@ -709,72 +417,15 @@ impl<S: Service> Connection<S> {
             self.out.set_segments(self.session.segments);
             self.received.set_segments(self.session.segments);
         }
-        if self.points > 0 {
-            let sent_at = Instant::now();
-            let took = sent_at.saturating_duration_since(self.received_at);
-            for _ in 0..std::mem::take(&mut self.points) {
-                self.shared.record(took);
-            }
-            if let Some(stages) = &self.shared.stages {
-                stages.record_sent(self.points_ready_at.drain(..), sent_at);
-            }
-        }
-        for received_at in self.writes_received_at.drain(..) {
-            self.shared.record(received_at.elapsed());
-        }
-        self.slow.drain(..).for_each(Unsent::sent);
+        self.unsent.record(&self.shared, self.received_at);
         Ok(())
     }
-}
-
-/// Reads bytes from a client, and returns their number; `None` if the client is too slow with a
-/// request that is being skipped. Cancel-safe: dropping the future loses no bytes.
-async fn read(
-    stream: &mut Stream,
-    received: &mut Received,
-    skipping: &mut Progress,
-) -> Result<Option<usize>, Ended> {
-    poll_fn(|context| match poll_read(stream, received, context) {
-        Poll::Ready(read) => Poll::Ready(read.map(Some)),
-        // The deadline is checked after the read: after a pause of the server the bytes may have
-        // arrived.
-        Poll::Pending => skipping.poll_over(context).map(|()| Ok(None)),
-    })
-    .await
-}
-
-fn poll_read(
-    stream: &mut Stream,
-    received: &mut Received,
-    context: &mut Context<'_>,
-) -> Poll<Result<usize, Ended>> {
-    READ_BUFFER.with_borrow_mut(|buffer| {
-        let mut buffer = ReadBuf::new(buffer);
-        match Pin::new(stream).poll_read(context, &mut buffer) {
-            Poll::Pending => Poll::Pending,
-            Poll::Ready(Ok(())) if buffer.filled().is_empty() => Poll::Ready(Err(Ended::Quietly)),
-            Poll::Ready(Ok(())) => {
-                received.push(buffer.filled());
-                Poll::Ready(Ok(buffer.filled().len()))
-            }
-            Poll::Ready(Err(error)) => Poll::Ready(Err(error.into())),
-        }
-    })
 }
 
 /// Waits for a deadline; for ever without one.
 async fn over(time: &mut Option<Pin<Box<Sleep>>>) {
     match time {
         Some(time) => time.as_mut().await,
-        None => std::future::pending().await,
-    }
-}
-
-/// Waits for the next result of a request that runs on another thread; for ever if the connection
-/// never had such a request.
-async fn next_result(results: &mut Option<Results>) -> Option<LaneResult> {
-    match results {
-        Some(results) => results.receiver.recv().await,
         None => std::future::pending().await,
     }
 }

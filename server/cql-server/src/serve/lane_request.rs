@@ -12,10 +12,11 @@ use tokio::time::{sleep_until, timeout_at};
 
 use super::commit::QueuedWrite;
 use super::lane_result::{LaneResult, Reply, RequestResult, is_in_conflict};
-use super::lanes::{NORMAL_CLASS_CPU_MAX, PAGE_BYTES, ResultMemory, Share, Waiting};
+use super::lanes::{NORMAL_CLASS_CPU_MAX, Share};
 use super::login::{self, EndedLogin};
 use super::replies::{in_protocol, killed, no_memory, stopping};
 use super::requests::WaitingMemory;
+use super::response_memory::{PAGE_BYTES, ResultMemory, Waiting};
 use super::scan_threads::ClassControl;
 use super::traces::without_password;
 use super::work::{RequestStatements, SHARED_THREAD_CPU_MAX, Work};

@@ -4,8 +4,8 @@ use std::time::Instant;
 
 use bytes::BytesMut;
 
-use super::lanes::Waiting;
 use super::login::EndedLogin;
+use super::response_memory::Waiting;
 use super::slow::Unsent;
 use crate::error::Result;
 use crate::outcome::Outcome;

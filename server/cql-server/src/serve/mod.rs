@@ -64,7 +64,9 @@
 //! | `replies` | RESULT around the body of a statement, and common errors |
 //! | `traces` | traces of requests, if their clients request them |
 //! | `lanes` | the threads that run scans, schema changes, logins and large requests |
-//! | `result_memory` | the memory for results that are written or wait for their clients |
+//! | `lane_threads` | a queue with a fixed number of threads |
+//! | `result_memory` | the memory for results that are written or wait for their clients, in all |
+//! | `response_memory` | the part of it that one response takes |
 //! | `scan_queue` | the order of scans of different users |
 //! | `scan_threads` | the threads for scans, moved statements and large requests, as many as their users need |
 //! | `commit` | the lane of writes that would wait for the disk |
@@ -87,6 +89,7 @@ mod failed_logins;
 mod identity;
 mod lane_request;
 mod lane_result;
+mod lane_threads;
 mod lanes;
 mod listener;
 mod login;
@@ -97,6 +100,7 @@ mod pace;
 mod received;
 mod replies;
 mod requests;
+mod response_memory;
 mod result_memory;
 mod scan_queue;
 mod scan_threads;

@@ -7,7 +7,7 @@ use bytes::{Buf, BytesMut};
 use ebb_cql::protocol::{PAYLOAD_BYTES_MAX, SEGMENT_BYTES_MORE_MAX, Sealer, Segments};
 use tokio::io::AsyncWriteExt;
 
-use super::lanes::{InlineMemory, Waiting};
+use super::response_memory::{InlineMemory, Waiting};
 use super::stream::{Stream, within};
 use crate::error::Result;
 
@@ -171,8 +171,9 @@ mod tests {
 
     use super::*;
     use crate::serve::ServeOptions;
-    use crate::serve::lanes::{Lanes, SMALL_BYTES};
+    use crate::serve::lanes::Lanes;
     use crate::serve::replies::no_memory;
+    use crate::serve::response_memory::SMALL_BYTES;
 
     async fn connected() -> (Stream, net::TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

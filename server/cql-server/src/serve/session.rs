@@ -1,4 +1,14 @@
 //! The session of one client: turns its frames into work, and answers those without a statement.
+//!
+//! ```text
+//! user        the user, and the logins that change it
+//! analysis    the statements of requests
+//! exemptions  the requests that overload control must not reject
+//! ```
+
+mod analysis;
+mod exemptions;
+mod user;
 
 use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -8,16 +18,13 @@ use std::time::Instant;
 
 use bytes::BytesMut;
 use ebb_cql::protocol::{
-    self, Coding, Columns, Consistency, ErrorResponse, EventTypes, Frame, Head, Opcode, Request,
-    Response, Segments, Startup, StatementRef, Values, Version, WriteType,
+    Coding, Consistency, ErrorResponse, EventTypes, Frame, Head, Opcode, Request, Response,
+    Segments, Startup, StatementRef, Version, WriteType,
 };
-use ebb_cql::syntax::first_word;
 
-use memchr::memmem;
-
-use super::events::ServerEvent;
+use self::analysis::check_value_count;
 use super::lane_request::LaneRequest;
-use super::login::{EndedLogin, LoginAttempt, recall};
+use super::login::LoginAttempt;
 use super::outbox::Outbox;
 use super::replies::{in_protocol, panicked, supported};
 use super::requests::WaitingMemory;
@@ -26,16 +33,14 @@ use super::shared::Shared;
 use super::slow::{Sender, Spent, Unsent};
 use super::stages::ExecutionSpan;
 use super::startup;
-use super::statements::Entry;
 use super::traces::{self, without_password};
-use super::work::{Inline, RequestStatements, SHARED_THREAD_CPU_MAX, Work};
+use super::work::{Inline, RequestStatements, Work};
 use crate::access::{AUTHENTICATOR, User};
 use crate::activity::{Client, Encryption, Trace};
 use crate::call::{
-    Interrupt, Lane, NOT_A_WRITE, RequestAnalysis, Service, Statement, StatementKind, TimeOut,
+    Interrupt, Lane, NOT_A_WRITE, RequestAnalysis, Service, Statement, StatementKind,
 };
 use crate::error::{Result, invalid};
-use crate::interrupt;
 
 pub(super) enum HandleResult<S: Service> {
     /// The response was appended to the connection's buffer.
@@ -126,26 +131,10 @@ impl<S: Service> Session<S> {
         self.has_started
     }
 
-    /// Returns whether overload control may reject this request: only an EXECUTE, BATCH or QUERY.
-    /// Exempt are a QUERY that contains the word `system` (a read of system tables, say), KILL
-    /// QUERY, and all requests on a driver's control connection (the one registered for events):
-    /// rejecting those makes the driver drop the node.
-    pub(super) fn may_refuse(&self, frame: &Frame) -> bool {
-        let events = &self.events;
-        let controls = events.schema || events.status || events.topology;
-        if controls || !self.has_started {
-            return false;
-        }
-        match Opcode::from_code(frame.opcode) {
-            Ok(Opcode::Execute | Opcode::Batch) => true,
-            // Reads of system tables are exempt, because they show the state of the server to
-            // drivers and operators. So is KILL QUERY, since the query that it ends may be the
-            // cause of the overload.
-            Ok(Opcode::Query) => {
-                memmem::find(&frame.body, b"system").is_none() && !kills_query(frame)
-            }
-            _ => false,
-        }
+    /// Returns whether the client has registered for events, as drivers do on their control
+    /// connections.
+    pub(super) fn has_registered(&self) -> bool {
+        self.events.schema || self.events.status || self.events.topology
     }
 
     pub(super) fn note_encryption(&self, encryption: Encryption) {
@@ -157,34 +146,6 @@ impl<S: Service> Session<S> {
         let keyspace: Arc<str> = keyspace.into();
         self.client.note_keyspace(keyspace.clone());
         self.sender.keyspace = Some(keyspace);
-    }
-
-    /// Returns whether the client has logged in, or does not have to, and may send any request.
-    pub(super) fn is_logged_in(&self) -> bool {
-        !self.sender.user.is_nobody()
-    }
-
-    /// Completes a login after another thread has verified the password.
-    pub(super) fn end_login(&mut self, ended: EndedLogin) {
-        let EndedLogin { attempt, user } = ended;
-        if let Some(user) = user {
-            self.take_user(user);
-        }
-        // From now on the session accepts another attempt, if this one failed.
-        drop(attempt);
-    }
-
-    fn take_user(&mut self, user: Arc<User>) {
-        if let Some(name) = user.name() {
-            self.client.note_user(name);
-            let address = self.sender.address;
-            let event = ServerEvent::LoggedIn {
-                address,
-                user: name,
-            };
-            self.shared.options.events.report(event);
-        }
-        self.sender.user = user;
     }
 
     /// Counts a request of the client.
@@ -243,7 +204,11 @@ impl<S: Service> Session<S> {
         };
         let ended_at = Instant::now();
         let ran = ExecutionSpan { begun_at, ended_at };
-        let slow = self.slow(&frame, now, ran);
+        let spent = Spent {
+            executed: ran.took().saturating_sub(self.spent.prepared),
+            ..self.spent
+        };
+        let slow = self.shared.slow(&self.sender, now, &frame, spent);
         if let Some(trace) = self.trace.take() {
             trace.end();
         }
@@ -274,17 +239,6 @@ impl<S: Service> Session<S> {
             out.truncate(start);
             Err(panicked())
         })
-    }
-
-    /// Returns a report of the request in `frame`, whose response is ready; `None` if the request
-    /// was not slow.
-    fn slow(&self, frame: &Frame, received_at: Instant, ran: ExecutionSpan) -> Option<Box<Unsent>> {
-        self.shared.options.slow.as_ref()?;
-        let spent = Spent {
-            executed: ran.took().saturating_sub(self.spent.prepared),
-            ..self.spent
-        };
-        self.shared.slow(&self.sender, received_at, frame, spent)
     }
 
     pub(super) fn answer(&self, stream: i16, response: &Response, out: &mut BytesMut) {
@@ -447,25 +401,6 @@ impl<S: Service> Session<S> {
         Ok(())
     }
 
-    /// Logs the client in if its certificate has the identity of a role. All other clients need a
-    /// password.
-    fn log_in_by_certificate(&mut self) -> Result<()> {
-        let (None, Some(login), Some(identity)) = (
-            self.sender.user.name(),
-            self.shared.service.login(),
-            &self.identity,
-        ) else {
-            return Ok(());
-        };
-        let user = (login.recognize(identity))
-            .inspect_err(|error| self.shared.report_login(&self.sender, None, error))?;
-        if let Some(user) = user {
-            self.take_user(user);
-            self.identity = None;
-        }
-        Ok(())
-    }
-
     /// Checks that the client may send this request now, before or after STARTUP and the login.
     fn check_order(&self, request: &Request<'_>) -> Result<()> {
         let is_startup = matches!(request, Request::Startup(_));
@@ -484,29 +419,6 @@ impl<S: Service> Session<S> {
         Err(ErrorResponse::protocol(message))
     }
 
-    /// Logs the client in with recently verified credentials. If they have to be verified, returns
-    /// the attempt instead, and accepts no other login while the attempt exists.
-    fn log_in(&mut self, token: Option<&[u8]>, now: Instant) -> Result<Option<Arc<LoginAttempt>>> {
-        let is_verifying = self.verifying.strong_count() > 0;
-        let login = match self.shared.service.login() {
-            Some(login) if !self.is_logged_in() && !is_verifying => login,
-            _ => {
-                let message = "Unexpected message AUTH_RESPONSE, no login is expected";
-                return Err(ErrorResponse::protocol(message));
-            }
-        };
-        let address = self.sender.address.ip();
-        let user = recall(login, &self.shared.failed_logins, address, token, now)
-            .inspect_err(|error| self.shared.report_login(&self.sender, token, error))?;
-        if let Some(user) = user {
-            self.take_user(user);
-            return Ok(None);
-        }
-        let attempt = Arc::new(LoginAttempt);
-        self.verifying = Arc::downgrade(&attempt);
-        Ok(Some(attempt))
-    }
-
     /// Begins a trace of the request, if the client requests one.
     fn begin_trace(&mut self, now: Instant, frame: &Frame) -> Result<()> {
         // Before the login no statement is executed, so nothing is traced.
@@ -518,98 +430,6 @@ impl<S: Service> Session<S> {
         Ok(())
     }
 
-    fn prepare(
-        &mut self,
-        text: &str,
-        keyspace: Option<&str>,
-        stream: i16,
-        now: Instant,
-        out: &mut Outbox,
-    ) -> Result<()> {
-        if let Some(trace) = &mut self.trace {
-            trace.note("Preparing the statement");
-        }
-        // Always prepared anew, because the schema may have changed since the text was last
-        // prepared.
-        let schema_changes = self.shared.statements.schema_changes();
-        let analysis = &mut RequestAnalysis::default();
-        let statement = self.understand(keyspace, text, Consistency::One, now, analysis)?;
-        let keyspace = keyspace.or(self.sender.keyspace.as_deref());
-        let (statements, service) = (&self.shared.statements, &self.shared.service);
-        let is_current = |statement: &S::Statement| service.is_current(statement);
-        let (id, entry) =
-            statements.insert(keyspace, text, statement, schema_changes, is_current)?;
-        let (markers, partition_key_markers) = entry.statement.markers();
-        let columns = entry.statement.columns();
-        let none = Columns::default();
-        let prepared = protocol::Prepared {
-            id: id.to_vec().into(),
-            result_metadata_id: columns.unwrap_or(&none).id().to_vec().into(),
-            markers: markers.clone(),
-            partition_key_markers: partition_key_markers.to_vec(),
-            columns: columns.cloned(),
-        };
-        let start = out.frames().len();
-        self.answer(stream, &Response::Prepared(prepared), out.frames());
-        // The names and types of markers and columns may take much memory.
-        let memory = self.shared.lanes.inline_memory(false);
-        let held = out.hold(start, memory);
-        held.inspect_err(|_| out.truncate(start))
-    }
-
-    fn prepared(&self, id: &[u8]) -> Result<Arc<Entry<S::Statement>>> {
-        let entry = self.shared.statements.get(id);
-        entry.ok_or_else(|| ErrorResponse::unprepared(id))
-    }
-
-    /// Returns the statement for a text: the prepared one from the cache if there is one, or else a
-    /// newly parsed one. `keyspace` is the keyspace that the request contains; without it, the
-    /// keyspace in use applies. `analysis` is the state that all texts of the request share.
-    fn statement(
-        &mut self,
-        keyspace: Option<&str>,
-        text: &str,
-        consistency: Consistency,
-        now: Instant,
-        analysis: &mut RequestAnalysis,
-    ) -> Result<Arc<Entry<S::Statement>>> {
-        let in_use = keyspace.or(self.sender.keyspace.as_deref());
-        if let Some((_, entry)) = self.shared.statements.find(in_use, text) {
-            return Ok(entry);
-        }
-        let statement = self.understand(keyspace, text, consistency, now, analysis)?;
-        Ok(Entry::of_request(statement))
-    }
-
-    /// Parses and plans a statement. That may take long, since constants are computed and JSON is
-    /// parsed. If the deadline of the request passes, or the statements of the request take too
-    /// long for a shared thread, the error is the timeout of a read, because nothing was executed.
-    fn understand(
-        &mut self,
-        keyspace: Option<&str>,
-        text: &str,
-        consistency: Consistency,
-        now: Instant,
-        analysis: &mut RequestAnalysis,
-    ) -> Result<S::Statement> {
-        let keyspace = keyspace.or(self.sender.keyspace.as_deref());
-        let (mut interrupt, begun) = (self.interrupt(now), Instant::now());
-        if self.is_thread_shared {
-            let left = SHARED_THREAD_CPU_MAX.saturating_sub(self.spent.prepared);
-            interrupt = interrupt.capped(begun, left);
-        }
-        let time_out = TimeOut::Read(consistency);
-        if !self.spent.prepared.is_zero() {
-            // The analysis of a short statement ends before it reads the clock, but that of thousands
-            // in a batch takes long.
-            interrupt.check(begun, time_out)?;
-        }
-        let prepare = || self.shared.service.prepare(keyspace, text, analysis);
-        let statement = interrupt::scope(&interrupt, time_out, prepare);
-        self.spent.prepared += begun.elapsed();
-        statement
-    }
-
     /// Returns the user and the interrupt of a request that was received at `now`, for the queue of
     /// large requests.
     pub(super) fn user_and_interrupt(&self, now: Instant) -> (ScanUser, Interrupt) {
@@ -619,71 +439,5 @@ impl<S: Service> Session<S> {
     fn interrupt(&self, now: Instant) -> Interrupt {
         let timeout = self.shared.options.request_timeout;
         Interrupt::new(now, timeout, self.is_cancelled.clone())
-    }
-}
-
-/// Checks that an EXECUTE or a BATCH has one value for each marker of a statement. The error begins
-/// with `there`: Cassandra writes "there" for an EXECUTE and "There" for a BATCH. A QUERY is not
-/// checked here, because Cassandra has another error for it. Values with names are not checked here
-/// either. Both are checked when the values are bound to the markers.
-fn check_value_count(statement: &impl Statement, values: &Values<'_>, there: &str) -> Result<()> {
-    let (markers, _) = statement.markers();
-    if values.is_named() || values.len() == markers.len() {
-        return Ok(());
-    }
-    invalid(format!(
-        "{there} were {} markers(?) in CQL but {} bound variables",
-        markers.len(),
-        values.len()
-    ))
-}
-
-/// Returns whether the statement of a QUERY is KILL QUERY. No other statement begins with KILL.
-fn kills_query(frame: &Frame) -> bool {
-    let Ok(Request::Query { text, .. }) = Request::decode(frame) else {
-        return false;
-    };
-    first_word(text).is_some_and(|word| word.eq_ignore_ascii_case("KILL"))
-}
-
-#[cfg(test)]
-mod tests {
-    use ebb_cql::protocol::{QueryParameters, flag, writer};
-
-    use super::*;
-
-    /// Regression: a KILL QUERY behind a comment, or in a frame with a custom payload, was not
-    /// recognized, and was rejected in an overload.
-    #[test]
-    fn kill_query_is_recognized_behind_comments_and_a_custom_payload() {
-        for (text, kills) in [
-            ("KILL QUERY 7", true),
-            (" \n-- KILL\n// it\n/* now */ kill query 7", true),
-            ("-- KILL QUERY 7", false),
-            ("/* KILL QUERY 7", false),
-            ("killed", false),
-            ("SELECT * FROM kill", false),
-            ("", false),
-        ] {
-            for flags in [0, flag::CUSTOM_PAYLOAD] {
-                let mut body = BytesMut::new();
-                if flags != 0 {
-                    writer::list(&mut body, &["key"], |out, key| {
-                        writer::string(out, key);
-                        writer::bytes(out, Some(b"for another handler"));
-                    });
-                }
-                let parameters = QueryParameters::default();
-                Request::Query { text, parameters }.encode_body_in(&mut body, Version::V4);
-                let frame = Frame {
-                    version: Version::V4,
-                    flags,
-                    stream: 1,
-                    opcode: Opcode::Query as u8,
-                    body: body.freeze(),
-                };
-                assert_eq!(kills_query(&frame), kills, "{text:?}, flags {flags}");
-            }
-        }
     }
 }

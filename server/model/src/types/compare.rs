@@ -86,11 +86,7 @@ impl CqlType {
                 let (a, b) = (pairs(a)?, pairs(b)?);
                 Ok(compare_parts(a, b, &[key, value], charge))
             })?,
-            Self::Tuple(types) => compare_tuples(a, b, types.iter(), charge)?,
-            Self::Udt { definition, .. } => {
-                let types = definition.fields().iter().map(|(_, ty)| ty);
-                compare_tuples(a, b, types, charge)?
-            }
+            Self::Tuple(_) | Self::Udt { .. } => compare_tuples(a, b, self.components(), charge)?,
         })
     }
 }

@@ -255,6 +255,17 @@ impl CqlType {
         one.into_iter().chain(two).chain(many)
     }
 
+    /// Returns the types of the components of a tuple, or of the fields of a user-defined type. Other
+    /// types have none.
+    pub(crate) fn components(&self) -> impl Iterator<Item = &Self> {
+        let (types, fields): (&[Self], &[(Arc<str>, Self)]) = match self {
+            Self::Tuple(types) => (types, &[]),
+            Self::Udt { definition, .. } => (&[], definition.fields()),
+            _ => (&[], &[]),
+        };
+        types.iter().chain(fields.iter().map(|(_, ty)| ty))
+    }
+
     /// Checks the type against CQL's rules and against [`DEPTH_MAX`] and [`NODES_MAX`].
     ///
     /// # Errors

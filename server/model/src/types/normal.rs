@@ -83,11 +83,7 @@ impl CqlType {
                 let entries = sort_once(key, entries, |(key, _)| key, charge)?;
                 Ok(Some(elements::build_map(entries)))
             }
-            Self::Tuple(types) => components(types.iter(), value, charge),
-            Self::Udt { definition, .. } => {
-                let types = definition.fields().iter().map(|(_, ty)| ty);
-                components(types, value, charge)
-            }
+            Self::Tuple(_) | Self::Udt { .. } => components(self.components(), value, charge),
             _ => Ok(None),
         }
     }
@@ -98,11 +94,7 @@ impl CqlType {
         match self {
             Self::Set { .. } | Self::Map { .. } => true,
             Self::List { element, .. } => element.has_order_within(),
-            Self::Tuple(types) => types.iter().any(Self::has_order_within),
-            Self::Udt { definition, .. } => {
-                (definition.fields().iter()).any(|(_, ty)| ty.has_order_within())
-            }
-            _ => false,
+            _ => self.components().any(Self::has_order_within),
         }
     }
 }
