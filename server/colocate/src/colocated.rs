@@ -15,9 +15,10 @@ use serde::Serialize;
 use thiserror::Error;
 
 use crate::floor::FLOOR_CORES;
-use crate::governor::{Governor, LoadSample, Machine, RESERVE};
+use crate::governor::{Governor, LoadSample};
 use crate::guard::{Guard, GuardSample};
 use crate::latencies::{Latencies, RecordedRequests, RecordedWindows};
+use crate::machine::{Machine, RESERVE};
 use crate::monitor::{LoadMonitor, RequestSource};
 use crate::objective::Objective;
 use crate::price::PricePoint;

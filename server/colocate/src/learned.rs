@@ -13,8 +13,8 @@ use std::sync::Arc;
 use ebb_scheduler::availability::{Availability, AvailabilityError, DAY_S, Step};
 use ebb_scheduler::forecast::{Forecast, Forecaster, Options, PlanError, Series};
 
-use crate::governor::RESERVE;
 use crate::load_record::{LoadRecord, SLOT_S, SLOTS_PER_DAY};
+use crate::machine::RESERVE;
 use crate::share::Share;
 
 /// The least time, in slots, that must be known of the last [`BACKTEST_DAYS`] days for a forecast: two days,

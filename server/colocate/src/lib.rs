@@ -11,9 +11,9 @@
 //! Invariant: all threads of the process that neither run tasks of analytics jobs nor work under a lease
 //! count as transactional, including flushes and compactions, and have priority. So has every other
 //! process, except over the *floor*, a small minimum of CPU that analytics get even while others use all
-//! cores. `estimate`, `floor`, `guard`, `load_record` and `learned` decide without a clock; `monitor`, `threads`,
-//! `idle_times`, `latencies`, `memory`, `cpu_limit` and `watch` measure and pass measurements on;
-//! `colocated` combines all of them for a service to embed.
+//! cores. `estimate`, `floor`, `guard`, `load_record`, `learned` and `machine` decide without a clock;
+//! `monitor`, `threads`, `idle_times`, `latencies`, `memory`, `cpu_limit` and `watch` measure and pass
+//! measurements on; `colocated` combines all of them for a service to embed.
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
@@ -48,6 +48,7 @@ mod idle_times;
 mod latencies;
 mod learned;
 mod load_record;
+mod machine;
 mod mean_cores;
 #[expect(
     clippy::disallowed_methods,
@@ -74,11 +75,12 @@ pub use cpu_limit::CpuLimit;
 pub use ebb_scheduler::runtime;
 pub use floor::{FLOOR_CORES, FLOOR_CORES_MIN};
 pub use floor_share::FloorShare;
-pub use governor::{Governor, LoadSample, Machine, RESERVE};
+pub use governor::{Governor, LoadSample};
 pub use guard::{Action, Guard, GuardSample, LatencyWindow, ObservedWindow};
 pub use latencies::Latencies;
 pub use learned::{Learned, LeftForecast, LoadForecast, learn};
 pub use load_record::{LoadRecord, LoadSlot, RecordChange, SlotMean};
+pub use machine::{Machine, RESERVE};
 pub use mean_cores::MeanCores;
 pub use memory::MemoryMonitor;
 pub use monitor::{LoadMonitor, MeasuredLoad, RequestRates, RequestSource, reachable_cores};

@@ -1,12 +1,16 @@
-//! Runs an application over a few lines, for its tests.
+//! Runs of an application over a few lines, and databases in memory, for tests.
 
 use std::path::Path;
 use std::sync::Arc;
 
+use ebb_model::schema::{KeyspaceSchema, OptionValue, Schema, TableDefinition, TableSchema};
 use ebb_scheduler::runtime::{
     Input, JobReport, JobSpec, Outcome, Output, Runtime, RuntimeOptions, Throttles, VecInput,
     VecOutput,
 };
+use ebb_storage::simulation::MemDisk;
+use ebb_storage::{Db, Maintenance, ManualClock, Options, Table};
+use ebb_tables::{Catalog, GracePeriods, with_cql_tables};
 
 /// Returns the options of a runtime in tests, without the idle class and without speculation.
 /// Threads of the idle class make hardly any progress beside a build, and speculation would start
@@ -79,4 +83,32 @@ pub(super) fn report(
     });
     let job = spec(input, Arc::new(output));
     runtime.unwrap().submit(job).unwrap().wait()
+}
+
+/// Creates the table `app.t` of `definition` in a new database in memory. The table is in the catalog and has no
+/// grace period, so that merges drop deletions at once.
+pub(super) fn purged_at_once(
+    clock: &ManualClock,
+    mut definition: TableDefinition,
+) -> (Db, Table, Arc<TableSchema>) {
+    let grace_periods = GracePeriods::default();
+    let options = Options {
+        clock: Arc::new(clock.clone()),
+        disk: Arc::new(MemDisk::new()),
+        maintenance: Maintenance::Manual,
+        ..Options::default()
+    };
+    let db = Db::open("/db", with_cql_tables(options, &grace_periods)).unwrap();
+    let catalog = Catalog::open(&db, &grace_periods, Arc::new(clock.clone())).unwrap();
+    let replication = [("class", "SimpleStrategy"), ("replication_factor", "1")];
+    let replication = replication.map(|(name, value)| (name.to_string(), value.to_string()));
+    let keyspace = KeyspaceSchema::new("app", replication.into(), true).unwrap();
+    let create = |schema: &Schema| schema.create_keyspace(keyspace).map(Some);
+    assert!(catalog.change(create).unwrap().unwrap());
+    let none = OptionValue::Text("0".to_string());
+    definition.options.set("gc_grace_seconds", none).unwrap();
+    let create = |schema: &Schema| schema.create_table(definition).map(Some);
+    assert!(catalog.change(create).unwrap().unwrap());
+    let table = catalog.state().table("app", "t").unwrap().clone();
+    (db, table.rows().clone(), table.schema().clone())
 }

@@ -11,6 +11,7 @@
 //! | [`rows`] | the rows that a published table has, by their keys, and deletes of them |
 //! | [`source`] | rows of Parquet files and Iceberg tables that any engine wrote |
 //! | `parquet_file` | the opening of Parquet files, with checks that the Parquet library lacks |
+//! | `own_file` | the properties of all Parquet files that ebb writes, and their descriptions for manifests |
 //! | `object` | an object of a target as Parquet's library reads it |
 //! | `dictionaries` | the columns of a data file that have a dictionary |
 //! | `row_groups` | the row groups of a data file, with the memory for few or for many columns |
@@ -39,6 +40,7 @@ mod dictionaries;
 mod http_testing;
 pub mod iceberg;
 mod object;
+mod own_file;
 mod parquet_file;
 mod row_groups;
 pub mod row_index;

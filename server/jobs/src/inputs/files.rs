@@ -1,25 +1,37 @@
 //! Files of text, CSV or JSON lines as the input of a job.
+//!
+//! | file | content |
+//! | --- | --- |
+//! | `kind` | the kind of a file's records |
+//! | `data_file` | a file as it was when the job was submitted |
+//! | `columns` | the columns of CSV files, by their first records |
+//! | `parts` | the parts into which files are cut |
+//! | `records` | the records of a part, as applications get them |
 
+mod columns;
 #[expect(
     clippy::disallowed_methods,
     reason = "the door to files that users name"
 )]
 mod data_file;
+mod kind;
+mod parts;
 mod records;
+#[cfg(test)]
+mod tests;
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use ebb_scheduler::runtime::{Checkpoint, Input, RecordSink, Split, TaskError};
-use ebb_text::TextFormat;
 use ebb_text::counts::counted;
-use ebb_text::csv::{CsvDialect, CsvFields, problem_of_names};
 use ebb_text::reader::{Content, RecordError, RecordKind};
 use serde::{Deserialize, Serialize};
 
 use self::data_file::{BadFile, DataFile, find};
+pub use self::kind::FileKind;
+use self::parts::Part;
 use self::records::FileRecords;
-use super::SPLIT_BYTES_MIN;
 use super::sample::places;
 use crate::records::{InvalidInput, InvalidRow, RecordFormat, ValueFormat};
 
@@ -32,58 +44,6 @@ const PLACE_BYTES: usize = 8 << 10;
 
 /// The read size in bytes for reading all records of a part of a file.
 const READ_BYTES: usize = 256 << 10;
-
-/// The kind of a file's records.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum FileKind {
-    /// Each record is a line.
-    Text,
-    /// Each record is a CSV record, which may span several lines.
-    Csv {
-        /// True if the first line of each file contains the names of the columns.
-        header: bool,
-        /// The byte between two fields; `None`: a tab in files with the extension `.tsv`,
-        /// else a comma.
-        delimiter: Option<u8>,
-        /// True if malformed quotes are read as text. Then each file is one split, because only a
-        /// reader from its start can find where a record begins.
-        lenient_quotes: bool,
-    },
-    /// A JSON object per line. Blank lines are skipped.
-    JsonLines,
-}
-
-impl FileKind {
-    /// Returns the kind of CSV files with well-formed quotes. The delimiter is a tab in files with
-    /// the extension `.tsv`, else a comma.
-    pub const fn csv(header: bool) -> Self {
-        Self::Csv {
-            header,
-            delimiter: None,
-            lenient_quotes: false,
-        }
-    }
-
-    /// Returns the kind of records in the file at this path.
-    fn of_file(self, path: &Path) -> RecordKind {
-        match self {
-            Self::Text => RecordKind::Text,
-            Self::JsonLines => RecordKind::JsonLines,
-            Self::Csv {
-                delimiter,
-                lenient_quotes,
-                ..
-            } => RecordKind::Csv(CsvDialect {
-                delimiter: delimiter.unwrap_or_else(|| TextFormat::delimiter_of_name(path)),
-                lenient_quotes,
-            }),
-        }
-    }
-
-    fn has_header(self) -> bool {
-        matches!(self, Self::Csv { header: true, .. })
-    }
-}
 
 /// The records of some files. The key of a record is the name of the file and the byte offset of
 /// the record: `logs/web.csv:000000004711`. The value is the text of the record without the line
@@ -182,109 +142,21 @@ impl FilesInput {
     /// # Errors
     /// When there are more or fewer names than columns, or two names are the same.
     pub fn format(&self, names: &[String]) -> Result<RecordFormat, InvalidInput> {
-        let columns = match (self.kind, &self.columns) {
+        let columns = match (self.kind, self.columns.as_deref()) {
             (FileKind::Text, _) => return Ok(RecordFormat::text()),
             (FileKind::JsonLines, _) => return Ok(RecordFormat::file(ValueFormat::Json)),
-            (FileKind::Csv { header: true, .. }, columns) => columns.as_deref(),
-            (FileKind::Csv { header: false, .. }, columns) => match (names, columns) {
-                ([], columns) => columns.as_deref(),
-                (names, Some(columns)) if columns.len() != names.len() => {
-                    return Err(InvalidInput(format!(
-                        "{} for the {} of {}",
-                        counted(names.len(), "name"),
-                        counted(columns.len(), "column"),
-                        self.files[0].path.display()
-                    )));
-                }
-                (names, _) => Some(names),
-            },
+            (FileKind::Csv { header, .. }, columns) if header || names.is_empty() => columns,
+            (FileKind::Csv { .. }, Some(columns)) if columns.len() != names.len() => {
+                return Err(InvalidInput(format!(
+                    "{} for the {} of {}",
+                    counted(names.len(), "name"),
+                    counted(columns.len(), "column"),
+                    self.files[0].path.display()
+                )));
+            }
+            (FileKind::Csv { .. }, _) => Some(names),
         };
         Ok(RecordFormat::file(ValueFormat::csv(columns)?))
-    }
-
-    /// Returns the names of the columns of CSV files, by the first line of each file; numbers, from
-    /// 1, if the files have no header. `None` if no file has columns.
-    fn header(&self) -> Result<Option<Vec<String>>, TaskError> {
-        let mut first: Option<(&DataFile, Vec<String>)> = None;
-        for file in &self.files {
-            let Some(names) = self.columns_of(file)? else {
-                continue;
-            };
-            match &first {
-                Some((other, columns)) if *columns != names => {
-                    let other = other.path.display().to_string();
-                    return Err(other_columns(file, &names, &other, columns));
-                }
-                Some(_) => {}
-                None if !self.kind.has_header() => return Ok(Some(names)),
-                None => first = Some((file, names)),
-            }
-        }
-        Ok(first.map(|(_, columns)| columns))
-    }
-
-    /// Returns the names of the columns of a file, or their numbers; `None` if it is no CSV
-    /// file, or has no records.
-    fn columns_of(&self, file: &DataFile) -> Result<Option<Vec<String>>, TaskError> {
-        let FileKind::Csv { header, .. } = self.kind else {
-            return Ok(None);
-        };
-        if file.bytes == 0 {
-            return Ok(None);
-        }
-        let Some((line, names)) = self.first_record(file)? else {
-            return Ok(None);
-        };
-        if !header {
-            let numbers = (1..=names.len()).map(|number| number.to_string());
-            return Ok(Some(numbers.collect()));
-        }
-        match problem_of_names(&names) {
-            Some(problem) => Err(file.invalid(line, &problem)),
-            None => Ok(Some(names)),
-        }
-    }
-
-    /// Reads a file to its end and returns its columns (see `columns_of`), after a check that they
-    /// match those of the files before it.
-    fn check_whole(&self, file: &DataFile) -> Result<Option<Vec<String>>, TaskError> {
-        let columns = self.columns_of(file)?;
-        if let (Some(own), Some(others)) = (&columns, &self.columns)
-            && own != others
-        {
-            return Err(other_columns(file, own, "the files before it", others));
-        }
-        let whole = 0..file.bytes;
-        let mut records = self.records(file, whole.clone(), READ_BYTES)?;
-        let failed = |error| self.failed(file, &whole, error);
-        while records.read().map_err(failed)?.is_some() {}
-        Ok(columns)
-    }
-
-    /// Returns the first record of a file: the number of its line, and its fields; `None` if the
-    /// file has no records.
-    fn first_record(&self, file: &DataFile) -> Result<Option<(u64, Vec<String>)>, TaskError> {
-        let whole = 0..file.bytes;
-        let mut records = self.records(file, whole.clone(), PLACE_BYTES)?;
-        let found = records.read();
-        let found = found.map_err(|e| self.failed(file, &whole, e))?;
-        let Some(found) = found else {
-            return Ok(None);
-        };
-        let mut fields = CsvFields::default();
-        let parsed = fields.parse(found.text);
-        parsed.map_err(|problem| file.invalid(found.line, &problem.to_string()))?;
-        let text = |field: &[u8]| String::from_utf8_lossy(field).into_owned();
-        Ok(Some((found.line, fields.iter().map(text).collect())))
-    }
-
-    /// Returns the offset of the first record of a file, which is its header; 0 without records.
-    fn header_at(&self, file: &DataFile) -> Result<u64, TaskError> {
-        let whole = 0..file.bytes;
-        let mut records = self.records(file, whole.clone(), PLACE_BYTES)?;
-        let found = records.read();
-        let found = found.map_err(|e| self.failed(file, &whole, e))?;
-        Ok(found.map_or(0, |header| header.offset))
     }
 
     fn records(
@@ -315,82 +187,23 @@ impl FilesInput {
             RecordError::Malformed { line, problem } if *part == (0..file.bytes) => {
                 file.invalid(line, &problem)
             }
-            RecordError::Malformed { .. } => self.first_problem(file),
+            RecordError::Malformed { .. } => match self.read_whole(file) {
+                Ok(()) => file.changed(),
+                Err(first) => first,
+            },
         }
     }
 
-    fn first_problem(&self, file: &DataFile) -> TaskError {
+    /// Reads a file to its end.
+    ///
+    /// # Errors
+    /// If the file has changed, cannot be read, or is malformed.
+    fn read_whole(&self, file: &DataFile) -> Result<(), TaskError> {
         let whole = 0..file.bytes;
-        let mut records = match self.records(file, whole.clone(), READ_BYTES) {
-            Ok(records) => records,
-            Err(error) => return error,
-        };
-        loop {
-            match records.read() {
-                Ok(Some(_)) => {}
-                Ok(None) => return file.changed(),
-                Err(error) => return self.failed(file, &whole, error),
-            }
-        }
-    }
-
-    /// Returns whether parts of a file can be read independently of each other.
-    fn is_splittable(&self, file: &DataFile) -> bool {
-        let is_lenient = matches!(
-            self.kind,
-            FileKind::Csv {
-                lenient_quotes: true,
-                ..
-            }
-        );
-        !is_lenient && file.content == Content::Plain
-    }
-
-    /// Cuts the files into parts, and groups the parts into splits of about equal size.
-    fn cut(&self) -> Result<Vec<Vec<Part>>, TaskError> {
-        let total_bytes: u64 = self.files.iter().map(|file| file.bytes).sum();
-        let split_bytes = total_bytes.div_ceil(self.splits as u64);
-        self.cut_by(split_bytes.max(SPLIT_BYTES_MIN))
-    }
-
-    /// Cuts the files into parts, and groups the parts into splits of about `split_bytes` each.
-    fn cut_by(&self, split_bytes: u64) -> Result<Vec<Vec<Part>>, TaskError> {
-        let mut splits = Vec::new();
-        let mut parts = Vec::new();
-        let mut room_bytes = split_bytes;
-        for (index, file) in (0..).zip(&self.files) {
-            let mut from = 0;
-            while from < file.bytes {
-                let left = file.bytes - from;
-                let to = if left <= room_bytes || !self.is_splittable(file) {
-                    file.bytes
-                } else {
-                    let kind = self.kind.of_file(&file.path);
-                    let mut at = from + room_bytes;
-                    if from == 0 && self.kind.has_header() {
-                        // The part that begins at 0 must contain the header, because only the
-                        // reader of that part skips the header. Blank lines may precede it.
-                        at = at.max(self.header_at(file)? + 1);
-                    }
-                    let border = file.border(from, at, kind);
-                    border.map_err(|e| file.failed(e))?
-                };
-                parts.push(Part {
-                    file: index,
-                    bytes: from..to,
-                });
-                room_bytes = room_bytes.saturating_sub(to - from);
-                if room_bytes == 0 {
-                    splits.push(std::mem::take(&mut parts));
-                    room_bytes = split_bytes;
-                }
-                from = to;
-            }
-        }
-        if !parts.is_empty() || splits.is_empty() {
-            splits.push(parts);
-        }
-        Ok(splits)
+        let mut records = self.records(file, whole.clone(), READ_BYTES)?;
+        let failed = |error| self.failed(file, &whole, error);
+        while records.read().map_err(failed)?.is_some() {}
+        Ok(())
     }
 
     /// Returns the file of a part, or an error if the file has changed since it was cut into parts.
@@ -552,15 +365,6 @@ fn find_all(paths: &[(PathBuf, &Path)]) -> Result<Vec<Result<DataFile, BadFile>>
     Ok(files)
 }
 
-fn other_columns(file: &DataFile, own: &[String], other: &str, columns: &[String]) -> TaskError {
-    TaskError::invalid(InvalidInput(format!(
-        "{} has other columns than {other}: {} against {}",
-        file.path.display(),
-        own.join(","),
-        columns.join(",")
-    )))
-}
-
 /// Writes the byte offset of a record, with at least [`OFFSET_DIGITS`] digits, after the name of
 /// the file in `key`, whose first `name_bytes` bytes are that name. `format!` takes several times
 /// as long, which would double the cost of a record.
@@ -575,51 +379,3 @@ fn set_offset(key: &mut Vec<u8>, name_bytes: usize, mut offset: u64) {
     key.truncate(name_bytes);
     key.extend_from_slice(&digits[from..]);
 }
-
-/// A part of a file, which the payload of a split has as three numbers, LE:
-///
-/// ```text
-///   number of the file, u32 | first byte, u64 | byte after the last, u64
-/// ```
-#[derive(Debug, PartialEq, Eq)]
-struct Part {
-    file: u32,
-    bytes: Range<u64>,
-}
-
-impl Part {
-    const ENCODED_BYTES: usize = 20;
-
-    /// Decodes the list of parts of files that a split consists of.
-    fn all(split: &Split) -> impl Iterator<Item = Self> {
-        let encoded = split.payload.chunks_exact(Self::ENCODED_BYTES);
-        encoded.map(Self::decode)
-    }
-
-    fn length(&self) -> u64 {
-        self.bytes.end - self.bytes.start
-    }
-
-    fn encode(&self) -> Vec<u8> {
-        let mut payload = self.file.to_le_bytes().to_vec();
-        payload.extend_from_slice(&self.bytes.start.to_le_bytes());
-        payload.extend_from_slice(&self.bytes.end.to_le_bytes());
-        payload
-    }
-
-    /// Decodes one part from its bytes in the payload of a split.
-    ///
-    /// # Panics
-    /// For bytes that [`Part::encode`] did not write.
-    fn decode(payload: &[u8]) -> Self {
-        let number =
-            |at: usize| u64::from_le_bytes(payload[at..at + 8].try_into().expect("eight bytes"));
-        Self {
-            file: u32::from_le_bytes(payload[..4].try_into().expect("four bytes")),
-            bytes: number(4)..number(12),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests;

@@ -9,15 +9,13 @@ use object_store::memory::InMemory;
 
 use super::manifests::is_live;
 use super::table::PublishedTable;
-use super::tests::{
-    commit, data_file, delete_file, keeping, manifests, move_main, newest, publication, retaining,
-    stamp,
-};
+use super::tests::{commit, keeping, manifests, move_main, newest, publication, retaining, stamp};
 use super::{data_file_name, sweep};
 #[cfg(feature = "s3")]
 use crate::catalog::testing::TestCatalog;
 use crate::iceberg::manifest::{self, POSITIONAL_DELETES};
 use crate::iceberg::metadata::{MAIN, TableMetadata};
+use crate::iceberg::testing::{data_file, delete_file};
 use crate::target::Target;
 use crate::target::faulty::{Calls, Event, faulty_target, target};
 

@@ -111,9 +111,9 @@ fn layers_to_merge(rows_of: BTreeMap<i64, u64>, layers_max: usize) -> BTreeSet<i
 #[cfg(test)]
 mod tests {
     use super::super::live::DeleteFile;
-    use super::super::tests::data_file;
     use super::*;
     use crate::iceberg::manifest::DataFile;
+    use crate::iceberg::testing::data_file;
 
     /// Returns a data file of `rows` rows of 100 bytes that publication `sequence_number` added. Each element
     /// of `deletes` stands for a delete file: its sequence number, and the number of rows that it deletes.

@@ -2,7 +2,7 @@
 
 use super::tests::with_dictionary;
 use super::*;
-use crate::types::{FieldIds, TypeOptions, field, read_value};
+use crate::types::read_value;
 use bytes::Bytes;
 use ebb_model::types::elements::{build, build_map, build_tuple};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
@@ -11,13 +11,8 @@ const PATH: &str = "/t/data/1.parquet";
 
 /// Returns columns of these types, called `c0`, `c1` and so on.
 fn columns(types: impl IntoIterator<Item = CqlType>) -> Vec<Column> {
-    let mut ids = FieldIds::default();
-    let options = TypeOptions::default();
-    let columns = types.into_iter().enumerate().map(|(at, ty)| Column {
-        field: field(&format!("c{at}"), &ty, false, &options, None, &mut ids),
-        ty,
-    });
-    columns.collect()
+    let numbered = types.into_iter().enumerate();
+    testing::columns(numbered.map(|(at, ty)| (format!("c{at}"), ty)))
 }
 
 fn writer(columns: &[Column], row_group_bytes: usize) -> DataFileWriter<Vec<u8>> {

@@ -55,6 +55,13 @@ pub const ROWS: i32 = 0;
 /// The value of [`DataFile::content`] for a positional delete file.
 pub const POSITIONAL_DELETES: i32 = 1;
 
+/// The column of a positional delete file that contains the location of the data file: its name, and the field id
+/// that Iceberg's specification reserves for it.
+pub(crate) const FILE_PATH: (&str, i32) = ("file_path", 2_147_483_546);
+/// The column of a positional delete file that contains the number of the deleted row: its name, and its reserved
+/// field id.
+pub(crate) const POSITION: (&str, i32) = ("pos", 2_147_483_545);
+
 /// A data file or a delete file of an Iceberg table. Its lists of sizes, counts and bounds have at most one
 /// entry for each column, by the field id. In files of ebb, columns inside of lists and maps have none.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,6 +1,7 @@
-//! Manifests and their lists as other engines write them, for tests.
+//! Manifests and their lists as other engines write them, and entries of ebb's own ones, for tests.
 
 use super::avro::{self, Encoder};
+use super::manifest::{DataFile, POSITIONAL_DELETES, ROWS};
 
 /// The engine whose form of manifests a test uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -214,4 +215,32 @@ fn pyiceberg_manifest(manifest: &TestManifest<'_>) -> Encoder {
     out.long(5678);
     out.string(manifest.path);
     out
+}
+
+/// Returns the description of a data file without statistics.
+pub(crate) fn data_file(url: &str, rows: i64) -> DataFile {
+    DataFile {
+        content: ROWS,
+        file_path: url.to_owned(),
+        file_format: "PARQUET".to_owned(),
+        record_count: rows,
+        file_size_in_bytes: 4,
+        column_sizes: None,
+        value_counts: None,
+        null_value_counts: None,
+        lower_bounds: None,
+        upper_bounds: None,
+        split_offsets: None,
+        sort_order_id: None,
+        referenced_data_file: None,
+    }
+}
+
+/// Returns the description of a file that deletes rows of the data file `of`.
+pub(crate) fn delete_file(url: &str, of: &str, rows: i64) -> DataFile {
+    DataFile {
+        content: POSITIONAL_DELETES,
+        referenced_data_file: Some(of.to_owned()),
+        ..data_file(url, rows)
+    }
 }

@@ -197,9 +197,9 @@ mod tests {
     use ebb_model::types::elements;
 
     use super::*;
-    use crate::data_file::{DataFileWriter, ROW_GROUP_BYTES_MAX};
+    use crate::data_file::{self, DataFileWriter, ROW_GROUP_BYTES_MAX};
     use crate::rows::testing::columns;
-    use crate::types::{FieldIds, OnEmpty, TypeOptions, field};
+    use crate::types::OnEmpty;
 
     /// Regression: a batch held a copy of a shared value for each of its rows, so with values of 500 kB it
     /// took 500 MB.
@@ -239,12 +239,7 @@ mod tests {
         const ELEMENTS: usize = 10_000;
         let dir = tempfile::tempdir().unwrap();
         let target = Target::folder(dir.path()).unwrap();
-        let ty = CqlType::list(CqlType::Int);
-        let mut ids = FieldIds::default();
-        let columns = [Column {
-            field: field("l", &ty, false, &TypeOptions::default(), None, &mut ids),
-            ty,
-        }];
+        let columns = data_file::testing::columns([("l", CqlType::list(CqlType::Int))]);
         let list = elements::build([&[0; 4][..]; ELEMENTS]);
         let mut writer =
             DataFileWriter::new(Vec::new(), &columns, OnEmpty::Refuse, ROW_GROUP_BYTES_MAX)

@@ -15,26 +15,18 @@ use bytes::Bytes;
 use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
 use parquet::arrow::arrow_writer::ArrowWriterOptions;
 use parquet::arrow::{ArrowWriter, PARQUET_FIELD_ID_META_KEY};
-use parquet::basic::{Compression, ZstdLevel};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::PageIndexPolicy;
-use parquet::file::properties::WriterProperties;
 use parquet::schema::types::ColumnPath;
 
 use super::{Result, RowsError};
 use crate::bounds::FloatNulls;
 use crate::commit::{LiveFile, delete_file_name};
-use crate::data_file::{ZSTD_LEVEL, creator, describe};
-use crate::iceberg::manifest::{DataFile, POSITIONAL_DELETES};
+use crate::iceberg::manifest::{DataFile, FILE_PATH, POSITION, POSITIONAL_DELETES};
+use crate::own_file::{describe, properties};
 use crate::parquet_file::open_metadata;
 use crate::row_set::RowSet;
 use crate::target::Target;
-
-/// The column of a delete file that contains the location of the data file: its name, and the id that
-/// Iceberg's specification reserves for it.
-const FILE_PATH: (&str, i32) = ("file_path", 2_147_483_546);
-/// The column of a delete file that contains the number of the deleted row: its name, and its reserved id.
-const POSITION: (&str, i32) = ("pos", 2_147_483_545);
 
 /// The number of rows that a writer of delete files hands to the Parquet library at once.
 const BATCH_ROWS: usize = 16_384;
@@ -150,12 +142,10 @@ fn encode(
         field(POSITION, DataType::Int64),
     ];
     let schema = Arc::new(Schema::new(fields));
-    let properties = WriterProperties::builder()
-        .set_compression(Compression::ZSTD(ZstdLevel::try_new(ZSTD_LEVEL)?))
+    let properties = properties()?
         // No position is there twice.
         .set_column_dictionary_enabled(ColumnPath::from(POSITION.0), false)
         .set_statistics_truncate_length(None)
-        .set_created_by(creator())
         .build();
     let options = ArrowWriterOptions::new()
         .with_properties(properties)

@@ -6,11 +6,11 @@ use ebb_model::types::CqlType;
 
 use super::keys::RowKeys;
 use crate::commit::{LiveFile, data_file_name};
-use crate::data_file::{Column, DataFileWriter};
+use crate::data_file::{Column, DataFileWriter, testing};
 use crate::iceberg::manifest::DataFile;
 use crate::row_index;
 use crate::target::Target;
-use crate::types::{FieldIds, OnEmpty, TypeOptions, field};
+use crate::types::OnEmpty;
 
 pub(super) const TABLE: &str = "ks/t";
 
@@ -22,17 +22,11 @@ pub(super) type Row = (i32, String, Option<String>);
 
 /// Returns the columns `k`, `c` and `v`. The first two make up the key.
 pub(super) fn columns() -> Vec<Column> {
-    let mut ids = FieldIds::default();
-    let types = [
+    testing::columns([
         ("k", CqlType::Int),
         ("c", CqlType::Text),
         ("v", CqlType::Text),
-    ];
-    let column = |(name, ty): (&str, CqlType)| Column {
-        field: field(name, &ty, false, &TypeOptions::default(), None, &mut ids),
-        ty,
-    };
-    types.map(column).into()
+    ])
 }
 
 /// Returns the computation of keys that sort by `k`, then by `c`.

@@ -15,15 +15,8 @@ use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 
 use super::place::Place;
 use super::{Result, SourceError, metadata};
-use crate::iceberg::manifest::{DataFile, Entry, POSITIONAL_DELETES};
+use crate::iceberg::manifest::{DataFile, Entry, FILE_PATH, POSITION, POSITIONAL_DELETES};
 use crate::row_set::{RowNumbers, RowSet};
-
-/// The column of a positional delete file that contains the location of the data file: its name and its field
-/// id, by Iceberg's specification.
-const FILE_PATH: (&str, i32) = ("file_path", 2_147_483_546);
-/// The name of the column of a positional delete file that contains the number of the deleted row in the data
-/// file.
-const POSITION: &str = "pos";
 
 /// The greatest number of rows that the delete files of several data files may name together. In memory they
 /// take about a quarter of a gigabyte.
@@ -212,14 +205,14 @@ fn each_delete(
     };
     let places = [
         place(FILE_PATH.0, &DataType::Utf8View)?,
-        place(POSITION, &DataType::Int64)?,
+        place(POSITION.0, &DataType::Int64)?,
     ];
     let mask = ProjectionMask::roots(metadata.parquet_schema(), places);
     let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(file, metadata.clone());
     let batches = builder.with_projection(mask).build();
     for batch in batches.map_err(SourceError::file(path))? {
         let batch = batch.map_err(SourceError::file(path))?;
-        let columns = [FILE_PATH.0, POSITION].map(|name| batch.column_by_name(name));
+        let columns = [FILE_PATH.0, POSITION.0].map(|name| batch.column_by_name(name));
         let [Some(names), Some(positions)] = columns else {
             return Err(failed("it is no file of deletes"));
         };
@@ -244,30 +237,11 @@ mod tests {
     use std::sync::Arc;
 
     use arrow_array::{ArrayRef, Int64Array};
-    use parquet::basic::Compression;
 
     use super::super::tests::{texts, write};
     use super::*;
     use crate::iceberg::manifest::ROWS;
-
-    /// Returns the entry of a positional delete file without bounds.
-    fn data_file(name: &str) -> DataFile {
-        DataFile {
-            content: POSITIONAL_DELETES,
-            file_path: name.to_owned(),
-            file_format: "PARQUET".to_owned(),
-            record_count: 1,
-            file_size_in_bytes: 1,
-            column_sizes: None,
-            value_counts: None,
-            null_value_counts: None,
-            lower_bounds: None,
-            upper_bounds: None,
-            split_offsets: None,
-            sort_order_id: None,
-            referenced_data_file: None,
-        }
-    }
+    use crate::iceberg::testing::data_file;
 
     /// Writes a delete file that names `positions` of the data file `name`, and returns the file with its folder.
     fn delete_file(name: &str, positions: Vec<i64>) -> (tempfile::TempDir, Place) {
@@ -275,8 +249,8 @@ mod tests {
         let path = dir.path().join("deletes.parquet");
         let names = texts(&vec![name; positions.len()]);
         let positions: ArrayRef = Arc::new(Int64Array::from(positions));
-        let columns = [(FILE_PATH.0, None, names), (POSITION, None, positions)];
-        write(&path, &columns, Compression::SNAPPY);
+        let columns = [(FILE_PATH.0, None, names), (POSITION.0, None, positions)];
+        write(&path, &columns);
         (dir, Place::file(path))
     }
 
@@ -380,11 +354,14 @@ mod tests {
                 Entry { key, value },
             ])
         };
-        let file = |lower: &str, upper: &str| DataFile {
+        let without_bounds = || DataFile {
             content: POSITIONAL_DELETES,
+            ..data_file("deletes", 1)
+        };
+        let file = |lower: &str, upper: &str| DataFile {
             lower_bounds: bounds(lower),
             upper_bounds: bounds(upper),
-            ..data_file("deletes")
+            ..without_bounds()
         };
         let named = |name: &str| DataFile {
             referenced_data_file: Some(name.to_owned()),
@@ -399,7 +376,7 @@ mod tests {
             (file("a", "b"), None),
             (named("c"), Some("c")),
             (rows, None),
-            (data_file("deletes"), None),
+            (without_bounds(), None),
         ];
         for (file, only) in cases {
             assert_eq!(only_data_file(file).as_deref(), only);

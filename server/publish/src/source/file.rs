@@ -17,7 +17,7 @@ use super::columns::{self, Matching, ReadColumn};
 use super::place::Place;
 use super::{Result, SourceError, SourceFile, int96, metadata};
 use crate::batch_rows::batch_rows;
-use crate::data_file::is_of_ebb;
+use crate::own_file::is_of_ebb;
 use crate::parquet_file::caught;
 use crate::row_set::RowNumbers;
 use crate::types::{ValueError, read_published_value, read_value};

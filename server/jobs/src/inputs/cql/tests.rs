@@ -6,7 +6,7 @@ use ebb_model::row::{
     Cell, Deletion, Element, Expiry, HeaderBuilder, Lifetime, Marker, RangeDeletion, RowBuilder,
     keyed_part,
 };
-use ebb_model::schema::{KeyspaceSchema, OptionValue, Schema, TableDefinition, TableSchema};
+use ebb_model::schema::{TableDefinition, TableSchema};
 use ebb_model::types::CqlType;
 use ebb_model::types::elements::build;
 use ebb_storage::simulation::MemDisk;
@@ -14,14 +14,12 @@ use ebb_storage::{
     Db, DetachedOptions, DetachedTable, Keyspace, Maintenance, ManualClock, Options, Table,
     TableOptions,
 };
-use ebb_tables::{
-    CQL_ROW, Catalog, GracePeriods, database_options, merge_operators, schema_at, with_cql_tables,
-};
+use ebb_tables::{CQL_ROW, database_options, merge_operators, schema_at};
 use ebb_test_support::seed::for_seeds;
 use rand::{RngExt, SeedableRng};
 
 use super::*;
-use crate::Failure;
+use crate::{Failure, testing};
 
 /// The time at which the clock of a test starts, in seconds since 1970.
 const NOW_S: i64 = 1_700_000_000;
@@ -78,30 +76,11 @@ fn definition() -> TableDefinition {
 /// drop deletions at once.
 fn purged_at_once() -> Fixture {
     let clock = ManualClock::at_ms(NOW_S as u64 * 1000);
-    let grace_periods = GracePeriods::default();
-    let options = Options {
-        clock: Arc::new(clock.clone()),
-        disk: Arc::new(MemDisk::new()),
-        maintenance: Maintenance::Manual,
-        ..Options::default()
-    };
-    let db = Db::open("/db", with_cql_tables(options, &grace_periods)).unwrap();
-    let catalog = Catalog::open(&db, &grace_periods, Arc::new(clock.clone())).unwrap();
-    let replication = [("class", "SimpleStrategy"), ("replication_factor", "1")];
-    let replication = replication.map(|(name, value)| (name.to_string(), value.to_string()));
-    let keyspace = KeyspaceSchema::new("app", replication.into(), true).unwrap();
-    let create = |schema: &Schema| schema.create_keyspace(keyspace).map(Some);
-    assert!(catalog.change(create).unwrap().unwrap());
-    let mut definition = definition();
-    let none = OptionValue::Text("0".to_string());
-    definition.options.set("gc_grace_seconds", none).unwrap();
-    let create = |schema: &Schema| schema.create_table(definition).map(Some);
-    assert!(catalog.change(create).unwrap().unwrap());
-    let table = catalog.state().table("app", "t").unwrap().clone();
+    let (db, table, schema) = testing::purged_at_once(&clock, definition());
     Fixture {
         keyspace: db.existing_keyspace("app").unwrap(),
-        table: table.rows().clone(),
-        schema: table.schema().clone(),
+        table,
+        schema,
         db,
         clock,
     }

@@ -5,6 +5,7 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use super::*;
+use crate::inputs::SPLIT_BYTES_MIN;
 use crate::records::InvalidRow;
 
 const CSV: FileKind = FileKind::csv(true);

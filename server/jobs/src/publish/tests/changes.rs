@@ -4,16 +4,18 @@ use std::cell::Cell;
 use std::fs;
 
 use ebb_model::key::ByteRange;
-use ebb_model::schema::{KeyspaceSchema, OptionValue, Schema};
+use ebb_model::types::elements::{build, build_map};
 use ebb_scheduler::runtime::Input;
-use ebb_tables::write::delete_ranges;
-use ebb_tables::{Catalog, schema_at};
+use ebb_tables::schema_at;
+use ebb_tables::write::{delete_partition, delete_ranges, delete_row};
 use ebb_test_support::seed::for_seeds;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
+use super::large_table::large;
 use super::*;
 use crate::inputs::{Cells, CellsInput, Change, RowKey, cell_columns};
+use crate::testing::purged_at_once;
 
 const COLUMNS: [ColumnText; 5] = [
     ("k", "int", false),
@@ -94,23 +96,11 @@ impl Store {
     /// Creates a store with the table `t` of [`COLUMNS`]. The table has no grace period, so merges
     /// purge its deletions at once.
     fn purging_at_once() -> (Self, Written) {
-        let grace_periods = GracePeriods::default();
-        let (db, clock) = open_database(&grace_periods);
-        let catalog = Catalog::open(&db, &grace_periods, Arc::new(clock.clone())).unwrap();
-        let replication = [("class", "SimpleStrategy"), ("replication_factor", "1")];
-        let replication = replication.map(|(name, value)| (name.to_owned(), value.to_owned()));
-        let keyspace = KeyspaceSchema::new("app", replication.into(), true).unwrap();
-        let create = |schema: &Schema| schema.create_keyspace(keyspace).map(Some);
-        assert!(catalog.change(create).unwrap().unwrap());
-        let mut definition = definition("t", &COLUMNS);
-        let none = OptionValue::Text("0".to_owned());
-        definition.options.set("gc_grace_seconds", none).unwrap();
-        let create = |schema: &Schema| schema.create_table(definition).map(Some);
-        assert!(catalog.change(create).unwrap().unwrap());
-        let table = catalog.state().table("app", "t").unwrap().clone();
+        let clock = ManualClock::at_ms(NOW_S as u64 * 1000);
+        let (db, table, schema) = purged_at_once(&clock, definition("t", &COLUMNS));
         let written = Written {
-            table: table.rows().clone(),
-            schema: TableSchema::clone(table.schema()),
+            table,
+            schema: TableSchema::clone(&schema),
         };
         let store = Self {
             keyspace: db.existing_keyspace("app").unwrap(),
@@ -569,8 +559,7 @@ fn a_start_removes_dropped_static_columns_where_the_commit_of_another_stopped() 
     let dropped = written.schema.drop_column("s", (NOW_S + 2) * 1_000_000);
     written.set_schema(dropped.unwrap());
     store.keyspace.create_snapshot("second").unwrap();
-    let request = store.request(&["t"], "second", PublishRequest::default());
-    let first = store.spec(&request).unwrap();
+    let first = store.start(&["t"], "second");
     run_tasks(&first).unwrap();
     // The commit of the second table is refused: something is in its way.
     let obstacle = "app/t_static/metadata/v2.metadata.json";
@@ -616,7 +605,7 @@ fn static_columns_stay_when_a_snapshot_from_before_them_is_published_once_more()
 fn a_foreign_table_whose_name_is_that_of_static_columns_stops_no_table_without_them() {
     for foreign in ["00001-a.metadata.json", "v1.metadata.json"] {
         let store = Store::new();
-        let written = store.create("t", &[("k", "int", false), ("n", "int", false)]);
+        let written = store.create("t", &NUMBERS);
         written.insert(&[("k", int(1)), ("n", int(1))], at(1));
         let name = format!("app/t_static/metadata/{foreign}");
         store.target().create(&name, "{".into()).unwrap();
@@ -806,10 +795,7 @@ fn a_publisher_of_changes_that_was_overtaken_names_the_other_publisher() {
         written.insert(&Written::row(0, c, "new".into()), at(1));
         store.keyspace.create_snapshot(snapshot).unwrap();
     }
-    let spec = |snapshot| {
-        let request = store.request(&["t"], snapshot, PublishRequest::default());
-        store.spec(&request).unwrap()
-    };
+    let spec = |snapshot| store.start(&["t"], snapshot);
     let (tuesday, wednesday) = (spec("tuesday"), spec("wednesday"));
     // Both begin, and so the first to commit lets go what was published before.
     run_tasks(&tuesday).unwrap();

@@ -4,15 +4,10 @@ use ebb_publish::commit::sweep;
 
 use super::*;
 
-const NUMBERS: [ColumnText; 2] = [("k", "int", false), ("n", "int", false)];
-
 impl Store {
     /// Publishes tables of a snapshot without a runtime. Returns the lines of the job's report.
     fn publish_now(&self, tables: &[&str], snapshot: &str, of: PublishRequest) -> Vec<String> {
-        let (spec, noted) = self.open(&self.request(tables, snapshot, of)).unwrap();
-        run_tasks(&spec).unwrap();
-        spec.output.commit().unwrap();
-        noted.notes()
+        self.try_publish(tables, snapshot, of).unwrap()
     }
 
     /// Returns the names of the snapshots with a completion record in the target, sorted.
@@ -166,8 +161,7 @@ fn no_record_is_written_for_a_publication_that_another_one_has_removed_meanwhile
         store.keyspace.create_snapshot(snapshot).unwrap();
     }
     store.publish_now(&["t"], "monday", PublishRequest::default());
-    let request = store.request(&["t"], "monday", PublishRequest::default());
-    let again = store.spec(&request).unwrap();
+    let again = store.start(&["t"], "monday");
     store.publish_now(&["t"], "tuesday", keeping("1"));
     let error = again.output.commit().unwrap_err().to_string();
     assert!(error.contains("publish again"), "{error}");

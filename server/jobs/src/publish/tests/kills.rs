@@ -11,11 +11,13 @@ use std::thread::{self, JoinHandle};
 use ebb_publish::commit::sweep;
 use ebb_publish::target::faulty::{self, Calls, Event};
 use ebb_tables::names::TableName;
+use ebb_tables::write::delete_row;
 use ebb_test_support::seed::explores;
 use ebb_test_support::wait::Observed;
 
 use super::*;
 use crate::application::PublicationSite;
+use crate::publish::records::Records;
 use crate::publish::{job, section};
 
 /// The Iceberg tables that are published.
@@ -105,7 +107,7 @@ impl Shop {
     fn new() -> Self {
         let store = Store::new();
         let t = store.create("t", &WITH_STATICS);
-        let u = store.create("u", &[("k", "int", false), ("n", "int", false)]);
+        let u = store.create("u", &NUMBERS);
         // The location of the folder to which the objects are copied for readers.
         let lake = faulty::in_memory(store.target().url("").trim_end_matches('/'));
         Self {

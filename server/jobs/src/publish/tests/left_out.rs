@@ -7,8 +7,6 @@ use ebb_storage::FileSystem;
 
 use super::*;
 
-const NUMBERS: [ColumnText; 2] = [("k", "int", false), ("n", "int", false)];
-
 /// Returns the paths of the SSTables on `disk`.
 fn sstables(disk: &MemDisk) -> BTreeSet<PathBuf> {
     let files = disk.list(Path::new("/db")).unwrap().into_iter();
@@ -126,8 +124,7 @@ fn tables_with_refused_values_are_all_named_and_another_one_is_published() {
     assert!(!records.contains(&"_ebb/app/monday.json".to_owned()));
 
     // Two of the remedies that the cause names.
-    let outcome = store.publish(&["v"], "monday", PublishRequest::default());
-    assert_eq!(outcome, Outcome::Succeeded);
+    store.publish_successfully(&["v"], "monday");
     assert_eq!(store.rows("v", "main", &tables[2]), ["1, 9"]);
     let as_text = PublishRequest {
         varint_as_text: true,

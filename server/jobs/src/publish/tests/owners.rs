@@ -2,8 +2,6 @@
 
 use super::*;
 
-const NUMBERS: [ColumnText; 2] = [("k", "int", false), ("n", "int", false)];
-
 /// The option that takes tables over.
 fn taking_over() -> PublishRequest {
     PublishRequest {
@@ -21,20 +19,6 @@ impl Store {
         }
         self.keyspace.create_snapshot(snapshot).unwrap();
         written
-    }
-
-    /// Publishes tables of a snapshot without a runtime. Returns the lines of the job's report.
-    fn try_publish(
-        &self,
-        tables: &[&str],
-        snapshot: &str,
-        of: PublishRequest,
-    ) -> Result<Vec<String>, String> {
-        let opened = self.open(&self.request(tables, snapshot, of));
-        let (spec, noted) = opened.map_err(|error| error.to_string())?;
-        let ended = run_tasks(&spec).and_then(|()| spec.output.commit());
-        ended.map_err(|error| error.to_string())?;
-        Ok(noted.notes())
     }
 
     fn publish_first(&self, snapshot: &str) {
@@ -128,9 +112,7 @@ fn a_snapshot_of_which_another_database_has_records_is_refused() {
     second.create_with("u", 0..3, "monday");
     let error = second.refused("u", "monday");
     assert!(error.contains("_ebb/app/monday: the database"), "{error}");
-    let record = second.target().read("_ebb/app/monday.json").unwrap();
-    let record: serde_json::Value = serde_json::from_slice(&record.unwrap()).unwrap();
-    assert_eq!(record["tables"][0]["table"], "app/t");
+    assert_eq!(second.record("monday")["tables"][0]["table"], "app/t");
 
     // Under another name, both publish.
     second.keyspace.create_snapshot("later").unwrap();

@@ -3,11 +3,12 @@
 use bytes::Bytes;
 
 use super::super::tests::{
-    check_retained, commit, data_file, move_main, newest, publication, retain, retaining, stamp,
+    check_retained, commit, move_main, newest, publication, retain, retaining, stamp,
 };
 use super::super::{Publication, PublishedTable, data_file_name, sweep};
 use crate::catalog::testing::TestCatalog;
 use crate::iceberg::metadata::{MAIN, TableMetadata};
+use crate::iceberg::testing::data_file;
 use crate::target::Target;
 
 /// Creates an empty folder, a catalog, and a target that keeps the files of tables in the folder and commits

@@ -4,14 +4,13 @@ use bytes::Bytes;
 use serde_json::{Map, json};
 
 use super::super::names::made_for;
-use super::super::tests::{
-    commit, data_file, delete_file, keeping, newest, publication, retaining, stamp,
-};
+use super::super::tests::{commit, keeping, newest, publication, retaining, stamp};
 use super::super::{
     Publication, PublishedTable, data_file_name, delete_file_name, sweep, sweep_sparing,
 };
 use super::*;
 use crate::iceberg::metadata::Reference;
+use crate::iceberg::testing::{data_file, delete_file};
 use crate::target::Target;
 
 const HOUR_MS: i64 = 3_600_000;

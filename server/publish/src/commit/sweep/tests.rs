@@ -9,9 +9,10 @@ use object_store::memory::InMemory;
 
 use super::super::expiry::{Expired, Retention};
 use super::super::names::metadata_name;
-use super::super::tests::{commit, data_file, move_main, newest, publication, rights, stamp};
+use super::super::tests::{commit, move_main, newest, publication, rights, stamp};
 use super::super::{Stamp, data_file_name};
 use super::*;
+use crate::iceberg::testing::data_file;
 use crate::target::faulty::{Event, faulty_target, target};
 
 const TABLE: &str = "ks/t";

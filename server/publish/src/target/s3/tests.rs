@@ -4,10 +4,10 @@ use bytes::Bytes;
 use ebb_model::types::CqlType;
 
 use super::*;
-use crate::data_file::{Column, DataFileWriter};
+use crate::data_file::{DataFileWriter, testing};
 use crate::http_testing::{Request, Response, serve};
 use crate::source::Source;
-use crate::types::{FieldIds, OnEmpty, TypeOptions, field};
+use crate::types::OnEmpty;
 
 const SECRETS: [&str; 3] = ["AKIDEXAMPLE", "SECRETKEY", "SESSIONTOKEN"];
 
@@ -120,12 +120,7 @@ fn an_invalid_variable_is_refused_by_its_name() {
 
 /// Returns a Parquet file with one column, `k`, of the values `values`.
 fn parquet(values: std::ops::Range<i32>) -> Vec<u8> {
-    let (name, ty) = ("k", CqlType::Int);
-    let mut ids = FieldIds::default();
-    let columns = [Column {
-        field: field(name, &ty, false, &TypeOptions::default(), None, &mut ids),
-        ty,
-    }];
+    let columns = testing::columns([("k", CqlType::Int)]);
     let mut writer = DataFileWriter::new(Vec::new(), &columns, OnEmpty::Refuse, 1 << 20).unwrap();
     for value in values {
         writer.append([Some(&value.to_be_bytes()[..])]).unwrap();
