@@ -25,6 +25,8 @@ test("durations are read as people write them", () => {
   assert.equal(parseDuration("90"), 90);
   assert.equal(parseDuration("1h 30min"), 5400);
   assert.equal(parseDuration("2.5 m"), 150);
+  assert.equal(parseDuration("500 ms"), 0.5);
+  assert.equal(parseDuration("1s 250ms"), 1.25);
   assert.equal(parseDuration("5 apples"), null);
   assert.equal(parseDuration(""), null);
 });

@@ -68,13 +68,12 @@ pub struct ForecastPoint {
     /// The lower end of the interval around `load_cores`. By the errors of past forecasts that were
     /// as far ahead, the actual value is above it in 95 of 100 cases. If the source is `learned`,
     /// these are the errors of forecasts of the load alone; the part that others and the guard take
-    /// is assumed. Otherwise these are the errors of the last two days, and it is 0 until five
+    /// is assumed. Otherwise these are the errors of the last two days, and it is `null` until five
     /// forecasts that were as far ahead have been compared with measurements.
-    pub low_cores: f64,
+    pub low_cores: Option<f64>,
     /// The upper end of the interval around `load_cores`: the actual value is below it in 95 of 100
-    /// cases, by the same errors as for `low_cores`. Until five of these are known, it is the cores
-    /// that jobs can use, less the reserve.
-    pub high_cores: f64,
+    /// cases, by the same errors as for `low_cores`; `null` if `low_cores` is.
+    pub high_cores: Option<f64>,
 }
 
 /// The errors of past forecasts of the cores that jobs could use, on average, in the next minute.
@@ -265,23 +264,24 @@ impl ForecastErrors {
             let t_s = now_s + ahead_s;
             let load_cores = cores - planned.at(t_s) / 100.0;
             let within = |cores_: f64| cores_.clamp(0.0, cores);
-            let (low, high) = match (learned, interval_at(&intervals, ahead_s)) {
+            let interval = match (learned, interval_at(&intervals, ahead_s)) {
                 (Some(learned), _) => {
                     let kept = |left: &Availability| cores - left.at(t_s) / 100.0;
                     // The plan of the last control cycle may be a minute older.
                     let (low, high) = (kept(&learned.most), kept(&learned.least));
-                    (low.min(load_cores), high.max(load_cores))
+                    Some((low.min(load_cores), high.max(load_cores)))
                 }
                 // An error is positive if jobs could use more than forecast, so less was kept from
                 // them.
-                (None, Some((least, most))) => (load_cores - most, load_cores - least),
-                (None, None) => (0.0, cores),
+                (None, errors) => {
+                    errors.map(|(least, most)| (load_cores - most, load_cores - least))
+                }
             };
             ForecastPoint {
                 at_unix_ms: now_unix_ms + (ahead_s * 1e3) as u64,
                 load_cores: within(load_cores),
-                low_cores: within(low),
-                high_cores: within(high),
+                low_cores: interval.map(|(low, _)| within(low)),
+                high_cores: interval.map(|(_, high)| within(high)),
             }
         };
         (0..=POINTS).map(point).collect()
@@ -365,7 +365,7 @@ mod tests {
         for minute in 0..20 {
             if minute == 4 {
                 let (all, first) = (points(&errors), points(&errors)[0]);
-                assert_eq!((first.low_cores, first.high_cores), (0.0, 1.9));
+                assert_eq!((first.low_cores, first.high_cores), (None, None));
                 assert_eq!(all.len(), 121);
                 assert_eq!((all[0].at_unix_ms, all[120].at_unix_ms), (5000, 605_000));
             }
@@ -381,8 +381,8 @@ mod tests {
         let point = points(&errors)[60];
         for (found, right) in [
             (point.load_cores, 0.9),
-            (point.low_cores, 0.7),
-            (point.high_cores, 1.1),
+            (point.low_cores.unwrap(), 0.7),
+            (point.high_cores.unwrap(), 1.1),
         ] {
             assert!((found - right).abs() < 1e-9, "{point:?}");
         }
@@ -407,7 +407,7 @@ mod tests {
         let width = |ahead_s: usize| {
             let point = hour[ahead_s / 30];
             assert!(point.low_cores <= point.high_cores);
-            2.0 - point.low_cores
+            2.0 - point.low_cores.unwrap()
         };
         assert!(width(60) < 0.03, "{}", width(60));
         assert!((0.08..0.12).contains(&width(600)), "{}", width(600));
@@ -415,7 +415,7 @@ mod tests {
         assert!((0.3..0.4).contains(&width(2100)), "{}", width(2100));
         // Of four hours ahead nothing is known.
         let far = points(14_400)[120];
-        assert_eq!((far.low_cores, far.high_cores), (0.0, 3.0));
+        assert_eq!((far.low_cores, far.high_cores), (None, None));
     }
 
     #[test]
@@ -437,9 +437,9 @@ mod tests {
         let points = errors.points(planned, (0.0, 0), 600, 2.0);
         for (nth, low, load, high) in [(0, 0.9, 1.0, 1.1), (120, 0.1, 0.8, 1.4)] {
             let point = points[nth];
-            let found = [point.low_cores, point.load_cores, point.high_cores];
+            let found = [point.low_cores, Some(point.load_cores), point.high_cores];
             for (found, right) in found.into_iter().zip([low, load, high]) {
-                assert!((found - right).abs() < 1e-9, "{point:?}");
+                assert!((found.unwrap() - right).abs() < 1e-9, "{point:?}");
             }
         }
     }

@@ -55,8 +55,9 @@ export interface ForecastPoint {
   at_unix_ms: number;
   /** What the load, others and the guard keep from jobs: all cores less f(t). */
   load_cores: number;
-  low_cores: number;
-  high_cores: number;
+  /** The interval around `load_cores`; null while too few errors of forecasts are known. */
+  low_cores: number | null;
+  high_cores: number | null;
 }
 
 export interface Forecast {

@@ -171,8 +171,9 @@ function forecastFrom(forecast: Forecast | null, cores: number, last: Sample | u
   const points = later.map((point) => ({
     at: point.at_unix_ms,
     load: point.load_cores,
-    low: point.low_cores,
-    high: point.high_cores,
+    // A number that is none is not drawn.
+    low: point.low_cores ?? Number.NaN,
+    high: point.high_cores ?? Number.NaN,
   }));
   const first = points[0];
   if (first === undefined) return [];

@@ -4,8 +4,11 @@ import type { Forecast } from "../api/types";
 import { cores } from "../text/number";
 
 /** The name of the forecast, with its source. */
-export function forecastName({ source, refused }: Forecast): string {
-  return `kept from jobs, ${sourceName(source)}${refused ? `: the learned forecast missed by ${cores(refused.forecast_error_cores)} cores` : ""}`;
+export function forecastName({ source, refused, points }: Forecast): string {
+  const isWithoutInterval = points.length > 0 && points.every(({ low_cores }) => low_cores === null);
+  const interval = isWithoutInterval ? " (its interval is not known yet)" : "";
+  const missed = refused ? `: the learned forecast missed by ${cores(refused.forecast_error_cores)} cores` : "";
+  return `kept from jobs, ${sourceName(source)}${interval}${missed}`;
 }
 
 function sourceName(source: string): string {

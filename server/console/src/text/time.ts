@@ -31,13 +31,13 @@ export function duration(seconds: number): string {
   return `${Math.floor(whole / size)} ${name} ${Math.round((whole % size) / next[0])} ${next[1]}`;
 }
 
-/** Seconds of `90`, `90 s`, `5min`, `1h 30min`; `null` if it is none of these. */
+/** Seconds of `90`, `90 s`, `500 ms`, `5min`, `1h 30min`; `null` if it is none of these. */
 export function parseDuration(text: string): number | null {
-  const sizes: Record<string, number> = { s: 1, sec: 1, m: 60, min: 60, h: 3600, d: DAY };
+  const sizes: Record<string, number> = { ms: 0.001, s: 1, sec: 1, m: 60, min: 60, h: 3600, d: DAY };
   const plain = text.trim().toLowerCase();
   if (/^\d+(\.\d+)?$/.test(plain)) return Number(plain);
   let sum = 0;
-  const rest = plain.replace(/(\d+(?:\.\d+)?)\s*(sec|min|s|m|h|d)(?![a-z])/g, (_, n, unit) => {
+  const rest = plain.replace(/(\d+(?:\.\d+)?)\s*(ms|sec|min|s|m|h|d)(?![a-z])/g, (_, n, unit) => {
     sum += Number(n) * sizes[unit as string]!;
     return "";
   });
