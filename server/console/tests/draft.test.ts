@@ -30,6 +30,23 @@ test("what is missing is said", () => {
   assert.match(String(requestOf(draft)), /^Goal: /);
 });
 
+// Regression: a quantile that was no number became null, and a large seed another number.
+test("a text that is no number, or that JSON would round, is refused", () => {
+  const aggregate = emptyDraft("aggregate");
+  const quantiles = (text: string) => {
+    aggregate.values.quantiles = text;
+    return requestOf(aggregate);
+  };
+  assert.equal(quantiles("0.5, p99"), "Quantiles: p99 is no number, or too large");
+  assert.equal(quantiles("0.5, 0.99,"), "Input: name a table");
+  const pi = emptyDraft("pi");
+  pi.output = "app.pi";
+  pi.values.seed = "12345678901234567890";
+  assert.equal(requestOf(pi), "Seed: 12345678901234567890 is no number, or too large");
+  pi.values.seed = "7";
+  assert.equal(typeof requestOf(pi), "object");
+});
+
 test("a request that is submitted again is the same", () => {
   const request = {
     version: 1,

@@ -1,7 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { JobView } from "../src/api/types";
-import { doneAtMs, isOver, jobOf, outlook, slackS } from "../src/state/job";
+import { atWorkText, doneAtMs, isOver, jobOf, outlook, slackS } from "../src/state/job";
+import { Finish } from "../src/view/jobs";
+import { textOf } from "./vnodes";
 
 function view(changes: Partial<JobView> = {}): JobView {
   return {
@@ -63,6 +65,15 @@ test("a running job has its progress, its goal and its places", () => {
   assert.equal(job.done, "6/8 maps");
   assert.equal(job.goalMs, 1_060_000);
   assert.deepEqual([job.input, job.output], ["app.lines", "app.counts"]);
+});
+
+// Regression: a job that its server's stop had left counted as one at work, with an end that was not known yet.
+test("an unfinished job is not at work, and its end is not predicted", () => {
+  const [running, unfinished] = [jobOf(view()), jobOf(view({ run: null }))];
+  assert.equal(atWorkText([running]), "1 job at work");
+  assert.equal(atWorkText([running, unfinished]), "1 job at work, 1 unfinished");
+  const finish = (job: typeof running) => textOf(Finish({ job, nowMs: 1_010_000 }));
+  assert.deepEqual([finish(running), finish(unfinished)], ["not known yet", "–"]);
 });
 
 test("a running job says why it waits, if a reason is known", () => {

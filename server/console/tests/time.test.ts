@@ -28,7 +28,29 @@ test("durations are read as people write them", () => {
   assert.equal(parseDuration("500 ms"), 0.5);
   assert.equal(parseDuration("1s 250ms"), 1.25);
   assert.equal(parseDuration("5 apples"), null);
+  assert.equal(parseDuration("5"), 5);
+  assert.equal(parseDuration("1h 30"), null);
+  assert.equal(parseDuration("1h, 30min"), null);
   assert.equal(parseDuration(""), null);
+});
+
+// Regression: the units of commands that are written out were refused, and `1M`, a month there, was a minute.
+test("each unit of the commands is read as there", () => {
+  const texts: [string, number][] = [
+    ["5 minutes", 300],
+    ["2hours", 7200],
+    ["1.5h", 5400],
+    ["1day", 86_400],
+    ["2 days 1 hr", 176_400],
+    ["1w", 604_800],
+    ["1h30min", 5400],
+    ["1M", 2_630_016],
+    ["1y", 31_557_600],
+    ["10 S", 10],
+    ["5 Min", 300],
+    ["250 millis", 0.25],
+  ];
+  for (const [text, seconds] of texts) assert.equal(parseDuration(text), seconds, text);
 });
 
 test("what was read is what is written", () => {

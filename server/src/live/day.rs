@@ -41,12 +41,13 @@ pub struct LoadPoint {
     /// Requests served per second. Before the server has recorded one, the reads, commits and scans of the
     /// store count.
     pub requests_per_s: f64,
-    /// The median latency of the requests in microseconds; 0 without requests.
-    pub p50_us: f64,
-    /// The 99th percentile of the requests' latencies in microseconds; 0 without requests.
-    pub p99_us: f64,
-    /// The 99.9th percentile of the requests' latencies in microseconds; 0 without requests.
-    pub p999_us: f64,
+    /// The median latency of the requests in microseconds; `null` without requests. Older servers wrote 0
+    /// then, here and in the other quantiles.
+    pub p50_us: Option<f64>,
+    /// The 99th percentile of the requests' latencies in microseconds; `null` without requests.
+    pub p99_us: Option<f64>,
+    /// The 99.9th percentile of the requests' latencies in microseconds; `null` without requests.
+    pub p999_us: Option<f64>,
     /// The greatest latency that the objective allows at its quantile, in microseconds, at the end
     /// of the sample. `null` without an objective. Also `null` if the objective is a multiple of
     /// the latency without jobs, and that latency is still unknown.
@@ -67,9 +68,9 @@ pub struct GuardChange {
     /// the load leaves.
     pub allowed_ratio: f64,
     /// (objective - latency) / objective in the window of latencies, of a second at most, that led
-    /// to the change; negative if the objective was missed. 1 without requests. Also 1 if the
+    /// to the change; negative if the objective was missed. `null` without requests. Also `null` if the
     /// objective is a multiple of the latency without jobs, and that latency was still unknown.
-    pub slack_ratio: f64,
+    pub slack_ratio: Option<f64>,
 }
 
 /// The CPU use of a job.
@@ -195,8 +196,9 @@ impl Day {
 
     /// Adds the mean of the seconds since the last call as a coarse sample. Quantiles of several
     /// seconds do not follow from those of each: `quantiles_us` has the p50, p99 and p99.9 of the
-    /// whole time. Returns the sample; `None` without a second since the last call.
-    pub(super) fn push_coarse(&mut self, quantiles_us: [f64; 3]) -> Option<Sample> {
+    /// whole time, or `None` without requests. Returns the sample; `None` without a second since the
+    /// last call.
+    pub(super) fn push_coarse(&mut self, quantiles_us: [Option<f64>; 3]) -> Option<Sample> {
         let gathered = std::mem::take(&mut self.gathered);
         let last = gathered.last()?;
         let count = gathered.len() as f64;
@@ -308,6 +310,9 @@ fn is_later_step(last: &GuardChange, change: &GuardChange) -> bool {
 mod tests {
     use super::*;
 
+    /// The p50, p99 and p99.9 of coarse samples.
+    const QUANTILES_US: [Option<f64>; 3] = [Some(1.0), Some(9.0), Some(10.0)];
+
     fn second(n: u64, job: &Arc<JobName>) -> Moment {
         Moment {
             point: LoadPoint {
@@ -333,10 +338,10 @@ mod tests {
         let seconds = 90_000;
         for n in 1..=seconds {
             if day.push(second(n, &job)) {
-                day.push_coarse([1.0, 9.0, 10.0]);
+                day.push_coarse(QUANTILES_US);
             }
         }
-        assert_eq!(day.push_coarse([1.0, 9.0, 10.0]), None);
+        assert_eq!(day.push_coarse(QUANTILES_US), None);
         let now_unix_ms = seconds * 1000;
         let (points, _, shares) = day.since(now_unix_ms, 60);
         assert_eq!(points.len(), 61);
@@ -348,7 +353,7 @@ mod tests {
         assert_eq!((coarse.len(), shares[0].points.len()), (8640, 8640));
         let last = coarse[8639];
         assert_eq!(last.load_cores, seconds as f64 - 4.5);
-        assert_eq!((last.p50_us, last.p99_us, last.p999_us), (1.0, 9.0, 10.0));
+        assert_eq!([last.p50_us, last.p99_us, last.p999_us], QUANTILES_US);
         assert_eq!(last.bound_us, Some(seconds as f64));
     }
 
@@ -360,14 +365,14 @@ mod tests {
         for n in (1..=100).chain(51..=60) {
             assert_eq!(day.reaches(n * 1000), n == 51 && !day.guard.is_empty());
             if day.push(second(n, &job)) {
-                day.push_coarse([1.0, 9.0, 10.0]);
+                day.push_coarse(QUANTILES_US);
             }
             if n == 80 {
                 day.push_guard(GuardChange {
                     at_unix_ms: n * 1000,
                     action: "hold".to_string(),
                     allowed_ratio: 1.0,
-                    slack_ratio: 0.5,
+                    slack_ratio: Some(0.5),
                 });
             }
         }
@@ -402,7 +407,7 @@ mod tests {
             at_unix_ms: n,
             action: action.to_string(),
             allowed_ratio: 1.0,
-            slack_ratio: 0.5,
+            slack_ratio: Some(0.5),
         };
         let changes = [(1, "hold"), (2, "hold"), (3, "shrink"), (4, "hold")];
         let kept = changes.map(|(n, action)| day.push_guard(change(n, action)).is_some());
@@ -422,7 +427,7 @@ mod tests {
                 at_unix_ms,
                 action: "grow".to_string(),
                 allowed_ratio,
-                slack_ratio: 0.5,
+                slack_ratio: Some(0.5),
             });
             added.is_some()
         };
@@ -450,7 +455,7 @@ mod tests {
                 at_unix_ms: at_s * 1000,
                 action: action.to_string(),
                 allowed_ratio: 0.4,
-                slack_ratio: 0.1,
+                slack_ratio: Some(0.1),
             });
         }
         let now_unix_ms = count * 1000;
@@ -469,12 +474,12 @@ mod tests {
         let mut coarse = None;
         for n in 1..=10 {
             if day.push(second(n, &job)) {
-                coarse = day.push_coarse([1.0, 9.0, 10.0]);
+                coarse = day.push_coarse(QUANTILES_US);
             }
         }
         let coarse = coarse.unwrap();
         assert_eq!(day.since(10_000, 86_400).0, [coarse.point]);
-        assert_eq!(coarse.point.p99_us, 9.0);
+        assert_eq!(coarse.point.p99_us, QUANTILES_US[1]);
         assert!(coarse.shares.contains_key("7"), "{:?}", coarse.shares);
     }
 
@@ -488,7 +493,7 @@ mod tests {
                 at_unix_ms,
                 action: action.to_string(),
                 allowed_ratio: 1.0,
-                slack_ratio: 0.5,
+                slack_ratio: Some(0.5),
             });
             added.map(|change| change.at_unix_ms)
         };
@@ -509,7 +514,7 @@ mod tests {
                 at_unix_ms: at_s * 1000,
                 action: action.to_string(),
                 allowed_ratio: 0.4,
-                slack_ratio: 0.1,
+                slack_ratio: Some(0.1),
             });
             assert!(added.is_some());
         }

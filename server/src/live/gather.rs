@@ -172,13 +172,8 @@ impl Gatherer {
         let was_set_back = state.day.reaches(now_unix_ms);
         let mut coarse = None;
         if state.day.push(moment) {
-            let RequestRates {
-                p50_us,
-                p99_us,
-                p999_us,
-                ..
-            } = self.coarse_requests.take();
-            coarse = state.day.push_coarse([p50_us, p99_us, p999_us]);
+            let requests = self.coarse_requests.take();
+            coarse = state.day.push_coarse(quantiles_us(&requests));
         }
         // The steps below lock it themselves.
         drop(state);
@@ -232,6 +227,7 @@ impl Gatherer {
         }
         let per_s = |sum: f64| if length_s > 0.0 { sum / length_s } else { 0.0 };
         let requests = self.requests.take();
+        let [p50_us, p99_us, p999_us] = quantiles_us(&requests);
         let loads = node.governor().map(|governor| {
             let loads = governor.history_after(self.load_s);
             self.load_s = loads.last().map_or(self.load_s, |last| last.t_s);
@@ -256,9 +252,9 @@ impl Gatherer {
             analytics_cores: per_s(sum(used.values().copied())),
             capacity_cores: per_s(capacity),
             requests_per_s: requests.requests_per_s,
-            p50_us: requests.p50_us,
-            p99_us: requests.p99_us,
-            p999_us: requests.p999_us,
+            p50_us,
+            p99_us,
+            p999_us,
             bound_us: objective.and_then(|objective| bound_us(objective, decided)),
         };
         // A job that ended since the last sample has CPU time in its cycles, and is in the old names. CPU
@@ -332,7 +328,7 @@ impl Gatherer {
                     target: "jobs",
                     action = change.action,
                     allowed_ratio = hundredths(change.allowed_ratio),
-                    slack_ratio = hundredths(change.slack_ratio),
+                    slack_ratio = change.slack_ratio.map(hundredths),
                     latency_us = sample.window.latency_us,
                     "the guard changes what jobs may use"
                 );
@@ -465,6 +461,12 @@ fn hundredths(number: f64) -> f64 {
     (number * 100.0).round() / 100.0
 }
 
+/// Returns the p50, p99 and p99.9 of the latencies, in microseconds; `None` without requests.
+fn quantiles_us(requests: &RequestRates) -> [Option<f64>; 3] {
+    let all_us = [requests.p50_us, requests.p99_us, requests.p999_us];
+    all_us.map(|us| (us > 0.0).then_some(us))
+}
+
 /// Returns the greatest latency that an objective allows, in microseconds, after the latest
 /// decision of its guard. `None` if the objective is a multiple of the latency without jobs, and
 /// that latency is unknown.
@@ -487,7 +489,8 @@ fn change(sample: &GuardSample, at_unix_ms: u64) -> GuardChange {
         at_unix_ms,
         action: action.to_string(),
         allowed_ratio: sample.allowed,
-        slack_ratio: sample.slack,
+        // The guard has a slack of 1 if it is unknown. Any measured latency makes it less.
+        slack_ratio: (sample.slack < 1.0).then_some(sample.slack),
     }
 }
 
@@ -497,20 +500,43 @@ mod tests {
 
     use super::*;
 
-    #[test]
-    fn the_bound_of_a_ratio_follows_the_latency_without_jobs() {
-        let decided = |alone_us| GuardSample {
+    fn decision(slack: f64, alone_us: Option<f64>) -> GuardSample {
+        GuardSample {
             window: LatencyWindow {
                 t_s: 1.0,
                 length_s: 0.1,
                 requests: 300,
                 latency_us: 900.0,
             },
-            slack: 0.5,
+            slack,
             alone_us,
             action: Action::Hold,
             allowed: 1.0,
+        }
+    }
+
+    /// Regression: a second without requests had latencies of 0, and a decision without requests a slack of 1.
+    #[test]
+    fn latencies_and_slack_are_unknown_without_requests() {
+        assert_eq!(quantiles_us(&RequestRates::default()), [None; 3]);
+        let requests = RequestRates {
+            p50_us: 80.0,
+            p99_us: 90.0,
+            p999_us: 95.0,
+            ..RequestRates::default()
         };
+        assert_eq!(
+            quantiles_us(&requests),
+            [Some(80.0), Some(90.0), Some(95.0)]
+        );
+        for (slack, expected) in [(1.0, None), (0.75, Some(0.75)), (-2.0, Some(-2.0))] {
+            assert_eq!(change(&decision(slack, None), 7).slack_ratio, expected);
+        }
+    }
+
+    #[test]
+    fn the_bound_of_a_ratio_follows_the_latency_without_jobs() {
+        let decided = |alone_us| decision(0.5, alone_us);
         let bound = |objective: &str, decided| bound_us(objective.parse().unwrap(), decided);
         assert_eq!(bound("p99=2ms", None), Some(2000.0));
         assert_eq!(bound("p99=2ms", Some(decided(None))), Some(2000.0));

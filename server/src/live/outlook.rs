@@ -79,9 +79,9 @@ pub struct ForecastPoint {
 /// The errors of past forecasts of the cores that jobs could use, on average, in the next minute.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ForecastErrorView {
-    /// The mean of the absolute errors of the forecasts, in cores; 0 before the first comparison
+    /// The mean of the absolute errors of the forecasts, in cores; `null` before the first comparison
     /// with measurements.
-    pub mean_abs_cores: f64,
+    pub mean_abs_cores: Option<f64>,
     /// The number of one-minute windows in which forecasts were compared with measurements: the
     /// latest 1,440 at most.
     pub windows: usize,
@@ -214,7 +214,7 @@ impl ForecastErrors {
             windows += 1;
         }
         ForecastErrorView {
-            mean_abs_cores: sum / windows.max(1) as f64,
+            mean_abs_cores: (windows > 0).then(|| sum / windows as f64),
             windows,
         }
     }
@@ -362,6 +362,8 @@ mod tests {
             |errors: &ForecastErrors| errors.points((&planned, None), (0.0, 5000), 600, 1.9);
         let mut now_s = 0.0;
         errors.take(now_s, 1.0, 0.0, &planned);
+        // Regression: it was 0 cores, as if all forecasts had been right.
+        assert_eq!(errors.view().mean_abs_cores, None);
         for minute in 0..20 {
             if minute == 4 {
                 let (all, first) = (points(&errors), points(&errors)[0]);
@@ -377,7 +379,10 @@ mod tests {
         }
         let view = errors.view();
         assert_eq!(view.windows, 20);
-        assert!((view.mean_abs_cores - 0.2).abs() < 1e-9, "{view:?}");
+        assert!(
+            (view.mean_abs_cores.unwrap() - 0.2).abs() < 1e-9,
+            "{view:?}"
+        );
         let point = points(&errors)[60];
         for (found, right) in [
             (point.load_cores, 0.9),

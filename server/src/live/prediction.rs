@@ -53,8 +53,8 @@ pub struct PredictionErrorView {
     /// and had a prediction in the first half of their running time.
     pub jobs: usize,
     /// The mean of the jobs' relative errors. The relative error of a job is |end - predicted end|, divided
-    /// by the time from the prediction to the end. 0 without jobs.
-    pub mean_error_ratio: f64,
+    /// by the time from the prediction to the end. `null` without jobs.
+    pub mean_error_ratio: Option<f64>,
 }
 
 /// The predicted ends of running jobs, and the errors of the predictions for jobs that have
@@ -159,7 +159,7 @@ impl Ledger {
         let jobs = self.parts.len();
         PredictionErrorView {
             jobs,
-            mean_error_ratio: sum(self.parts.iter().copied()) / jobs.max(1) as f64,
+            mean_error_ratio: (jobs > 0).then(|| sum(self.parts.iter().copied()) / jobs as f64),
         }
     }
 }
@@ -179,13 +179,16 @@ mod tests {
         ledger.note("8", 0.0, 1.0, 2.0);
         ledger.end("8", 100.0, false);
         ledger.end("9", 100.0, true);
-        assert_eq!(ledger.error().jobs, 0);
+        // Regression: the error was 0 without jobs, as if all predictions had been right.
+        assert_eq!(ledger.error(), PredictionErrorView::default());
+        assert_eq!(ledger.error().mean_error_ratio, None);
         ledger.end("7", 100.0, true);
         let PredictionErrorView {
             jobs: count,
             mean_error_ratio: mean,
         } = ledger.error();
         assert_eq!(count, 1);
+        let mean = mean.unwrap();
         assert!((mean - 0.2).abs() < 0.01, "{mean}");
         assert!(ledger.followed.is_empty());
     }
@@ -223,6 +226,6 @@ mod tests {
         );
         assert!(kept.is_sorted_by(|a, b| a.0 < b.0));
         ledger.end("7", 1e5, true);
-        assert!(ledger.error().mean_error_ratio < 0.01);
+        assert!(ledger.error().mean_error_ratio.unwrap() < 0.01);
     }
 }

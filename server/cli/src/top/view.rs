@@ -50,22 +50,30 @@ fn table_lines(rows: usize, lines_max: u16) -> u16 {
 
 /// Returns three lines: the use of the cores; the requests and their latencies; the latency
 /// objective and the slack, and the state of the guard, which limits jobs so that the objective is
-/// met.
+/// met. Before the first sample, the second line is empty.
 fn summary(place: &str, load: &Load) -> Vec<Line<'static>> {
-    let last = load.samples.last().copied().unwrap_or_default();
-    let cores = format!(
-        "{place}   {} cores: load {:.2}  others {:.2}  jobs {:.2} of {:.2}",
-        load.cores, last.load_cores, last.others_cores, last.analytics_cores, last.capacity_cores
+    let last = load.samples.last();
+    let used = last.map_or_else(
+        || "not measured yet".to_string(),
+        |last| {
+            format!(
+                "load {:.2}  others {:.2}  jobs {:.2} of {:.2}",
+                last.load_cores, last.others_cores, last.analytics_cores, last.capacity_cores
+            )
+        },
     );
-    let latencies = format!(
-        "{:.0} requests/s   p50 {}  p99 {}  p99.9 {}",
-        last.requests_per_s,
-        time(last.p50_us),
-        time(last.p99_us),
-        time(last.p999_us)
-    );
+    let cores = format!("{place}   {} cores: {used}", load.cores);
+    let latencies = last.map_or_else(String::new, |last| {
+        format!(
+            "{:.0} requests/s   p50 {}  p99 {}  p99.9 {}",
+            last.requests_per_s,
+            latency(last.p50_us),
+            latency(last.p99_us),
+            latency(last.p999_us)
+        )
+    });
     let mut third = vec![match &load.objective {
-        Some(objective) => objective_span(objective, &last),
+        Some(objective) => objective_span(objective, last),
         None => Span::raw("no objective"),
     }];
     if let Some(guard) = load.guard.last() {
@@ -82,16 +90,16 @@ fn summary(place: &str, load: &Load) -> Vec<Line<'static>> {
     ]
 }
 
-/// Returns the latency objective and the slack of the last sample: in red if the objective is
-/// missed.
-fn objective_span(objective: &ObjectiveView, last: &LoadPoint) -> Span<'static> {
+/// Returns the latency objective and the slack of the last sample, if there is one: in red if the
+/// objective is missed.
+fn objective_span(objective: &ObjectiveView, last: Option<&LoadPoint>) -> Span<'static> {
     let bound = match (objective.bound_us, objective.ratio) {
         (Some(bound_us), _) => time(bound_us),
         (None, Some(ratio)) => format!("{ratio}x alone"),
         (None, None) => "none".to_string(),
     };
     let text = format!("objective {} {bound}", objective.quantile);
-    let Some(slack) = slack_ratio(objective, last) else {
+    let Some(slack) = last.and_then(|last| slack_ratio(objective, last)) else {
         return Span::raw(text);
     };
     let text = format!("{text}, slack {:.0}%", slack * 100.0);
@@ -110,7 +118,8 @@ fn slack_ratio(objective: &ObjectiveView, sample: &LoadPoint) -> Option<f64> {
         "p99.9" => sample.p999_us,
         _ => sample.p99_us,
     };
-    let bound_us = sample.bound_us.filter(|_| latency_us > 0.0)?;
+    let latency_us = measured(latency_us)?;
+    let bound_us = sample.bound_us?;
     Some((bound_us - latency_us) / bound_us)
 }
 
@@ -189,18 +198,23 @@ fn draw_maintenance(frame: &mut Frame<'_>, model: &Model, area: Rect) {
 
 fn maintenance_row(job: &JobView) -> Row<'static> {
     let bytes = job.run.as_ref().and_then(|run| run.progress.bytes);
-    let bytes = bytes.unwrap_or_default();
-    let [done, total] = [bytes.bytes_done, bytes.bytes_total].map(HumanBytes);
-    let left_bytes = bytes.bytes_total.saturating_sub(bytes.bytes_done) as f64;
+    let done = bytes.map(|bytes| {
+        let [done, total] = [bytes.bytes_done, bytes.bytes_total].map(HumanBytes);
+        format!("{done} of {total}")
+    });
+    let per_s = bytes.map(|bytes| HumanBytes(bytes.bytes_per_s as u64).to_string());
     // A rate of zero gives no time.
-    let left = (bytes.bytes_per_s > 0.0).then(|| span(left_bytes / bytes.bytes_per_s));
+    let left = bytes.filter(|bytes| bytes.bytes_per_s > 0.0).map(|bytes| {
+        let left_bytes = bytes.bytes_total.saturating_sub(bytes.bytes_done) as f64;
+        span(left_bytes / bytes.bytes_per_s)
+    });
     let made = job.record.backup_request().map(|request| request.target);
     let target = made.or_else(|| job.record.restored_backup().map(str::to_owned));
     Row::new([
         job.record.id.clone(),
         job.record.application.clone(),
-        format!("{done} of {total}"),
-        HumanBytes(bytes.bytes_per_s as u64).to_string(),
+        done.unwrap_or_default(),
+        per_s.unwrap_or_default(),
         left.unwrap_or_default(),
         target.unwrap_or_default(),
     ])
@@ -264,6 +278,16 @@ fn draw_tables(frame: &mut Frame<'_>, model: &Model, area: Rect) {
         .header(Row::new(["table", "runs", "live", "pinned"]).dim())
         .block(Block::bordered().title("tables"));
     frame.render_widget(table, area);
+}
+
+/// Returns a quantile of a sample, in microseconds; `None` without requests. An older server sends 0 then.
+fn measured(us: Option<f64>) -> Option<f64> {
+    us.filter(|us| *us > 0.0)
+}
+
+/// Formats a quantile of a sample, which is given in microseconds: `-` without requests.
+fn latency(us: Option<f64>) -> String {
+    measured(us).map_or_else(|| "-".to_string(), time)
 }
 
 /// Formats a time that is given in microseconds.

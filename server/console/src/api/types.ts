@@ -8,7 +8,7 @@ export interface Sample {
   analytics_cores: number;
   capacity_cores: number;
   requests_per_s: number;
-  /** 0 without requests, as the other quantiles. */
+  /** `null` without requests, as the other quantiles; an older server writes 0. */
   p50_us: number | null;
   p99_us: number | null;
   p999_us: number | null;
@@ -30,7 +30,7 @@ export interface GuardAction {
   at_unix_ms: number;
   action: string;
   allowed_ratio: number;
-  /** The slack in the window of latencies that led to the change. */
+  /** The slack in the window of latencies that led to the change; `null` if it is unknown. */
   slack_ratio: number | null;
 }
 
@@ -66,7 +66,7 @@ export interface Forecast {
   /** The errors of a learned forecast that the server does not plan by. */
   refused?: { forecast_error_cores: number; mean_error_cores: number } | null;
   points: ForecastPoint[];
-  error: { mean_abs_cores: number; windows: number } | null;
+  error: { mean_abs_cores: number | null; windows: number } | null;
 }
 
 export interface Prediction {

@@ -52,9 +52,10 @@ export function requestOf(draft: Draft): JobRequest | string {
   for (const field of draft.kept.application === undefined ? application.fields : []) {
     const value = (draft.values[field.name] ?? "").trim();
     if (field.required && value === "") return `${field.label}: say which`;
-    if (field.kind === "number" && value !== "" && !Number.isFinite(Number(value))) {
-      return `${field.label}: this is no number`;
-    }
+    // JSON has no NaN: a text that is no number would become null.
+    const numbers = field.kind === "number" ? [value] : field.kind === "numbers" ? value.split(",") : [];
+    const wrong = numbers.map((text) => text.trim()).find((text) => text !== "" && !isNumber(text));
+    if (wrong !== undefined) return `${field.label}: ${wrong} is no number, or too large`;
   }
   const inputs = draft.kept.inputs ?? draft.inputs.slice(0, application.inputs).map(tableInput);
   const missing = inputs.findIndex((input) => (input.table as { table: string } | undefined)?.table === "");
@@ -146,6 +147,12 @@ function isObject(value: unknown): value is Record<string, unknown> {
 function rest(request: JobRequest): Partial<JobRequest> {
   const { application: _a, inputs: _i, goal_s: _g, cores: _c, ...kept } = request;
   return kept;
+}
+
+/** Returns whether a text is a number that the request has as it is written: not a whole one above 2^53. */
+function isNumber(text: string): boolean {
+  const value = Number(text);
+  return Number.isFinite(value) && (!Number.isInteger(value) || Number.isSafeInteger(value));
 }
 
 function tableInput(input: DraftInput): Record<string, unknown> {

@@ -89,6 +89,13 @@ export function isOver(job: Job): boolean {
   return job.endedMs !== null;
 }
 
+/** Returns how many of the jobs that have not ended run or wait, and how many their server's stop has left. */
+export function atWorkText(unended: readonly Job[]): string {
+  const unfinished = unended.filter((job) => job.state === "unfinished").length;
+  const atWork = `${counted(unended.length - unfinished, "job")} at work`;
+  return unfinished === 0 ? atWork : `${atWork}, ${unfinished} unfinished`;
+}
+
 /** Whether it keeps its goal, as far as can be said. */
 export function outlook(job: Job, nowMs: number): Outlook {
   if (job.request.goal_s == null || job.state === "cancelled") return "none";

@@ -22,7 +22,7 @@ export function safety({ objective, samples }: Load): Safety | null {
   const of = quantileOf(objective?.quantile ?? "p99");
   const before = samples.findLastIndex((sample) => sample.at_unix_ms <= last.at_unix_ms - WINDOW_MS);
   const latencies = samples.slice(before + 1).map((sample) => of(sample) ?? 0);
-  // A second without requests has no latency, which the server writes as 0.
+  // A second without requests has no latency. An older server writes 0.
   const sorted = latencies.filter((us) => us > 0).sort((a, b) => a - b);
   const us = sorted[sorted.length >> 1];
   if (us === undefined) return null;

@@ -31,17 +31,37 @@ export function duration(seconds: number): string {
   return `${Math.floor(whole / size)} ${name} ${Math.round((whole % size) / next[0])} ${next[1]}`;
 }
 
-/** Seconds of `90`, `90 s`, `500 ms`, `5min`, `1h 30min`; `null` if it is none of these. */
+/** The names of units, with their seconds: those of the commands (crate `humantime`). `M` is a month there. */
+const UNITS = new Map(
+  Object.entries({
+    "nanos nsec ns": 1e-9,
+    "usec us µs": 1e-6,
+    "millis msec ms": 1e-3,
+    "seconds second secs sec s": SECOND,
+    "minutes minute mins min m": MINUTE,
+    "hours hour hrs hr h": HOUR,
+    "days day d": DAY,
+    "weeks week wks wk w": 7 * DAY,
+    "months month M": 30.44 * DAY,
+    "years year yrs yr y": 365.25 * DAY,
+  }).flatMap(([names, seconds]) => names.split(" ").map((name) => [name, seconds] as const)),
+);
+
+/**
+ * Returns the seconds of `90 s`, `500 ms`, `2 days` or `1h 30min`, as commands read them, and of `90`, which commands
+ * refuse; `null` if it is none of these.
+ */
 export function parseDuration(text: string): number | null {
-  const sizes: Record<string, number> = { ms: 0.001, s: 1, sec: 1, m: 60, min: 60, h: 3600, d: DAY };
-  const plain = text.trim().toLowerCase();
+  const plain = text.trim();
   if (/^\d+(\.\d+)?$/.test(plain)) return Number(plain);
+  if (!/^(\d+(\.\d+)?\s*[a-zµ]+\s*)+$/i.test(plain)) return null;
   let sum = 0;
-  const rest = plain.replace(/(\d+(?:\.\d+)?)\s*(ms|sec|min|s|m|h|d)(?![a-z])/g, (_, n, unit) => {
-    sum += Number(n) * sizes[unit as string]!;
-    return "";
-  });
-  return plain === "" || rest.trim() !== "" ? null : sum;
+  for (const [, count, unit] of plain.matchAll(/(\d+(?:\.\d+)?)\s*([a-zµ]+)/gi)) {
+    const seconds = UNITS.get(unit!) ?? UNITS.get(unit!.toLowerCase());
+    if (seconds === undefined) return null;
+    sum += Number(count) * seconds;
+  }
+  return sum;
 }
 
 /** The time of day, with seconds: `17:05:09`. With the day where that is not today's. */
@@ -66,7 +86,7 @@ export function relative(unixMs: number, nowMs: number): string {
   return seconds < 0 ? `${duration(seconds)} ago` : `in ${duration(seconds)}`;
 }
 
-/** A latency of microseconds: `850 µs`, `1.24 ms`, `2.1 s`. 0 stands for a time without requests. */
+/** A latency of microseconds: `850 µs`, `1.24 ms`, `2.1 s`. Without requests it is `null`, or 0 from an older server. */
 export function latency(us: number | null): string {
   if (us === null || us === 0 || !Number.isFinite(us)) return "–";
   if (us < 999.5) return `${Math.round(us)} µs`;

@@ -2,11 +2,11 @@
 
 import { useState } from "preact/hooks";
 import { now } from "../state/clock";
-import { type Job, doneAtMs, outlook, slackS } from "../state/job";
+import { type Job, atWorkText, doneAtMs, outlook, slackS } from "../state/job";
 import { colourOf, ended, jobs, jobsShown, range, textureOf, unended, views } from "../state/live";
 import { open } from "../state/panels";
 import { mayChange } from "../state/session";
-import { counted, percent } from "../text/number";
+import { percent } from "../text/number";
 import { clock, duration, relative } from "../text/time";
 import { JobActions } from "./job-actions";
 import { Missing } from "./missing";
@@ -26,7 +26,7 @@ export function Jobs() {
       <div class="section-head">
         <h2 id="jobs-title">Jobs</h2>
         <span class="note">
-          {views.value.value !== null && `${counted(unended.value.length, "job")} at work`}
+          {views.value.value !== null && atWorkText(unended.value)}
         </span>
       </div>
       <Missing of={views} what="The list of jobs" />
@@ -175,8 +175,9 @@ function Took({ job }: { job: Job }) {
   return <>{duration(((job.endedMs ?? job.begunMs) - job.begunMs) / 1000)}</>;
 }
 
-function Finish({ job, nowMs }: { job: Job; nowMs: number }) {
+export function Finish({ job, nowMs }: { job: Job; nowMs: number }) {
   const finish = job.prediction;
+  if (job.state === "unfinished") return <>–</>;
   if (finish === null) {
     const doneAt = doneAtMs(job, nowMs);
     if (doneAt === null) return <span class="unknown">not known yet</span>;

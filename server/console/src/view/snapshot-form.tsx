@@ -27,6 +27,7 @@ export function SnapshotForm() {
   const create = async (event: Event) => {
     event.preventDefault();
     if (name.trim() === "") return setProblem("Name: say which");
+    if (keyspace === "") return setProblem("Keyspace: this server has none yet");
     try {
       await change("POST", "/v1/snapshots", { name: name.trim(), keyspace });
       close();

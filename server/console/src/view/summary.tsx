@@ -4,11 +4,12 @@ import type { ComponentChildren } from "preact";
 import { actionAt, actionText } from "../chart/guard";
 import { objectiveText } from "../chart/latency";
 import { now } from "../state/clock";
-import { outlook } from "../state/job";
-import { load, silence, unended } from "../state/live";
+import { goalsLine } from "../state/goals";
+import { type Job, outlook } from "../state/job";
+import { ended, load, range, silence, unended, views } from "../state/live";
 import { safety } from "../state/safety";
-import { cores, counted, percent, short } from "../text/number";
-import { latency } from "../text/time";
+import { cores, percent, short } from "../text/number";
+import { duration, latency } from "../text/time";
 
 export function Summary() {
   return (
@@ -52,7 +53,7 @@ function Safety() {
   if (found === null) {
     return (
       <Fact name="Online load" value="–" of={quantile}>
-        {now === null ? "not known" : "no request in the last 10 s"}
+        {now === null || now.samples.length === 0 ? "not known" : "no request in the last 10 s"}
       </Fact>
     );
   }
@@ -62,6 +63,7 @@ function Safety() {
       {verdict === "bad" && <strong>over its objective: </strong>}
       {verdict === "good" && (silence.value === null ? "safe: " : "was safe: ")}
       {objective === null ? "no objective" : objectiveText(objective)}
+      {verdict === "none" && objective?.bound_us === null && ", which is not known yet"}
     </Fact>
   );
 }
@@ -95,27 +97,20 @@ function Requests() {
 }
 
 function Goals() {
-  const jobs = unended.value;
-  const with_goal = jobs.map((job) => outlook(job, now.value)).filter((sight) => sight !== "none");
-  const late = with_goal.filter((sight) => sight === "late").length;
-  const sure = with_goal.filter((sight) => sight === "on-time").length;
-  const others = jobs.length - with_goal.length;
-  const rest = others === 0 ? "" : `, ${counted(others, "job")} without a goal`;
-  if (with_goal.length === 0) {
+  const nowMs = now.value;
+  if (views.value.value === null) {
     return (
-      <Fact name="Goals" value={jobs.length === 0 ? "–" : "none"}>
-        {jobs.length === 0 ? "no job runs" : `${counted(jobs.length, "job")} without a goal`}
+      <Fact name="Goals" value="–">
+        not known
       </Fact>
     );
   }
+  const outlooks = (jobs: readonly Job[]) => jobs.map((job) => outlook(job, nowMs));
+  const lately = ended.value.filter((job) => job.endedMs! > nowMs - range.value * 1000);
+  const { value, of, verdict, detail } = goalsLine(outlooks(unended.value), outlooks(lately), duration(range.value));
   return (
-    <Fact
-      name="Goals"
-      value={late > 0 ? `${late} late` : `${sure} of ${with_goal.length}`}
-      of={late > 0 ? `of ${with_goal.length}` : "will be met"}
-      verdict={late > 0 ? "bad" : sure === with_goal.length ? "good" : "none"}
-    >
-      {counted(with_goal.length, "job")} with a goal{rest}
+    <Fact name="Goals" value={value} {...(of === "" ? {} : { of })} verdict={verdict}>
+      {detail}
     </Fact>
   );
 }

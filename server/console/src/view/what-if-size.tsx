@@ -4,20 +4,13 @@ import { useState } from "preact/hooks";
 import { query } from "../api/request";
 import type { WhatIf } from "../api/types";
 import { now } from "../state/clock";
+import { FIELDS, tasksOf } from "../state/hypothetical";
 import { hypothesis, hypothesisOf, open } from "../state/panels";
-import { parseDuration } from "../text/time";
+import { counted } from "../text/number";
 import { Answer } from "./answer";
 import { Dialog } from "./dialog";
 import { Input } from "./input";
 import { ProblemText } from "./problem-text";
-
-const FIELDS = [
-  { name: "maps", label: "Map tasks", initial: "16" },
-  { name: "map_s", label: "A map task takes", initial: "10 s", hint: "of one core" },
-  { name: "reduces", label: "Reduce tasks", initial: "1" },
-  { name: "reduce_s", label: "A reduce task takes", initial: "5 s", hint: "of one core" },
-  { name: "goal_s", label: "Done within", initial: "", hint: "empty: no goal" },
-] as const;
 
 export function WhatIfSize() {
   const [values, setValues] = useState<Record<string, string>>(() =>
@@ -30,20 +23,12 @@ export function WhatIfSize() {
     setProblem(null);
     setAnswer(null);
     hypothesis.value = null;
-    const body: Record<string, number> = {};
-    for (const { name, label } of FIELDS) {
-      const text = values[name]!.trim();
-      if (text === "" && name === "goal_s") continue;
-      const value = name.endsWith("_s") ? parseDuration(text) : Number(text);
-      if (value === null || text === "" || !Number.isFinite(value)) {
-        return setProblem(`${label}: ${name.endsWith("_s") ? "write a time such as 10 s" : "this is no number"}`);
-      }
-      body[name] = value;
-    }
+    const tasks = tasksOf(values);
+    if (typeof tasks === "string") return setProblem(tasks);
     try {
-      const answer = await query<WhatIf>("/v1/what-if", body);
+      const answer = await query<WhatIf>("/v1/what-if", tasks);
       setAnswer(answer);
-      hypothesis.value = hypothesisOf(`${body.maps} maps`, answer, body.goal_s, now.peek());
+      hypothesis.value = hypothesisOf(counted(tasks.maps!, "map"), answer, tasks.goal_s, now.peek());
     } catch (error) {
       setProblem((error as Error).message);
     }

@@ -204,6 +204,9 @@ fn the_load_of_the_last_seconds_and_the_forecast_are_served() {
     let forecast = json(&get("/v1/forecast?seconds=60").1);
     assert_eq!(forecast["source"], "last-ten-minutes");
     assert_eq!(forecast.get("refused"), Some(&Value::Null));
+    // No job has ended, so no error of a prediction is known.
+    let error = forecast["predictions"].get("mean_error_ratio");
+    assert_eq!(error, Some(&Value::Null));
     // A forecast of any length has 120 steps, and a point at both ends.
     assert_eq!(forecast["points"].as_array().unwrap().len(), 121);
     for wrong in [

@@ -102,7 +102,7 @@ fn a_server_is_shown_whole() {
 /// Regression: the slack was that of the guard's last change of its action, which may be hours old.
 #[test]
 fn the_slack_is_that_of_the_last_sample() {
-    let line = |p99_us: f64, bound_us: Option<f64>| {
+    let line = |p99_us: Option<f64>, bound_us: Option<f64>| {
         let mut state = state();
         let last = state.load.samples.last_mut().unwrap();
         (last.p99_us, last.bound_us) = (p99_us, bound_us);
@@ -112,10 +112,33 @@ fn the_slack_is_that_of_the_last_sample() {
     };
     let guard = "guard: hold, allows 80%";
     let expected = format!("objective p99 2.00 ms, slack -50%   {guard}");
-    assert_eq!(line(3000.0, Some(2000.0)), expected);
+    assert_eq!(line(Some(3000.0), Some(2000.0)), expected);
     let unknown = format!("objective p99 2.00 ms   {guard}");
-    assert_eq!(line(3000.0, None), unknown);
-    assert_eq!(line(0.0, Some(2000.0)), unknown);
+    assert_eq!(line(Some(3000.0), None), unknown);
+    // An older server sends 0 for a second without requests.
+    for p99_us in [None, Some(0.0)] {
+        assert_eq!(line(p99_us, Some(2000.0)), unknown);
+    }
+}
+
+/// Regression: before the first sample all cores were 0.00, and a second without requests had latencies of 0 us.
+#[test]
+fn numbers_that_are_not_known_are_not_shown_as_0() {
+    let head = |state: ServerState| {
+        let mut model = Model::new("./ebb-data".to_string());
+        model.show(state);
+        let shown = screen(&model);
+        let lines = shown.lines().take(2).map(str::to_string);
+        lines.collect::<Vec<_>>()
+    };
+    let mut quiet = state();
+    let last = quiet.load.samples.last_mut().unwrap();
+    (last.requests_per_s, last.p50_us) = (0.0, None);
+    (last.p99_us, last.p999_us) = (None, Some(0.0));
+    assert_eq!(head(quiet)[1], "0 requests/s   p50 -  p99 -  p99.9 -");
+    let mut young = state();
+    young.load.samples.clear();
+    assert_eq!(head(young), ["./ebb-data   2 cores: not measured yet", ""]);
 }
 
 #[test]
