@@ -182,8 +182,8 @@ fn audited(
 /// role.
 ///
 /// # Errors
-/// When no server has the directory open that could look up the role, or there is no such role. Also when the
-/// token has no role and the server requires one, or the server does not answer.
+/// When no server has the directory open that could look up the role, there is no such role, or it may not log
+/// in. Also when the token has no role and the server requires one, or the server does not answer.
 fn role(args: &Create) -> Result<Option<TokenRole>> {
     let data = &args.location.data;
     match (&args.role, JobsClient::of(data)?) {
@@ -212,6 +212,13 @@ fn named_role(server: &JobsClient, name: &str) -> Result<TokenRole> {
             "there is no role {name}; LIST ROLES shows those there are"
         ))
     })?;
+    if !found.can_login {
+        let text = format!(
+            "role {name} may not log in, so the server would refuse the token; ALTER ROLE with LOGIN = true \
+             permits the login"
+        );
+        return Err(CliError::Usage(text).into());
+    }
     Ok(TokenRole {
         name: found.name,
         id: found.id,

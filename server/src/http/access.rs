@@ -216,7 +216,8 @@ impl Access {
         let Some((credential, needed)) = required else {
             return Ok((Principal::anonymous(), None));
         };
-        let principal = self.principal(&credential.token, peer).await?;
+        let Credential { token, cookie } = &credential;
+        let principal = self.principal(token, cookie.as_ref(), peer).await?;
         check_scope(&principal, needed)?;
         Ok((principal, Some(credential)))
     }
@@ -239,6 +240,8 @@ impl Access {
     }
 
     /// Returns the principal that a token stands for, and counts a request against the token's rate limit.
+    /// `cookie` is that of the session by which the token was found; `None` if the request has the token itself.
+    /// If the token is not valid any more, the session ends.
     ///
     /// # Errors
     /// 401 for an invalid token, for one whose role is gone or may not log in, and for one without a role on a
@@ -248,6 +251,7 @@ impl Access {
     pub(super) async fn principal(
         self: &Arc<Self>,
         token: &Token,
+        cookie: Option<&Token>,
         peer: Peer,
     ) -> Result<Principal, Problem> {
         let problem = match self.known(token).await {
@@ -264,10 +268,16 @@ impl Access {
             return Err(problem);
         }
         self.note_refusal(token, peer, &problem);
-        if let Some(address) = peer.address {
+        if let Some(cookie) = cookie {
+            // No guess, because the client has logged in with this token. Pages show the login only after a 401,
+            // and other clients of the address may have used up its limit.
+            self.sessions.end(cookie);
+        } else if let Some(address) = peer.address {
             let taken = self.failures.take(address, Instant::now());
             taken.map_err(|wait_s| {
-                too_many("too many invalid tokens came from this address", wait_s)
+                let cause = &problem.detail;
+                let text = format!("{cause}; too many invalid tokens came from this address");
+                too_many(&text, wait_s)
             })?;
         }
         if self.failure_lines.take((), Instant::now()).is_ok() {

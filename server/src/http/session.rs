@@ -2,7 +2,8 @@
 //! every request.
 //!
 //! A session permits what the token permits that it was begun with, as long as that token is valid:
-//! each request looks the token up. Sessions end with the server's process.
+//! each request looks the token up, and ends the session if the token is not valid any more. Sessions
+//! end with the server's process.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};

@@ -170,7 +170,11 @@ fn with_logins_only_tokens_of_roles_are_created_and_accepted() {
     let password = place.read("ebb-data/superuser-password");
     let credentials = Some(("ebb", password.trim()));
     let mut client = Client::connect_as(server.address(), Compression::Lz4, credentials).unwrap();
-    query(&mut client, "CREATE ROLE grafana WITH LOGIN = true").unwrap();
+    query(&mut client, "CREATE ROLE grafana").unwrap();
+    // Regression: a token was created that the server refused from the start.
+    let refused = place.ebb(&format!("{create} --role grafana")).fails(2);
+    assert!(refused.contains("grafana may not log in"), "{refused}");
+    query(&mut client, "ALTER ROLE grafana WITH LOGIN = true").unwrap();
     let of_role = place.ebb(&format!("{create} --role grafana")).ok();
     assert_eq!(status(&server, of_role.trim()), 200);
     query(&mut client, "DROP ROLE grafana").unwrap();

@@ -82,7 +82,7 @@ async fn begin(
     let Extension(access) = access.ok_or_else(invalid_token)?;
     let token: Result<Token, ()> = login.token.trim().parse();
     let token = token.map_err(|()| invalid_token())?;
-    let principal = access.principal(&token, peer).await?;
+    let principal = access.principal(&token, None, peer).await?;
     access.note_login(principal.clone(), peer);
     let session = access.sessions.begin(token, Instant::now());
     let set = [(SET_COOKIE, access.cookie.set(&session))];

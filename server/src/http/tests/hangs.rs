@@ -231,9 +231,9 @@ async fn a_token_is_not_checked_when_too_many_checks_wait() {
     let full: Vec<_> = (0..WorkKind::Tokens.places())
         .map(|_| limits.place(WorkKind::Tokens).unwrap())
         .collect();
-    let refused = access.principal(&token, peer).await.unwrap_err();
+    let refused = access.principal(&token, None, peer).await.unwrap_err();
     assert_eq!((refused.status, refused.retry_after_s), (503, Some(1)));
     drop(full);
-    let invalid = access.principal(&token, peer).await.unwrap_err();
+    let invalid = access.principal(&token, None, peer).await.unwrap_err();
     assert_eq!((invalid.status, invalid.retry_after_s), (401, None));
 }

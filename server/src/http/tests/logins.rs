@@ -1,7 +1,7 @@
 //! A server whose clients log in as roles: each token must belong to one.
 
 use super::roles::{ADA, add_ada, check, token_of};
-use super::session::log_in;
+use super::session::{log_in, pipelined};
 use super::*;
 
 /// Starts a server that requires a role of each token, and has the role `ada` without permissions. The
@@ -41,6 +41,20 @@ fn a_token_without_a_role_is_refused_with_the_command_that_makes_another() {
     );
     // The server's own user needs no token, and so no role.
     assert_eq!(client(dir.path()).list().unwrap(), []);
+}
+
+/// Regression: the responses beyond the limit of an address had only the time to wait.
+#[test]
+fn the_cause_is_in_each_response_to_a_refused_token() {
+    let (dir, _node, server) = served();
+    let without_role = token(dir.path(), Scope::Read);
+    let responses = pipelined(&server, &without_role, 100);
+    assert!(responses.contains("HTTP/1.1 429 "), "{responses}");
+    let responses: Vec<&str> = responses.split("HTTP/1.1 ").skip(1).collect();
+    assert_eq!(responses.len(), 100);
+    for response in responses {
+        assert!(response.contains("belongs to no role"), "{response}");
+    }
 }
 
 #[test]

@@ -160,6 +160,30 @@ fn a_session_ends_with_its_token_and_is_not_begun_by_others() {
     assert_eq!(send(&server, "GET /v1/jobs", &[cookie], "").0, 401);
 }
 
+/// Regression: while other clients of its address sent invalid tokens, a page whose token was revoked got 429, and
+/// did not show the login.
+#[test]
+fn a_session_whose_token_is_refused_ends_whatever_its_address_has_sent() {
+    let (dir, _node, server) = serve();
+    let [revoked, next] = [(); 2].map(|()| token(dir.path(), Scope::Read));
+    let (_, answer) = log_in(&server, &revoked, &[]);
+    let set = header(&answer, "set-cookie").unwrap();
+    let cookie = ("Cookie", set.split("; ").next().unwrap());
+    let file = TokenFile::of(&data(dir.path()));
+    assert!(file.change(|all| all.revoke(&revoked.id())).unwrap());
+    let responses = pipelined(&server, &Token::random(), 100);
+    assert!(responses.contains("HTTP/1.1 429 "), "{responses}");
+    for cause in [
+        "there is no such token, or it has expired or was revoked",
+        "the request has no token",
+    ] {
+        let (status, answer) = send(&server, "GET /v1/session", &[cookie], "");
+        assert_eq!(status, 401, "{answer}");
+        assert!(answer.contains(cause), "{answer}");
+    }
+    assert_eq!(log_in(&server, &next, &[]).0, 200);
+}
+
 /// Regression: a token that was cut off when it was copied got the response to a request without a
 /// token.
 #[test]
