@@ -51,9 +51,12 @@ const FILE_BYTES_MAX: usize = 512 << 20;
 /// The number of rows at which a file is full. Writers and readers hold the positions of its deleted rows in
 /// memory, eight bytes each.
 const FILE_ROWS_MAX: u64 = 4 << 20;
-/// The number of column chunks at which a file is full. Writers and readers hold the metadata of all of them
-/// in memory, about a KiB each.
+/// The number of column chunks at which a file is full, by [`chunks_of_metadata`]. Writers and readers hold the
+/// metadata of all of them in memory, about a KiB each.
 const FILE_CHUNKS_MAX: usize = 8 << 10;
+/// The number of rows after which the metadata of a column's pages has grown by as much as a column chunk has. The
+/// Parquet library ends a page at 20,000 rows, and a page takes about 128 bytes of metadata.
+const ROWS_PER_CHUNK: u64 = 8 * 20_000;
 
 /// An error while a data file is written.
 #[derive(Debug, thiserror::Error)]
@@ -104,8 +107,9 @@ pub struct DataFileWriter<W: Write + Send> {
 struct BatchLimits {
     rows: usize,
     bytes: usize,
-    /// True if a batch is a row group. Then `bytes` is also a limit on the arrays of the batch, because these may
-    /// take more memory than the values: a null takes as much as a number, and a UUID becomes a text.
+    /// True if a batch is a row group. Then `bytes` is also a limit on the memory of the batch, which may take more
+    /// than the values: a null takes a bit, a UUID becomes a text, and the column that is encoded has a place for
+    /// each row.
     is_row_group: bool,
 }
 
@@ -132,7 +136,7 @@ impl<W: Write + Send> DataFileWriter<W> {
     /// rows is complete. `on_empty` decides how empty values of types such as `int` are written.
     /// The writer holds one row group in memory, of about `row_group_bytes` bytes. These are encoded bytes if there are
     /// few columns. Many columns are encoded one after the other: then these are the bytes of the values in arrays,
-    /// and the arrays may take twice as much memory.
+    /// with those of the column that is encoded, and the arrays may take twice as much memory.
     ///
     /// # Errors
     /// If the Iceberg field of a column was not made for the column's CQL type, or has no
@@ -226,6 +230,8 @@ impl<W: Write + Send> DataFileWriter<W> {
         values: impl IntoIterator<Item = Option<&'v [u8]>>,
         charge: Charge<'_, ValueError>,
     ) -> Result<(), DataFileError> {
+        // Of a batch that is a row group, the nulls are measured with the arrays.
+        let null_bytes = usize::from(!self.batch_limits.is_row_group);
         for (at, value) in values.into_iter().enumerate() {
             let (field, builder) = &mut self.columns[at];
             builder
@@ -234,7 +240,7 @@ impl<W: Write + Send> DataFileWriter<W> {
                     column: field.name.clone(),
                     error,
                 })?;
-            self.batch_bytes += value.map_or(1, |value| value.len() + 1);
+            self.batch_bytes += value.map_or(0, <[u8]>::len) + null_bytes;
             if let (Some(planned), Some(value)) = (&mut self.planned, value) {
                 planned.first_values.add(at, value);
             }
@@ -252,13 +258,16 @@ impl<W: Write + Send> DataFileWriter<W> {
         let is_measured = limits.is_row_group && self.batch_rows.is_multiple_of(MEASURED_ROWS);
         self.batch_rows >= limits.rows
             || self.batch_bytes >= limits.bytes
-            || (is_measured && self.array_bytes() >= limits.bytes)
+            || (is_measured && self.row_group_bytes() >= limits.bytes)
     }
 
-    /// Returns the size of the arrays of the current batch, in bytes.
-    fn array_bytes(&self) -> usize {
-        let columns = self.columns.iter();
-        columns.map(|(_, builder)| builder.bytes()).sum()
+    /// Returns the memory of the current batch as a row group, in bytes: the values of all columns, and the most
+    /// that the encoding of one column takes.
+    fn row_group_bytes(&self) -> usize {
+        let builders = || self.columns.iter().map(|(_, builder)| builder);
+        let values: usize = builders().map(ColumnBuilder::bytes).sum();
+        let encoding = builders().map(ColumnBuilder::encoding_bytes).max();
+        values + encoding.unwrap_or(0)
     }
 
     /// Returns the number of rows so far.
@@ -273,9 +282,9 @@ impl<W: Write + Send> DataFileWriter<W> {
             return false;
         };
         let groups = writer.complete();
-        let chunks = groups.len() * groups.first().map_or(0, RowGroupMetaData::num_columns);
+        let columns = groups.first().map_or(0, RowGroupMetaData::num_columns);
         self.rows >= FILE_ROWS_MAX
-            || chunks >= FILE_CHUNKS_MAX
+            || chunks_of_metadata(columns, groups.len(), self.rows) >= FILE_CHUNKS_MAX
             || writer.bytes_written() >= FILE_BYTES_MAX
     }
 
@@ -355,6 +364,12 @@ impl<W: Write + Send> DataFileWriter<W> {
         self.batch_bytes = 0;
         Ok(())
     }
+}
+
+/// Returns the number of column chunks whose metadata takes as much memory as that of a file with `columns` columns,
+/// in `groups` row groups, and `rows` rows.
+fn chunks_of_metadata(columns: usize, groups: usize, rows: u64) -> usize {
+    columns * (groups + (rows / ROWS_PER_CHUNK) as usize)
 }
 
 /// Returns the error of a call after one that could not begin the file.

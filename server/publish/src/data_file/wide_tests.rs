@@ -42,7 +42,7 @@ fn rows_of_500_columns_take_the_memory_of_one_row_group() {
             .append((0..500).map(|at| Some(values[at % 3])))
             .unwrap();
         let encoders = writer.writer.as_ref().map_or(0, RowGroups::memory_size);
-        most = most.max(writer.array_bytes() + encoders);
+        most = most.max(writer.row_group_bytes() + encoders);
     }
     // The arrays are measured each 16 rows, of about 4 KiB each.
     let rows = MEASURED_ROWS * (5 << 10);
@@ -56,51 +56,98 @@ fn rows_of_500_columns_take_the_memory_of_one_row_group() {
 }
 
 #[test]
-fn a_row_group_ends_at_the_size_of_its_arrays() {
-    // A null counts as one byte of values, but takes eight in the array.
+fn a_row_group_ends_at_the_size_of_its_arrays_and_of_one_column_that_is_encoded() {
+    // A row takes a bit in each column, and 20 bytes in the column that is encoded.
     let columns = columns((0..100).map(|_| CqlType::Bigint));
     let mut writer = writer(&columns, 64 << 10);
-    for _ in 0..95 {
+    for _ in 0..2_031 {
         writer.append([None; 100]).unwrap();
     }
     assert_eq!(row_groups(&writer), 0);
-    // 82 rows have more than 64 KiB, and the next measurement is that of 96.
+    // 2,017 rows have more than 64 KiB, and the next measurement is that of 2,032.
     writer.append([None; 100]).unwrap();
     assert_eq!(row_groups(&writer), 1);
 }
 
+/// Regression: a null took as much memory as a number or the place of a text, so a row group had 256 of these rows. The
+/// files of such a table had some MiB, because a file has a limited number of column chunks.
 #[test]
-fn a_builder_returns_the_size_of_its_array() {
+fn rows_of_few_values_in_many_columns_share_a_row_group_and_come_back() {
+    const COLUMNS: usize = 64;
+    const ROWS: usize = 1_600;
+    let columns = columns((0..COLUMNS).map(|_| CqlType::Text));
+    let mut writer = writer(&columns, 64 << 10);
+    for row in 0..ROWS {
+        let value = format!("value {row}");
+        let cells = (0..COLUMNS).map(|at| (at == row % COLUMNS).then_some(value.as_bytes()));
+        writer.append(cells).unwrap();
+        assert_eq!(row_groups(&writer), 0, "row {row}");
+    }
+    let (bytes, file) = writer.finish(PATH.into()).unwrap();
+    assert_eq!(file.record_count, 1_600);
+    for nulls in file.null_value_counts.iter().flatten() {
+        assert_eq!(nulls.value, 1_600 - 1_600 / 64, "column {}", nulls.key);
+    }
+
+    let reader = ParquetRecordBatchReaderBuilder::try_new(Bytes::from(bytes)).unwrap();
+    let mut next = 0;
+    for batch in reader.build().unwrap() {
+        let batch = batch.unwrap();
+        for row in 0..batch.num_rows() {
+            for (at, array) in batch.columns().iter().enumerate() {
+                let read = read_value(array, row, &CqlType::Text).unwrap();
+                let expected = (at == next % COLUMNS).then(|| format!("value {next}"));
+                assert_eq!(read, expected.map(String::into_bytes), "row {next}");
+            }
+            next += 1;
+        }
+    }
+    assert_eq!(next, ROWS);
+}
+
+#[test]
+fn the_metadata_of_a_file_grows_with_its_row_groups_and_with_its_pages() {
+    for (groups, rows, chunks) in [
+        (0, 0, 0),
+        (17, 35_632, 17 * 500),
+        (13, 549_328, 16 * 500),
+        (14, 591_584, 17 * 500),
+    ] {
+        assert_eq!(chunks_of_metadata(500, groups, rows), chunks, "{rows} rows");
+    }
+}
+
+#[test]
+fn a_builder_returns_the_size_of_its_values() {
     let pair = CqlType::tuple([CqlType::Int, CqlType::Text]);
     let number = 7_i32.to_be_bytes();
     // A text or a list has an offset of four bytes, and an array of them one more.
     let sizes = [
-        (CqlType::Boolean, Some(vec![1]), 1),
-        (CqlType::Int, Some(number.to_vec()), 4),
-        (CqlType::Bigint, None, 8),
-        (CqlType::Blob, Some(vec![0; 3]), 3 + 8),
-        (CqlType::Uuid, Some(vec![0; 16]), 36 + 8),
-        (
-            CqlType::list(CqlType::Text),
-            Some(build(["ab", "c"])),
-            8 + 3 + 12,
-        ),
+        (CqlType::Boolean, vec![1], 1),
+        (CqlType::Int, number.to_vec(), 4),
+        (CqlType::Bigint, vec![0; 8], 8),
+        (CqlType::Blob, vec![0; 3], 3 + 8),
+        (CqlType::Uuid, vec![0; 16], 36 + 8),
+        (CqlType::list(CqlType::Text), build(["ab", "c"]), 8 + 3 + 12),
         (
             CqlType::map(CqlType::Text, CqlType::Int),
-            Some(build_map([("k", number)])),
+            build_map([("k", number)]),
             8 + (1 + 8) + 4,
         ),
         (
             pair,
-            Some(build_tuple([Some(&number[..]), Some(&b"x"[..])])),
+            build_tuple([Some(&number[..]), Some(&b"x"[..])]),
             4 + (1 + 8),
         ),
     ];
     for (ty, value, bytes) in sizes {
         let column = columns([ty]).remove(0);
         let mut builder = ColumnBuilder::new(&column.ty, &column.field, OnEmpty::Refuse).unwrap();
-        builder.append(value.as_deref()).unwrap();
+        builder.append(Some(&value)).unwrap();
         assert_eq!(builder.bytes(), bytes, "{}", column.ty);
+        // The null and the value before it have a bit each.
+        builder.append(None).unwrap();
+        assert_eq!(builder.bytes(), bytes + 1, "{}", column.ty);
     }
 }
 

@@ -15,7 +15,12 @@ use ebb_model::types::{Charge, CqlType};
 
 use super::arrow::{arrow_field, data_type, entries};
 use super::iceberg::{IcebergType, NestedField};
+use super::spread::spread;
 use super::{OnEmpty, ValueError, scalar};
+
+/// The most memory, in bytes, that the Parquet library takes for a row while it encodes a column: two levels of two
+/// bytes each, and the position of the value.
+const ENCODED_ROW_BYTES: usize = 2 + 2 + 8;
 
 /// A builder of the Arrow array of a column, out of values in CQL's native serialization.
 #[derive(Debug)]
@@ -23,7 +28,11 @@ pub struct ColumnBuilder {
     ty: CqlType,
     on_empty: OnEmpty,
     empty_values: u64,
+    /// The values since the last array. The nulls between them are only in `present`, because a table may have
+    /// hundreds of columns that are null in most rows.
     values: Values,
+    /// Whether each row since the last array has one of `values`.
+    present: NullBufferBuilder,
 }
 
 impl ColumnBuilder {
@@ -37,6 +46,7 @@ impl ColumnBuilder {
             on_empty,
             empty_values: 0,
             values: Values::new(ty, &field.ty)?,
+            present: NullBufferBuilder::new(0),
         })
     }
 
@@ -61,12 +71,18 @@ impl ColumnBuilder {
         value: Option<&[u8]>,
         charge: Charge<'_, ValueError>,
     ) -> Result<(), ValueError> {
+        if value.is_none() {
+            self.present.append_null();
+            return Ok(());
+        }
         let mut with = Appending {
             rule: self.on_empty,
             seen: &mut self.empty_values,
             charge,
         };
-        self.values.append(&self.ty, value, &mut with)
+        self.values.append(&self.ty, value, &mut with)?;
+        self.present.append_non_null();
+        Ok(())
     }
 
     /// Returns the number of empty values that became null so far.
@@ -74,19 +90,29 @@ impl ColumnBuilder {
         self.empty_values
     }
 
-    /// Returns the size of the array that [`finish`](Self::finish) would return now, in bytes, without the bitmaps
-    /// of nulls.
+    /// Returns the size of the values that were appended since the last array, in bytes. A row that is null takes
+    /// a bit. The bitmaps of nulls within values are left out.
     pub(crate) fn bytes(&self) -> usize {
-        self.values.bytes()
+        self.values.bytes() + self.present.as_slice().map_or(0, <[u8]>::len)
     }
 
-    /// Returns an Arrow array of the values that were appended since the last call.
+    /// Returns the most memory, in bytes, besides that of the values, that [`finish`](Self::finish) and the encoding
+    /// of its array would take now: for each row, the places in the array and the levels of Parquet.
+    pub(crate) fn encoding_bytes(&self) -> usize {
+        self.present.len() * self.values.row_bytes()
+    }
+
+    /// Returns an Arrow array of the values and nulls that were appended since the last call.
     ///
     /// # Panics
     /// If Arrow refuses the array, or one that is nested in it. This does not happen, because
     /// [`append`](Self::append) has checked the values.
     pub fn finish(&mut self) -> ArrayRef {
-        self.values.finish()
+        let values = self.values.finish();
+        match self.present.finish() {
+            Some(present) => spread(&values, &present),
+            None => values,
+        }
     }
 }
 
@@ -427,6 +453,23 @@ impl Values {
                 ends, key, value, ..
             } => ends.bytes() + key.bytes() + value.bytes(),
             Self::Struct { parts, .. } => parts.iter().map(Self::bytes).sum(),
+        }
+    }
+
+    /// Returns the memory that a row takes besides that of its values, in bytes: its places in arrays, and
+    /// [`ENCODED_ROW_BYTES`] for each column in Parquet. A list or a map counts as if it had one element.
+    fn row_bytes(&self) -> usize {
+        match self {
+            Self::Boolean(_) => 1 + ENCODED_ROW_BYTES,
+            // A text or a blob has the place where it ends.
+            Self::Int(_) | Self::Float(_) | Self::Date(_) | Self::Binary(_) | Self::Text { .. } => {
+                4 + ENCODED_ROW_BYTES
+            }
+            Self::Long(_) | Self::Double(_) | Self::Timestamp(_) => 8 + ENCODED_ROW_BYTES,
+            Self::Decimal(..) => 16 + ENCODED_ROW_BYTES,
+            Self::List { element, .. } => 4 + element.row_bytes(),
+            Self::Map { key, value, .. } => 4 + key.row_bytes() + value.row_bytes(),
+            Self::Struct { parts, .. } => parts.iter().map(Self::row_bytes).sum(),
         }
     }
 

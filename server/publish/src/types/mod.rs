@@ -36,6 +36,7 @@
 //! | `arrow` | the Arrow type of an Iceberg type |
 //! | `scalar` | conversions of values that are not just bytes of the same width |
 //! | `builder` | values of CQL into Arrow arrays |
+//! | `spread` | rows without values in the arrays of a column |
 //! | `read` | values of Arrow arrays as those of CQL |
 
 mod arrow;
@@ -45,6 +46,7 @@ mod iceberg;
 mod mapping;
 mod read;
 mod scalar;
+mod spread;
 #[cfg(test)]
 mod tests;
 
