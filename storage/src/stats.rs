@@ -86,9 +86,8 @@ pub struct Stats {
     pub operations_written: u64,
     /// Bytes of keys and values in the committed operations. Deletions of key ranges count as 0.
     pub user_bytes_written: u64,
-    /// Bytes written to WAL and SSTables per byte of `user_bytes_written`; 0 before the first
-    /// write.
-    pub write_amplification: f64,
+    /// Bytes written to WAL and SSTables per byte of `user_bytes_written`; `None` while that is 0.
+    pub write_amplification: Option<f64>,
     /// Point reads. A read of several keys counts once for each key.
     pub reads: u64,
     /// Point reads by the number of runs that each searched: element 0 counts those that needed
@@ -102,11 +101,11 @@ pub struct Stats {
     pub blocks_read: u64,
     /// Data blocks that point reads found in the cache.
     pub blocks_cached: u64,
-    /// The mean number of runs that a point read searched; 0 without any read.
-    pub runs_per_read: f64,
-    /// The mean number of data blocks that a point read needed, from files or the cache; 0 without
-    /// any read.
-    pub blocks_per_read: f64,
+    /// The mean number of runs that a point read searched; `None` without any read.
+    pub runs_per_read: Option<f64>,
+    /// The mean number of data blocks that a point read needed, from files or the cache; `None`
+    /// without any read.
+    pub blocks_per_read: Option<f64>,
     /// Runs that point reads did not search because filters excluded the key. A run counts once for
     /// each read.
     pub filter_skips: u64,
@@ -119,8 +118,9 @@ pub struct Stats {
     /// scans read most of their blocks without a search of the cache, and merges read all blocks
     /// without one.
     pub cache_misses: u64,
-    /// `cache_hits` divided by the sum of `cache_hits` and `cache_misses`; 0 without any search.
-    pub cache_hit_ratio: f64,
+    /// `cache_hits` divided by the sum of `cache_hits` and `cache_misses`; `None` without any
+    /// search.
+    pub cache_hit_ratio: Option<f64>,
     /// Bytes in the cache: data blocks, and partitions of indexes and filters.
     pub cache_bytes: u64,
     /// The present capacity of the cache, in bytes. It shrinks as open tables take more memory, if
@@ -221,10 +221,10 @@ pub struct Stats {
     /// anew when the database is opened.
     #[serde(default)]
     pub oldest_unmergeable_run_ms: u64,
-    /// The age of the oldest snapshot in milliseconds; 0 without any. A hold, which keeps a
+    /// The age of the oldest snapshot in milliseconds; `None` without any. A hold, which keeps a
     /// snapshot's state of one table, has the age of its snapshot, because it pins the same
     /// versions.
-    pub snapshot_oldest_age_ms: u64,
+    pub snapshot_oldest_age_ms: Option<u64>,
     /// The reason why the database accepts no writes until it is opened anew: it was opened only
     /// for reading, or a failure of the WAL, of the manifest or of a background thread stopped all
     /// writes. `None` if it accepts writes.

@@ -9,9 +9,9 @@ import urllib.parse
 import urllib.request
 
 VARIABLES = {"$instance": ".*", "$__rate_interval": "15s"}
-# Metrics that may have no data yet: the latency of the load alone is known after a while, and the hit ratio
-# of the cache has no value while memtables answer all reads.
-SOMETIMES = ["ebb_guard_alone_seconds", "ebb_block_cache_hits_total"]
+# Metrics that may have no data yet: the latency of the load alone is known after a while, and with it the slack
+# of the guard. The hit ratio of the cache has no value while memtables answer all reads.
+SOMETIMES = ["ebb_guard_alone_seconds", "ebb_guard_slack_ratio", "ebb_block_cache_hits_total"]
 
 
 def get(url):

@@ -12,6 +12,10 @@ use crate::mean_cores::MeanCores;
 pub(crate) const SLOT_S: u64 = 300;
 /// The number of slots of a day.
 pub(crate) const SLOTS_PER_DAY: u64 = 86_400 / SLOT_S;
+/// The earliest time of a slot, in seconds since 1970: 2025-01-01 00:00 UTC. This version of ebb is younger, so only a
+/// wrong clock shows an earlier time. Such a clock is mostly one that begins at 1970 when the machine starts, and its
+/// slots would make `ebb forecast` read gaps of decades.
+const EARLIEST_S: u64 = 1_735_689_600;
 /// The most slots of a record: eight weeks of measurements, so a file of 372 kB at most. Older slots than
 /// these are in no forecast either.
 const SLOTS_MAX: u64 = 56 * SLOTS_PER_DAY;
@@ -34,7 +38,8 @@ pub struct LoadRecord {
     /// The cores that the load used, by the number of the slot: its begin in seconds since 1970, divided by
     /// [`SLOT_S`].
     cores: BTreeMap<u64, f64>,
-    /// The number of slots that were added in a row while the record had later ones, or the same.
+    /// The number of slots that were added in a row while the record had later ones, or the same. No file has it, so
+    /// a server that is restarted each day keeps later slots until their time comes: forecasts do not use them.
     added_behind: u64,
 }
 
@@ -61,11 +66,13 @@ impl LoadSlot {
         format!("{},{:.3}\n", self.number * SLOT_S, self.cores)
     }
 
-    /// Returns the slot of a line without its line feed; `None` if the line is damaged.
+    /// Returns the slot of a line without its line feed; `None` if the line is damaged, or its time is before
+    /// [`EARLIEST_S`].
     fn of(line: &str) -> Option<Self> {
         let (time, cores) = line.split_once(',')?;
         let (unix_s, cores) = (time.parse::<u64>().ok()?, cores.parse::<f64>().ok()?);
-        (0.0..=CORES_MAX).contains(&cores).then_some(Self {
+        let is_possible = unix_s >= EARLIEST_S && (0.0..=CORES_MAX).contains(&cores);
+        is_possible.then_some(Self {
             number: unix_s / SLOT_S,
             cores,
         })
@@ -73,9 +80,9 @@ impl LoadSlot {
 }
 
 impl LoadRecord {
-    /// Reads a record from the lines of a file. Lines that are damaged are skipped, and so is a last line
-    /// without a line feed, whose end may be missing. Returns false beside the record if lines were skipped or
-    /// were not in the order of time: then the file should be rewritten, for others that read it.
+    /// Reads a record from the lines of a file. Lines that are damaged or of a time before 2025 are skipped, and so
+    /// is a last line without a line feed, whose end may be missing. Returns false beside the record if lines were
+    /// skipped or were not in the order of time: then the file should be rewritten, for others that read it.
     pub fn read(text: &[u8]) -> (Self, bool) {
         let text = String::from_utf8_lossy(text);
         let whole = text.rfind('\n').map_or("", |end| &text[..=end]);
@@ -158,10 +165,11 @@ pub struct SlotMean {
 impl SlotMean {
     /// Adds a measurement: the load used `cores` cores on average over the `length_s` seconds before `unix_s`, a
     /// time in seconds since 1970. Returns the slot before if this measurement begins another one, and at least
-    /// half of the slot before was measured. Ignores numbers that are not finite, and a time before 1970.
+    /// half of the slot before was measured. Ignores numbers that are not finite, and a time before 2025, which only
+    /// a wrong clock shows.
     pub fn take(&mut self, unix_s: f64, length_s: f64, cores: f64) -> Option<LoadSlot> {
         let measured = MeanCores::of(length_s, cores)?;
-        if !(0.0..1e15).contains(&unix_s) {
+        if !(EARLIEST_S as f64..1e15).contains(&unix_s) {
             return None;
         }
         let present = unix_s as u64 / SLOT_S;
@@ -225,6 +233,9 @@ pub(crate) mod tests {
             "1795999999,1,2\n",
             "\0\0\0\0\n",
             "\n",
+            // The times of a clock that began at 1970, and of the last second before 2025.
+            "300,1.000\n",
+            "1735689599,1.000\n",
         ] {
             let text = good.text() + damage;
             assert_eq!(LoadRecord::read(text.as_bytes()), (good.clone(), false));
@@ -239,7 +250,7 @@ pub(crate) mod tests {
     #[test]
     fn a_line_with_a_wrong_time_displaces_no_other() {
         let good = record(4, |_| Some(0.5)).text();
-        for wrong in ["9795996800,1.000\n", "1095996800,1.000\n"] {
+        for wrong in ["9795996800,1.000\n", "1735689600,1.000\n"] {
             let (read, is_whole) = LoadRecord::read((wrong.to_owned() + &good).as_bytes());
             assert_eq!(read.cores.len(), 5);
             assert_eq!(is_whole, wrong.starts_with('1'));
@@ -314,12 +325,29 @@ pub(crate) mod tests {
         let mut load = record(3 * SLOTS_PER_DAY, |slot| Some(slot as f64));
         let end = MIDNIGHT_S / SLOT_S + 3 * SLOTS_PER_DAY;
         let before = load.until(end);
-        // Twice it is 1970, and the clock is set in between.
+        // Twice it is January 2025, and the clock is set in between.
         for now in [end, end + 1] {
-            push_behind(&mut load, 7, SLOTS_PER_DAY - 1);
+            push_behind(&mut load, EARLIEST_S / SLOT_S, SLOTS_PER_DAY - 1);
             assert!(load.push(slot(now, 1.0)).is_appended);
         }
         assert_eq!(load.until(end), before);
+    }
+
+    /// Regression: a slot that was measured while the clock was at 1970 stayed in the record, and `ebb forecast` read
+    /// gaps of 56 years behind it.
+    #[test]
+    fn a_time_that_no_right_clock_has_is_not_recorded() {
+        let mut mean = SlotMean::default();
+        for second in [60, 300, 600, EARLIEST_S - 1] {
+            assert_eq!(mean.take(second as f64, 250.0, 1.0), None);
+        }
+        // The clock is set.
+        let at = |second: u64| (EARLIEST_S + second) as f64;
+        assert_eq!(mean.take(at(0), 200.0, 2.0), None);
+        // For a moment it is 1970 again.
+        assert_eq!(mean.take(60.0, 60.0, 9.0), None);
+        let first = slot(EARLIEST_S / SLOT_S, 2.0);
+        assert_eq!(mean.take(at(300), 1.0, 1.0), Some(first));
     }
 
     #[test]

@@ -59,16 +59,21 @@ pub(super) fn write_load(sheet: &mut Sheet<'_>, load: &LoadSample) -> fmt::Resul
 }
 
 /// Writes the latest decision of the guard, which limits the cores of jobs to keep the latency objective,
-/// with the measurements that it is based on.
+/// with the measurements that it is based on. Latency and slack are left out where they are unknown.
 pub(super) fn write_guard(sheet: &mut Sheet<'_>, guarded: &GuardSample) -> fmt::Result {
-    write_each!(sheet.gauge {
-        "guard_allowed_ratio": guarded.allowed,
-            "The part of what the load leaves that the guard allows";
-        "guard_slack_ratio": guarded.slack,
-            "(objective - latency) / objective; below 0 it is broken";
-        "guard_latency_seconds": guarded.window.latency_us / 1e6,
-            "The objective's quantile in the latest window";
-    });
+    let help = "The part of what the load leaves that the guard allows";
+    sheet.gauge("guard_allowed_ratio", help, guarded.allowed)?;
+    // The guard has a slack of 1 if it is unknown. Any measured latency makes it less.
+    if guarded.slack < 1.0 {
+        let help = "(objective - latency) / objective; below 0 it is broken";
+        sheet.gauge("guard_slack_ratio", help, guarded.slack)?;
+    }
+    // Without requests the window has a latency of 0.
+    if guarded.window.requests > 0 {
+        let help = "The objective's quantile in the latest window";
+        let latency_s = guarded.window.latency_us / 1e6;
+        sheet.gauge("guard_latency_seconds", help, latency_s)?;
+    }
     if let Some(alone_us) = guarded.alone_us {
         let help = "The objective's quantile of the load alone";
         sheet.gauge("guard_alone_seconds", help, alone_us / 1e6)?;

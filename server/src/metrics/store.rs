@@ -84,7 +84,7 @@ pub(super) fn write(sheet: &mut Sheet<'_>, stats: &Stats) -> fmt::Result {
         "snapshots_pinned_bytes": pinned_bytes as f64,
             "About how many bytes of all tables, dropped ones included, only snapshots, holds and views \
              need";
-        "snapshot_oldest_age_seconds": stats.snapshot_oldest_age_ms as f64 / 1e3,
+        "snapshot_oldest_age_seconds": stats.snapshot_oldest_age_ms.unwrap_or(0) as f64 / 1e3,
             "Age of the oldest snapshot, those of holds included; 0 without any";
         "store_read_only": is(stats.read_only_cause.is_some()),
             "1 while the store takes no more writes, else 0";

@@ -169,26 +169,61 @@ fn every_sample_is_declared_once_with_a_text_and_in_basic_units() {
 /// A collector that writes all metrics of the load and of the latency guard, with invented values. A real
 /// node has some of these metrics only after it has measured for a while.
 #[derive(Debug)]
-struct Measured;
+struct Measured(GuardSample);
 
 impl Collector for Measured {
     fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let mut sheet = Sheet(encoder);
         load::write_load(&mut sheet, &LoadSample::default())?;
-        let guarded = GuardSample {
-            window: LatencyWindow {
-                t_s: 1.0,
-                length_s: 0.1,
-                requests: 10,
-                latency_us: 900.0,
-            },
-            slack: 0.1,
-            alone_us: Some(800.0),
-            action: Action::Hold,
-            allowed: 0.5,
-        };
-        load::write_guard(&mut sheet, &guarded)
+        load::write_guard(&mut sheet, &self.0)
     }
+}
+
+/// Returns a decision of the guard in which everything is known.
+fn decision() -> GuardSample {
+    GuardSample {
+        window: LatencyWindow {
+            t_s: 1.0,
+            length_s: 0.1,
+            requests: 10,
+            latency_us: 900.0,
+        },
+        slack: 0.1,
+        alone_us: Some(800.0),
+        action: Action::Hold,
+        allowed: 0.5,
+    }
+}
+
+/// Regression: without requests the metrics had a latency of 0 seconds and a slack of 1.
+#[test]
+fn the_guard_has_a_latency_and_a_slack_only_where_they_are_known() {
+    let has = |guarded: GuardSample| {
+        let metrics = Metrics {
+            prefixed: Registry::with_prefix(PREFIX),
+            plain: Registry::default(),
+        };
+        let metrics = metrics.collecting(Box::new(Measured(guarded)));
+        let text = metrics.text(Format::Prometheus).unwrap();
+        ["slack_ratio", "latency_seconds", "allowed_ratio"]
+            .map(|name| text.contains(&format!("ebb_guard_{name} ")))
+    };
+    assert_eq!(has(decision()), [true, true, true]);
+    let unknown_alone = GuardSample {
+        slack: 1.0,
+        alone_us: None,
+        ..decision()
+    };
+    assert_eq!(has(unknown_alone), [false, true, true]);
+    let quiet = GuardSample {
+        window: LatencyWindow {
+            requests: 0,
+            latency_us: 0.0,
+            ..decision().window
+        },
+        ..unknown_alone
+    };
+    assert_eq!(has(quiet), [false, false, true]);
 }
 
 /// Returns the text of all metrics of this crate.
@@ -204,7 +239,7 @@ fn all_metrics() -> String {
     assert!(db.next_file_check(Duration::ZERO).unwrap().is_some());
     let certificates = CertificateCollector::new(vec!["cql"], || Some(1));
     let metrics = Metrics::of(node)
-        .collecting(Box::new(Measured))
+        .collecting(Box::new(Measured(decision())))
         .collecting(Box::new(certificates));
     metrics.text(Format::Prometheus).unwrap()
 }

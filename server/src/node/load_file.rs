@@ -34,7 +34,7 @@ pub(super) struct LoadFile {
 
 impl LoadFile {
     /// Reads the record of the load in the directory `dir` of a database. The record is empty if there is no
-    /// file. Damaged lines are skipped.
+    /// file. Damaged lines are skipped, and those of a time that only a wrong clock shows.
     ///
     /// # Errors
     /// When the file cannot be read, or is no regular file; the error names it.
@@ -166,6 +166,17 @@ mod tests {
         let (mut file, mut record) = read(dir.path());
         file.add(slot(5, 0.5), &mut record).unwrap();
         assert_eq!(text(dir.path()), "1795996800,0.250\n1795997100,0.500\n");
+    }
+
+    #[test]
+    fn a_line_of_1970_is_not_read_and_is_removed_by_the_next_line() {
+        let dir = tempfile::tempdir().unwrap();
+        let lines = "1795996800,0.250\n1795997100,0.500\n";
+        fs::write(dir.path().join(FILE), format!("300,0.125\n{lines}")).unwrap();
+        let (mut file, mut record) = read(dir.path());
+        assert_eq!(record.text(), lines);
+        file.add(slot(10, 0.75), &mut record).unwrap();
+        assert_eq!(text(dir.path()), format!("{lines}1795997400,0.750\n"));
     }
 
     #[test]

@@ -88,7 +88,7 @@ impl Engine {
             holds: census.holds,
             backup_held_bytes: self.backup_held_bytes(),
             oldest_unmergeable_run_ms: self.oldest_unmergeable_ms(),
-            snapshot_oldest_age_ms: census.oldest_ms.map_or(0, age_ms),
+            snapshot_oldest_age_ms: census.oldest_ms.map(age_ms),
             maintenance_failure: self.maintenance_failure().map(|e| e.to_string()),
             read_only_cause: self.read_only_cause(),
             tables,
@@ -265,10 +265,7 @@ fn damaged_files(run: &Run) -> usize {
         .count()
 }
 
-/// Returns `of / to`; 0 if `to` is 0, because nothing was counted yet.
-fn ratio(of: u64, to: u64) -> f64 {
-    match to {
-        0 => 0.0,
-        to => of as f64 / to as f64,
-    }
+/// Returns `of / to`; `None` if `to` is 0, because nothing was counted yet.
+fn ratio(of: u64, to: u64) -> Option<f64> {
+    (to > 0).then(|| of as f64 / to as f64)
 }

@@ -86,10 +86,13 @@ const OUTPUT: usize = 8;
 /// line exceeds [`LINE_CHARS_MAX`] rather than cut these columns further.
 const NAMES_CHARS_MIN: usize = 16;
 
-/// Returns the lines of the list, with a head. Inputs and outputs are cut to the width that the other columns
-/// leave. Below a job that makes little progress a line gives the reason, and below a backup or a
-/// verification that found damage a line counts the damaged places.
+/// Returns the lines of the list, with a head, or a sentence if the list is empty. Inputs and outputs are cut to
+/// the width that the other columns leave. Below a job that makes little progress a line gives the reason, and
+/// below a backup or a verification that found damage a line counts the damaged places.
 pub(super) fn lines(jobs: &[JobView]) -> Vec<String> {
+    if jobs.is_empty() {
+        return vec!["there are no jobs to list".to_string()];
+    }
     let mut rows: Vec<_> = jobs.iter().map(row).collect();
     // Before the widths are measured: an escape is longer than what it stands for.
     for cell in rows.iter_mut().flatten() {
@@ -233,6 +236,12 @@ mod tests {
             attempts_dropped: 0,
             submission: None,
         })
+    }
+
+    /// Regression: only the head of the table was printed.
+    #[test]
+    fn an_empty_list_is_a_sentence() {
+        assert_eq!(lines(&[]), ["there are no jobs to list"]);
     }
 
     #[test]

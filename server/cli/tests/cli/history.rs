@@ -48,6 +48,7 @@ fn names_of_files_stay_in_their_lines_of_the_list_of_jobs() {
 fn every_job_is_recorded_with_its_report_and_one_that_never_started_is_not() {
     let place = Place::with_corpus();
     assert_eq!(place.ebb("jobs --json").json(), serde_json::json!([]));
+    assert_eq!(place.ebb("jobs").ok(), "there are no jobs to list\n");
     let table = "--table app.lines --snapshot s";
     place
         .ebb(&format!("run wordcount {table} --output app.counts"))

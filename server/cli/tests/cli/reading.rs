@@ -103,6 +103,8 @@ fn listings_are_json_on_request() {
 
     let stats = place.ebb("stats --json").json();
     assert_eq!(stats["snapshots"], 1);
+    // The command writes nothing.
+    assert!(stats["write_amplification"].is_null());
     assert_eq!(stats["tables"][0]["keyspace"], "app");
     assert!(stats["tables"][0]["file_bytes"].as_u64().unwrap() > 0);
     assert!(place.ebb("stats").ok().contains("app.lines"));
