@@ -75,7 +75,7 @@ export function Answer({ answer }: { answer: WhatIf }) {
           </table>
         </>
       )}
-      <p class="hint">Answered in {answer.answered_in_ms.toFixed(0)} ms.</p>
+      <p class="hint">Answered in {answer.answered_in_ms.toFixed(1)} ms.</p>
     </div>
   );
 }
