@@ -1,6 +1,7 @@
 //! A server with a limit of 1,024 open files, and more SSTables than that: the tail of cached reads
-//! over 500 connections, compared with a server that has all SSTables open; then a full scan, a backup
-//! and merges of most SSTables, none of which may fail.
+//! over 500 connections, compared with a server that has all SSTables open, or as many as the hard
+//! limit of this machine allows; then a full scan, a backup and merges of most SSTables, none of which
+//! may fail.
 //!
 //! Both servers have the same files. Windows alternate between them, and the other one is idle
 //! meanwhile. The load only reads, because writes would have the servers merge the files.
@@ -53,11 +54,14 @@ pub struct Descriptors {
     pub connections: u64,
     /// The number of SSTables of the table before the merges.
     pub sstables: u64,
+    /// The number of files that the server without the limit of 1,024 has open: at least as many as SSTables, unless
+    /// the hard limit of open files is too low.
+    pub open_files: u64,
     /// The load and its reads. The peak rate and the reads of the load alone are those of the
-    /// server that has all SSTables open.
+    /// server without the limit.
     #[serde(flatten)]
     pub load: MeasuredLoad,
-    /// The ratio of the p99 of reads with the limit of open files to that with all SSTables open.
+    /// The ratio of the p99 of reads with the limit of open files to that without it.
     pub limited: Estimate,
     /// The number of blocks that the server with the limit of open files did not find in its block
     /// cache, over all windows.
@@ -80,17 +84,18 @@ impl PartResult for Descriptors {
         let mut lines = vec![
             format!(
                 "{} SSTables, {} connections, {} open files: reads of an open loop at {:.0} ops/s (peak \
-                 {:.0}), p99 with all SSTables open {:.0} us",
+                 {:.0}), p99 with {} open files {:.0} us",
                 self.sstables,
                 self.connections,
                 self.files_max,
                 load.rate_ops_per_s,
                 load.peak_ops_per_s,
+                self.open_files,
                 load.p99_us
             ),
             format!(
-                "  p99 with the limit / all open {}, at most {P99_MAX}: {}; all open again {}; windows \
-                 that count {:?}; {} blocks were not in the cache",
+                "  p99 with the limit / without {}, at most {P99_MAX}: {}; without again {}; windows that \
+                 count {:?}; {} blocks were not in the cache",
                 self.limited,
                 verdict(self.limited.value <= P99_MAX),
                 load.alone_again,
@@ -147,11 +152,6 @@ pub fn measure(setting: &Setting<'_>) -> Result<Descriptors> {
          --sstables"
     );
     let open_files = open.process.open_files()?;
-    ensure!(
-        open_files >= sstables,
-        "the other server has {open_files} files open, fewer than its {sstables} SSTables: raise the \
-         hard limit of open files (ulimit -Hn)"
-    );
     // All records are there, so these clients only connect.
     let mut open_client = loaded(&open, None, CONNECTIONS - 1, args)?;
     let mut limited_client = loaded(&limited, None, CONNECTIONS - 1, args)?;
@@ -196,6 +196,7 @@ pub fn measure(setting: &Setting<'_>) -> Result<Descriptors> {
         files_max: FILES_MAX,
         connections: CONNECTIONS,
         sstables,
+        open_files,
         load: load.measured(&windows),
         limited: windows.p99(2, &ALONE),
         cache_misses,
