@@ -289,9 +289,11 @@ impl Error {
         }
     }
 
-    /// Returns whether this is [`Error::Corruption`], or an [`Error::Io`] because a file is missing or
-    /// cannot be read: see [`is_fault_of_file`].
-    pub(crate) fn is_of_file(&self) -> bool {
+    /// Returns whether this is [`Error::Corruption`], or an [`Error::Io`] because a file is missing, or the
+    /// disk does not return its bytes. A lack of descriptors or memory is no fault of the file, nor is a lack
+    /// of permission, nor a directory that was moved.
+    #[must_use]
+    pub fn is_of_file(&self) -> bool {
         match self {
             Self::Corruption { .. } => true,
             Self::Io { source, .. } => is_fault_of_file(source),

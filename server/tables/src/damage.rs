@@ -1,5 +1,6 @@
 //! Damage of stored records, as opposed to failures of the system: damage affects one object and is
-//! stored with the object; a failure ends the operation.
+//! stored with the object; a failure ends the operation. A record that the disk does not return, as from
+//! a bad sector, counts as damaged: otherwise one table would keep the server from its start.
 
 use ebb_storage::{Error, Range};
 
@@ -11,11 +12,24 @@ pub(super) type Readable<T> = Result<T, String>;
 /// The reason why an object without a record cannot be read.
 pub(super) const MISSING: &str = "its record is missing";
 
-/// Separates damage from failures: damage is the inner error, a failure the outer one.
+/// Separates damage from failures: damage is the inner error, a failure the outer one. A read that the
+/// disk fails counts as damage.
 ///
 /// # Errors
 /// If the store failed for another reason than damage.
 pub(super) fn readable<T>(read: ebb_storage::Result<T>) -> Result<Readable<T>> {
+    match read {
+        Err(error @ Error::Io { .. }) if error.is_of_file() => Ok(Err(error.to_string())),
+        read => readable_unless_failed(read),
+    }
+}
+
+/// Separates damage from failures as [`readable`] does, but a read that the disk fails is a failure. This is
+/// for records that the node replaces if they are damaged: a later read may return them.
+///
+/// # Errors
+/// If the store failed for another reason than damage.
+pub(super) fn readable_unless_failed<T>(read: ebb_storage::Result<T>) -> Result<Readable<T>> {
     match read {
         Ok(value) => Ok(Ok(value)),
         Err(error @ (Error::Corruption { .. } | Error::Unreadable { .. })) => {
@@ -33,5 +47,33 @@ pub(super) fn is_empty(mut range: Range) -> Result<bool> {
     match range.next() {
         None => Ok(true),
         Some(first) => readable(first).map(|_| false),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+    use std::sync::Arc;
+
+    use super::*;
+
+    /// Regression: a bad sector below the record of one table kept the whole server from its start.
+    #[test]
+    fn a_failed_read_is_damage_unless_the_record_would_be_replaced() {
+        let [eio, eacces, emfile] = [5, 13, 24];
+        let failed = |code| {
+            let source = io::Error::from_raw_os_error(code);
+            ebb_storage::Result::<()>::Err(Error::Io {
+                action: "read",
+                path: "000012.sst".into(),
+                source: Arc::new(source),
+            })
+        };
+        let damage = readable(failed(eio)).unwrap().unwrap_err();
+        assert!(damage.starts_with("cannot read 000012.sst"), "{damage}");
+        assert!(readable_unless_failed(failed(eio)).is_err());
+        for code in [eacces, emfile] {
+            assert!(readable(failed(code)).is_err(), "{code}");
+        }
     }
 }

@@ -4,7 +4,7 @@ use ebb_model::schema::Unreadable;
 use ebb_storage::{Db, Table, WriteBatch, WriteOptions};
 use uuid::{Builder, Uuid};
 
-use super::damage::{Readable, readable};
+use super::damage::{Readable, readable_unless_failed};
 use super::error::Result;
 use crate::names::SYSTEM_KEYSPACE;
 
@@ -54,8 +54,8 @@ impl Identity {
     /// If the store failed for another reason than damage.
     pub(super) fn read(node: &Table) -> Result<Readable<Option<Self>>> {
         let found = (
-            readable(node.get(HOST_ID_KEY))?,
-            readable(node.get(TOKEN_KEY))?,
+            readable_unless_failed(node.get(HOST_ID_KEY))?,
+            readable_unless_failed(node.get(TOKEN_KEY))?,
         );
         let (host_id, token) = match found {
             (Ok(Some(host_id)), Ok(Some(token))) => (host_id, token),

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use ebb_storage::{Clock, Table};
 
-use super::damage::{Readable, readable};
+use super::damage::{Readable, readable_unless_failed};
 use super::error::Result;
 
 /// The key of the stored upper bound on all assigned timestamps, in `ebb_system.node`.
@@ -70,7 +70,7 @@ impl Timestamps {
     /// # Errors
     /// If the store failed for another reason than damage.
     pub(super) fn read_bound_us(node: &Table) -> Result<Readable<i64>> {
-        Ok(match readable(node.get(BOUND_KEY))? {
+        Ok(match readable_unless_failed(node.get(BOUND_KEY))? {
             Ok(None) => Ok(0),
             Ok(Some(bytes)) => match bytes[..].try_into() {
                 Ok(bytes) => Ok(i64::from_be_bytes(bytes)),

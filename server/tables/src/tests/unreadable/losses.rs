@@ -232,12 +232,16 @@ fn records_that_the_system_refuses_to_read_are_written_again() {
     assert_eq!(disk.armed_faults(), armed);
 }
 
+/// A failed read takes the objects out of service whose records it was to return, until the next opening.
+/// Without its own records, such as its identity, the node does not start, because it would replace them.
+///
+/// Regression: a failed read of the record of one table, as from a bad sector, kept the server from its start.
 #[test]
-fn a_read_that_the_system_refuses_is_no_damage() {
+fn a_read_that_the_system_refuses_loses_nothing() {
     let (disk, catalog) = with_rows();
     catalog.db().flush().unwrap();
     drop(catalog);
-    let mut refused = 0;
+    let (mut refused, mut out_of_service) = (0, 0);
     for nth in 1.. {
         let disk = disk.fork();
         let grace_periods = GracePeriods::default();
@@ -249,15 +253,16 @@ fn a_read_that_the_system_refuses_is_no_damage() {
         let db = Db::open("/db", with_cql_tables(options, &grace_periods)).unwrap();
         disk.fail_next(FaultOp::Read, nth, io::ErrorKind::Other);
         let clock = Arc::new(ManualClock::at_ms(1_000));
-        match Catalog::open(&db, &grace_periods, clock) {
+        let opened = Catalog::open(&db, &grace_periods, clock);
+        let has_struck = disk.armed_faults() == 0;
+        disk.clear_faults();
+        match &opened {
+            Ok(catalog) if has_struck => {
+                out_of_service += usize::from(!catalog.unreadable().is_empty());
+            }
             Ok(catalog) => {
-                if disk.armed_faults() > 0 {
-                    disk.clear_faults();
-                    assert_eq!(unreadable(&catalog), [""; 0]);
-                    break;
-                }
-                // Nothing depends on the failed read.
-                assert_eq!(catalog.state().schema().all_unreadable(), []);
+                assert_eq!(unreadable(catalog), [""; 0]);
+                break;
             }
             Err(CatalogError::Store(error)) => {
                 assert_eq!(error.kind(), ErrorKind::Io, "{error}");
@@ -265,6 +270,9 @@ fn a_read_that_the_system_refuses_is_no_damage() {
             }
             Err(error) => panic!("read {nth}: {error}"),
         }
+        drop((opened, db));
+        let catalog = open_whole(&disk);
+        assert!(catalog.state().table("app", "t").is_some(), "read {nth}");
     }
-    assert!(refused > 0);
+    assert!(refused > 0 && out_of_service > 0);
 }
