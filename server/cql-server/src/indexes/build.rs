@@ -10,7 +10,10 @@
 //! The scan's version of a row may be outdated when its entry is written. Then the entry is stale,
 //! and the write that changed the row has written the right entry. So the build takes no locks. It
 //! takes a new view now and then, because an old view keeps merges from dropping versions. After a
-//! crash the build begins anew: the schema still has the index as unfinished.
+//! crash the build begins anew: the schema still has the index as unfinished. After a failure in the
+//! same process, such as a damaged file, it goes on behind the rows whose entries it has committed:
+//! writes have written the entries of later changes of these rows. Otherwise each attempt would write
+//! the same entries again, and snapshots would keep all of them.
 //!
 //! The scan runs in the idle class, like reads of whole tables. The commits do not: a thread that
 //! is not scheduled must not lead a commit group. Instead they use only a part of the time. In
@@ -47,9 +50,8 @@ const ROWS_PER_VIEW: usize = 4096;
 const PARTS_LEFT: u32 = 3;
 /// The interval at which the build checks whether writers with an earlier schema are done.
 const POLL: Duration = Duration::from_millis(1);
-/// The time from a failed build of a table to the next attempt, which begins anew. In unit tests it
-/// is an hour, so that a test fails if the build of one table waits for the next attempt of
-/// another.
+/// The time from a failed build of a table to the next attempt. In unit tests it is an hour, so that
+/// a test fails if the build of one table waits for the next attempt of another.
 const RETRY: Duration = Duration::from_secs(if cfg!(test) { 3600 } else { 60 });
 /// The time that CREATE INDEX waits for the build, so that the index of a small table is ready when
 /// the client gets the response.
@@ -210,28 +212,61 @@ impl IndexBuilds {
     }
 }
 
+/// A build that has failed, and is tried again [`RETRY`] later.
+#[derive(Debug)]
+struct FailedBuild {
+    of: Building,
+    at: Instant,
+    /// The key at which the next attempt begins.
+    from: Vec<u8>,
+}
+
+impl FailedBuild {
+    /// Returns whether this is the build `building`, and its next attempt has to wait.
+    fn holds_up(&self, building: &Building) -> bool {
+        self.of == *building && self.at.elapsed() < RETRY
+    }
+}
+
+/// A batch of index entries that a scan sends to be committed.
+#[derive(Debug)]
+struct Batch {
+    entries: Vec<Vec<u8>>,
+    /// The key from which a scan finds all rows without committed entries, once this batch and those
+    /// before it are committed; `None` for the last batch.
+    next: Option<Vec<u8>>,
+}
+
 /// Builds unfinished indexes until there are none, or until the builds are stopped.
 fn run(shared: &Shared) {
-    // The tables with failed builds, and the times of the failures. The builds of other tables do
-    // not wait for them.
-    let mut failed: Vec<(Building, Instant)> = Vec::new();
+    // The builds of other tables do not wait for them.
+    let mut failed: Vec<FailedBuild> = Vec::new();
     while !shared.is_stopped() {
         // The state is set before the list is read, so that a later request leads to another round.
         *shared.state() = State::Running;
         let building = Building::all(&shared.catalog);
         shared.failures.keep(&building);
-        failed.retain(|(table, at)| building.contains(table) && at.elapsed() < RETRY);
-        let has_failed = |table: &Building| failed.iter().any(|(one, _)| one == table);
-        if let Some(next) = building.iter().find(|table| !has_failed(table)) {
+        failed.retain(|one| building.contains(&one.of));
+        let is_due = |table: &Building| !failed.iter().any(|one| one.holds_up(table));
+        if let Some(next) = building.iter().find(|table| is_due(table)) {
+            let place = failed.iter().position(|one| one.of == *next);
+            let mut from = place.map_or_else(
+                || PARTITIONS_START.to_vec(),
+                |place| failed.swap_remove(place).from,
+            );
             // Indexes that were dropped meanwhile are no longer listed, so their failure does not
             // matter.
-            if let Err(error) = build(shared, next)
+            if let Err(error) = build(shared, next, &mut from)
                 && Building::all(&shared.catalog).contains(next)
             {
                 shared.failures.note(next, error.message);
-                failed.push((next.clone(), Instant::now()));
+                failed.push(FailedBuild {
+                    of: next.clone(),
+                    at: Instant::now(),
+                    from,
+                });
             }
-        } else if let Some(first) = failed.iter().map(|(_, at)| *at).min() {
+        } else if let Some(first) = failed.iter().map(|one| one.at).min() {
             shared.pause_for_more(first + RETRY);
         } else {
             let mut state = shared.state();
@@ -246,9 +281,10 @@ fn run(shared: &Shared) {
     shared.idle.notify_all();
 }
 
-/// Builds the unfinished indexes of a table. Does nothing if the table was dropped, or if by now it
-/// has other unfinished indexes than `what` lists.
-fn build(shared: &Shared, what: &Building) -> Result<()> {
+/// Builds the unfinished indexes of a table, for the rows from the key `from` on. Raises `from` to the
+/// key at which the next attempt has to begin if this one fails. Does nothing if the table was dropped,
+/// or if by now it has other unfinished indexes than `what` lists.
+fn build(shared: &Shared, what: &Building, from: &mut Vec<u8>) -> Result<()> {
     let catalog = &shared.catalog;
     let table = catalog.state().current(&what.table).cloned();
     // If the table has other unfinished indexes by now, the next listing has them.
@@ -256,7 +292,7 @@ fn build(shared: &Shared, what: &Building) -> Result<()> {
     let Some(table) = table.filter(is_listed) else {
         return Ok(());
     };
-    match build_indexes(shared, &table, &what.indexes) {
+    match build_indexes(shared, &table, &what.indexes, from) {
         // The table was dropped meanwhile. Its failure must not delay the build of a new table that has
         // its name, its id and the ids of its indexes.
         Err(_) if catalog.state().current(&table).is_none() => Ok(()),
@@ -264,9 +300,14 @@ fn build(shared: &Shared, what: &Building) -> Result<()> {
     }
 }
 
-/// Builds the indexes of a table with the ids `building`. Returns early, without an error, if the
-/// builds are stopped.
-fn build_indexes(shared: &Shared, table: &CqlTable, building: &[u32]) -> Result<()> {
+/// Builds the indexes of a table with the ids `building`, for the rows from the key `from` on. Raises
+/// `from` as [`build`] does. Returns early, without an error, if the builds are stopped.
+fn build_indexes(
+    shared: &Shared,
+    table: &CqlTable,
+    building: &[u32],
+    from: &mut Vec<u8>,
+) -> Result<()> {
     let catalog = &shared.catalog;
     // Only writers that hold an earlier state of the catalog write no entries for these indexes.
     for earlier in catalog.earlier_states() {
@@ -280,10 +321,11 @@ fn build_indexes(shared: &Shared, table: &CqlTable, building: &[u32]) -> Result<
     fence(Ordering::Acquire);
     let done = thread::scope(|scope| {
         let (sender, batches) = sync_channel(1);
+        let begin = from.clone();
         let scan = thread::Builder::new()
             .name("cql-index-scan".into())
-            .spawn_scoped(scope, move || scan(shared, table, building, &sender));
-        let committed = commit_all(shared, table, &batches);
+            .spawn_scoped(scope, move || scan(shared, table, building, begin, &sender));
+        let committed = commit_all(shared, table, &batches, from);
         // Unblocks a scan that has another batch to send: its send fails.
         drop(batches);
         let scanned = match scan {
@@ -317,9 +359,15 @@ fn mark_built(catalog: &Catalog, table: &CqlTable, built: &[u32]) -> Result<()> 
     changed.map(drop).map_err(of_schema)
 }
 
-/// Commits the index entries that a scan sends, batch by batch, with pauses in between.
-fn commit_all(shared: &Shared, table: &CqlTable, batches: &Receiver<Vec<Vec<u8>>>) -> Result<()> {
-    for entries in batches {
+/// Commits the index entries that a scan sends, batch by batch, with pauses in between. After each
+/// commit, sets `from` to the key from which a scan finds the rows without committed entries.
+fn commit_all(
+    shared: &Shared,
+    table: &CqlTable,
+    batches: &Receiver<Batch>,
+    from: &mut Vec<u8>,
+) -> Result<()> {
+    for Batch { entries, next } in batches {
         if shared.is_stopped() {
             break;
         }
@@ -329,6 +377,9 @@ fn commit_all(shared: &Shared, table: &CqlTable, batches: &Receiver<Vec<Vec<u8>>
             batch.put(table.rows(), entry, &[]);
         }
         shared.catalog.db().write(batch).map_err(of_store)?;
+        if let Some(next) = next {
+            *from = next;
+        }
         shared.pause(begun.elapsed() * PARTS_LEFT);
     }
     Ok(())
@@ -366,29 +417,40 @@ impl Pace for ScanPace<'_> {
     }
 }
 
-/// Sends the entries of the indexes `building`, given by their ids, for all rows of a table to
-/// `sender`, in batches. Returns false if the scan was stopped early, or the receiver is gone.
+/// Sends the entries of the indexes `building`, given by their ids, for the rows of a table from the
+/// key `from` on to `sender`, in batches. Returns false if the scan was stopped early, or the receiver
+/// is gone.
 fn scan(
     shared: &Shared,
     table: &CqlTable,
     building: &[u32],
-    sender: &SyncSender<Vec<Vec<u8>>>,
+    mut from: Vec<u8>,
+    sender: &SyncSender<Batch>,
 ) -> Result<bool> {
     if shared.idle_class {
         lower_current_thread();
     }
     let pace = ScanPace::new(shared);
     let mut entries = Vec::with_capacity(ENTRIES_PER_COMMIT);
-    let mut from = PARTITIONS_START.to_vec();
     loop {
-        let scanned = scan_some(&pace, table, building, &from, &mut entries, |entries| {
+        let goes_on = |entries: &mut Vec<Vec<u8>>, key: &[u8]| {
             pace.yielding.offer_core(Instant::now());
-            let is_full = entries.len() >= ENTRIES_PER_COMMIT;
-            !is_full || sender.send(std::mem::take(entries)).is_ok()
-        });
+            if entries.len() < ENTRIES_PER_COMMIT {
+                return true;
+            }
+            let batch = Batch {
+                entries: std::mem::take(entries),
+                next: Some(behind(key)),
+            };
+            sender.send(batch).is_ok()
+        };
+        let scanned = scan_some(&pace, table, building, &from, &mut entries, goes_on);
         let next = match scanned {
             Ok(Some(next)) => next,
-            Ok(None) => return Ok(sender.send(entries).is_ok()),
+            Ok(None) => {
+                let next = None;
+                return Ok(sender.send(Batch { entries, next }).is_ok());
+            }
             // The pace has ended the scan.
             Err(_) if shared.is_stopped() => return Ok(false),
             Err(error) => return Err(error),
@@ -402,8 +464,8 @@ fn scan(
 
 /// Reads rows and partition headers (with the static columns) of a table from one view of the
 /// store: from the key `from` on, and at most [`ROWS_PER_VIEW`]. Adds the index entries of each row
-/// or header to `entries`. Then calls `goes_on`, which may take all entries out of `entries`, and
-/// returns false to end the scan.
+/// or header to `entries`. Then calls `goes_on` with the entries and the key of the row or header.
+/// `goes_on` may take all entries out, and returns false to end the scan.
 ///
 /// Returns the key at which the next view has to begin, `None` at the end of the table, or an empty
 /// key if `goes_on` ended the scan.
@@ -413,7 +475,7 @@ fn scan_some(
     building: &[u32],
     from: &[u8],
     entries: &mut Vec<Vec<u8>>,
-    mut goes_on: impl FnMut(&mut Vec<Vec<u8>>) -> bool,
+    mut goes_on: impl FnMut(&mut Vec<Vec<u8>>, &[u8]) -> bool,
 ) -> Result<Option<Vec<u8>>> {
     let schema = table.schema();
     let view = pace.shared.catalog.db().view();
@@ -436,9 +498,8 @@ fn scan_some(
             found.map_err(of_table)?;
         }
         read_count += 1;
-        // The next view begins right after this key: the key with a zero byte is its successor.
-        Ok(if goes_on(entries) {
-            (read_count == ROWS_PER_VIEW).then(|| [key, &[0]].concat())
+        Ok(if goes_on(entries, key) {
+            (read_count == ROWS_PER_VIEW).then(|| behind(key))
         } else {
             Some(Vec::new())
         })
@@ -466,6 +527,11 @@ fn scan_some(
         }
     }
     Ok(None)
+}
+
+/// Returns the next key behind `key`: the key with a zero byte.
+fn behind(key: &[u8]) -> Vec<u8> {
+    [key, &[0]].concat()
 }
 
 #[cfg(test)]

@@ -1,7 +1,20 @@
-//! Scans of builds that have stopped.
+//! Builds that have stopped or failed.
 
 use super::*;
 use crate::executor::harness::Server;
+
+/// Returns builds without a thread.
+fn builds(catalog: &Arc<Catalog>, is_stopped: bool) -> Shared {
+    Shared {
+        catalog: Arc::clone(catalog),
+        thread: Mutex::default(),
+        idle_class: false,
+        stop: AtomicBool::new(is_stopped),
+        state: Mutex::new(State::Idle),
+        failures: Arc::default(),
+        idle: Condvar::new(),
+    }
+}
 
 /// Regression: a build encoded long decimals without a look at its stop flag. All rows of a large
 /// partition have the same entry in an index on a column of the partition key, so no batch was sent
@@ -18,18 +31,10 @@ fn a_stopped_scan_ends_before_it_encodes_a_long_decimal() {
     let table = catalog.state().table("ks", "t").unwrap().clone();
     for index in table.schema().indexes() {
         for is_stopped in [false, true] {
-            let shared = Shared {
-                catalog: Arc::clone(catalog),
-                thread: Mutex::default(),
-                idle_class: false,
-                stop: AtomicBool::new(is_stopped),
-                state: Mutex::new(State::Idle),
-                failures: Arc::default(),
-                idle: Condvar::new(),
-            };
+            let shared = builds(catalog, is_stopped);
             let pace = ScanPace::new(&shared);
             let (building, mut entries) = ([index.id], Vec::new());
-            let goes_on = |_: &mut Vec<Vec<u8>>| true;
+            let goes_on = |_: &mut Vec<Vec<u8>>, _: &[u8]| true;
             let scanned = scan_some(
                 &pace,
                 &table,
@@ -42,4 +47,38 @@ fn a_stopped_scan_ends_before_it_encodes_a_long_decimal() {
             assert_eq!(entries.len(), usize::from(!is_stopped), "{}", index.name);
         }
     }
+}
+
+/// Regression: while a table had damage, each attempt at its index, one a minute, committed the entries of
+/// all rows before the damage again.
+#[test]
+fn an_attempt_goes_on_behind_the_entries_that_a_failed_one_has_committed() {
+    const BATCHES: usize = 3;
+    let table = "CREATE TABLE t (k int PRIMARY KEY, v int)";
+    let mut server = Server::with(&[table, "CREATE INDEX ON t (v)"]);
+    for k in 0..BATCHES * ENTRIES_PER_COMMIT {
+        server.run(&format!("INSERT INTO t (k, v) VALUES ({k}, 7)"));
+    }
+    let catalog = server.executor.catalog();
+    let table = catalog.state().table("ks", "t").unwrap().clone();
+    let index = table.schema().indexes()[0].id;
+    // The last row is damaged, so the last batch is not full.
+    let rows = table.rows();
+    let mut stored = rows.range::<&[u8], _>(PARTITIONS_START..);
+    let (last, _) = stored.next_back().unwrap().unwrap();
+    rows.put(&last, b"no row").unwrap();
+    let (shared, mut from) = (builds(catalog, false), PARTITIONS_START.to_vec());
+    let written = || catalog.db().stats().operations_written;
+    let mut attempt = || {
+        let before = written();
+        let is_built = build_indexes(&shared, &table, &[index], &mut from).is_ok();
+        (is_built, (written() - before) as usize)
+    };
+    assert_eq!(attempt(), (false, (BATCHES - 1) * ENTRIES_PER_COMMIT));
+    assert_eq!(attempt(), (false, 0));
+    rows.delete(&last).unwrap();
+    let (is_built, entries) = attempt();
+    // Marking the index as built may write a few records.
+    let rest = ENTRIES_PER_COMMIT - 1;
+    assert!(is_built && (rest..rest + 9).contains(&entries), "{entries}");
 }
