@@ -16,15 +16,19 @@ const COMMAND_LETTERS_MAX: usize = 60;
 /// Adds a description of the process that has the data directory open to the error of a locked
 /// directory, if that process is known.
 pub(super) fn with_holder(error: Error, data: &Path) -> Error {
-    let storage = (error.chain()).find_map(|cause| cause.downcast_ref::<ebb_storage::Error>());
-    let is_locked = storage.is_some_and(|error| error.kind() == ErrorKind::Locked);
-    match is_locked.then(|| holder(data)).flatten() {
+    match is_locked(&error).then(|| holder(data)).flatten() {
         Some(holder) => {
             let text = format!("{error} ({holder})");
             error.context(text)
         }
         None => error,
     }
+}
+
+/// Returns whether the cause of an error is that another process has the data directory open.
+pub(super) fn is_locked(error: &Error) -> bool {
+    let storage = (error.chain()).find_map(|cause| cause.downcast_ref::<ebb_storage::Error>());
+    storage.is_some_and(|error| error.kind() == ErrorKind::Locked)
 }
 
 /// Describes the other process that holds the lock of a data directory, with its command line. `None`

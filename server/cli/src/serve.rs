@@ -24,6 +24,7 @@ mod queries;
 mod refused_tokens;
 mod reopen;
 mod reopenings;
+mod restarts;
 pub(crate) mod settings;
 mod shutdown;
 mod slow;
@@ -44,9 +45,8 @@ use ebb_cql_server::executor::Executor;
 use ebb_cql_server::read::Limits;
 use ebb_cql_server::serve::{CqlServer, ServeOptions, Tls};
 use ebb_cql_server::system::LocalNode;
-use ebb_jobs::{Failure, check_outside};
+use ebb_jobs::check_outside;
 use ebb_server::http::{Configuration, HealthServer, HttpOptions, HttpServer, Roots, TlsSource};
-use ebb_server::jobs::Restart;
 use ebb_server::memory::MemoryLimits;
 use ebb_server::metrics::{CertificateCollector, Metrics};
 use ebb_server::node::{Node, NodeOptions, machine_cores};
@@ -57,7 +57,7 @@ use tracing::{error, info, warn};
 use self::audit::AuditLogs;
 use self::descriptors::DescriptorBudget;
 use self::job_list::RecordedJobs;
-use self::log_levels::{CQL, HTTP, JOBS, SERVER, STORAGE};
+use self::log_levels::{CQL, HTTP, SERVER, STORAGE};
 use self::metrics::{CqlCollector, MemoryCollector, ProcessCollector, ReopeningCollector};
 use self::queries::CqlQueries;
 use self::reopenings::Decision;
@@ -162,7 +162,17 @@ pub(super) fn run(args: Args) -> Result<()> {
     // Health checks are answered while the database opens, which may take long.
     let health = settings.health.map(listen_for_health).transpose()?;
     let opening = Instant::now();
-    let node = Arc::new(open(&settings, &descriptors, &memory)?);
+    let open = || open(&settings, &descriptors, &memory);
+    let node = if reopenings.count() > 0 {
+        let goes_on = || {
+            reopen::pause_before_opening();
+            !stop.has_come()
+        };
+        reopen::open_when_unlocked(open, goes_on)
+    } else {
+        open()
+    };
+    let node = Arc::new(node?);
     descriptors.log(settings.connections_max);
     let opened_in = opening.elapsed();
     if let Some(exposure) = Exposure::of(&settings.data, settings.group_readable) {
@@ -191,7 +201,7 @@ pub(super) fn run(args: Args) -> Result<()> {
     let server = listen(&settings, &node, limits, tls.clone(), &slow, &audit)?;
     // After CQL listens, because the inputs of the jobs are opened on this thread; before HTTP, so that
     // no client restarts or discards one of these jobs meanwhile.
-    restart_jobs(&node)?;
+    restarts::restart_jobs(&node, reopenings.count() > 0);
     let cql = CqlCollector {
         counters: server.counters(),
         large_partitions,
@@ -524,36 +534,6 @@ fn listen_for_health(address: SocketAddr) -> Result<HealthServer> {
     let address = health.address();
     info!(target: HTTP, "health checks are answered at http://{address}");
     Ok(health)
-}
-
-/// Starts the jobs again that the last process over this directory left unfinished. A job that cannot start
-/// is logged, and the server starts without it. If the history of jobs is damaged, that is logged, and all
-/// jobs stay unfinished: such damage must not keep the server from serving tables.
-fn restart_jobs(node: &Node) -> Result<()> {
-    let unfinished = match node.unfinished() {
-        Err(error) if Failure::of(&error) == Failure::Corrupt => {
-            error!(
-                target: JOBS,
-                "the history of jobs cannot be read, so unfinished jobs are not restarted: {error}"
-            );
-            Vec::new()
-        }
-        unfinished => unfinished?,
-    };
-    for job in unfinished {
-        let (application, id) = (&job.application, &job.id);
-        match node.restart(id) {
-            Ok(Restart::Runs(_)) => info!(target: JOBS, "{application} {id} is restarted"),
-            Ok(Restart::HadSucceeded(_)) => {
-                info!(target: JOBS, "{application} {id} had succeeded: its output is there");
-            }
-            Ok(Restart::GivenUp(cause)) => {
-                warn!(target: JOBS, "{application} {id} is given up: {cause}");
-            }
-            Err(error) => warn!(target: JOBS, "{application} {id} cannot be restarted: {error}"),
-        }
-    }
-    Ok(())
 }
 
 /// Prints the addresses and the directory on stdout.

@@ -15,6 +15,8 @@
 //!   else ─────────────────────────────────────────────> it starts again
 //! ```
 //!
+//! [`lacks_park`] decides whether a park of the job is to be recorded first, for a process that could not record it.
+//!
 //! [`check_output`] decides whether a job that starts again may write to the table of its output.
 //!
 //! [`unsettled_writer`] decides whether another job may write to the table of such a job before its restart.
@@ -110,6 +112,12 @@ pub fn fate(
         )));
     }
     Ok(Fate::Start(Box::new(request)))
+}
+
+/// Returns whether the record of a job has no park for its last start. A process whose store takes no more writes
+/// parks its jobs, too, but cannot record it. Each start without a park counts against [`STARTS_MAX`] in [`fate`].
+pub fn lacks_park(record: &JobRecord) -> bool {
+    record.state == RecordState::Started && !record.is_maintenance() && record.starts > record.parks
 }
 
 /// Checks that a job that starts again writes into the table of its last start, or creates its
@@ -278,6 +286,25 @@ mod tests {
             };
             let fate = fate(&record, |_| Ok(FoundOutput::Nothing)).unwrap();
             assert_eq!(matches!(fate, Fate::Start(_)), is_started, "{fate:?}");
+        }
+    }
+
+    #[test]
+    fn each_start_of_an_unfinished_job_may_be_parked_once() {
+        for (state, starts, parks, expected) in [
+            (RecordState::Started, 1, 0, true),
+            (RecordState::Started, 1, 1, false),
+            (RecordState::Started, 3, 2, true),
+            (RecordState::Failed, 1, 0, false),
+        ] {
+            let mut record = JobRecord {
+                state,
+                parks,
+                ..record(OutputPlace::File("x.tsv".into()), starts, false)
+            };
+            assert_eq!(lacks_park(&record), expected, "{record:?}");
+            record.application = "backup".to_string();
+            assert!(!lacks_park(&record), "{record:?}");
         }
     }
 

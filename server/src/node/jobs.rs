@@ -8,7 +8,7 @@ use ebb_jobs::history::{
 };
 use ebb_jobs::launch::{delete_own_snapshots, permit_all};
 use ebb_jobs::request::JobRequest;
-use ebb_jobs::restart::{ended, request_to_retry};
+use ebb_jobs::restart::{ended, lacks_park, request_to_retry};
 use serde_json::json;
 
 use super::Node;
@@ -321,6 +321,20 @@ impl Node {
         let mut jobs = self.list()?;
         jobs.retain(|job| job.record.state == RecordState::Started && !job.is_running());
         Ok(jobs.into_iter().map(|job| job.record).collect())
+    }
+
+    /// Records that the last process parked an unfinished job, unless its record shows that. A process whose store
+    /// took no more writes could not record it, and did not end because of the job. Call this before
+    /// [`restart`](Self::restart), which gives a job up whose process has ended several times before the job.
+    ///
+    /// # Errors
+    /// When there is no such job, it runs or is claimed, or the history cannot be read or written.
+    pub fn note_parked(&self, id: &str) -> Result<(), JobError> {
+        let (record, _claim) = self.claim(id)?;
+        if lacks_park(&record) {
+            self.recorded()?.park(&record)?;
+        }
+        Ok(())
     }
 
     /// Returns the handle of a job, to follow its progress and wait for its end; `None` if the job

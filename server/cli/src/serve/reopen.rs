@@ -11,6 +11,9 @@
 //! Invariant: a signal that stops the server wins over the new start, whenever it comes. A SIGHUP does not stop
 //! a server with TLS or with a supervisor: from the `exec` until the new program listens for signals, SIGHUP is
 //! blocked, and one that comes meanwhile is handled then.
+//!
+//! The database is not locked between the two programs. A command that comes in this moment, such as `ebb stats`,
+//! finds no server, and opens the database itself. The new program waits for the end of such a command.
 
 use std::env;
 use std::fs;
@@ -21,6 +24,7 @@ use std::path::{Path, PathBuf};
 use std::process::{self, Command};
 use std::sync::OnceLock;
 use std::thread;
+use std::time::Duration;
 
 use anyhow::{Context, Error, Result, anyhow};
 use rustix::process::{Pid, WaitOptions, waitpid};
@@ -31,6 +35,7 @@ use super::log_levels::SERVER;
 use super::reopenings::{Decision, REOPENINGS_MAX, Reopenings};
 use super::settings::OnFailedWrite;
 use crate::interrupt::StoppingSignals;
+use crate::lock_holder::is_locked;
 
 /// The environment variable that passes the times of the reopenings to the program that replaces this one. It
 /// is no setting. Its text begins with the id of the process, so child processes that inherit the
@@ -39,6 +44,39 @@ const VARIABLE: &str = "EBB_REOPENINGS";
 
 /// The kernel's link to the program of this process.
 const PROGRAM: &str = "/proc/self/exe";
+
+/// The number of times that a new start tries to open a database that another process has open. With the pauses
+/// this takes half a minute.
+const OPENINGS_MAX: u32 = 300;
+/// The pause between two of these tries.
+const OPEN_AGAIN_AFTER: Duration = Duration::from_millis(100);
+
+/// Opens the database by `open`, for a new start after a failed write. While another process has the database
+/// open, tries again, but only as long as `goes_on` returns true.
+///
+/// # Errors
+/// The error of the last call of `open`.
+pub(super) fn open_when_unlocked<T>(
+    open: impl Fn() -> Result<T>,
+    goes_on: impl Fn() -> bool,
+) -> Result<T> {
+    for tried in 1..OPENINGS_MAX {
+        match open() {
+            Err(error) if is_locked(&error) && goes_on() => {
+                if tried == 1 {
+                    warn!(target: SERVER, "waiting for the end of another process: {error:#}");
+                }
+            }
+            opened => return opened,
+        }
+    }
+    open()
+}
+
+/// Pauses before the next try to open a database that another process has open.
+pub(super) fn pause_before_opening() {
+    thread::park_timeout(OPEN_AGAIN_AFTER);
+}
 
 /// Returns the reopenings of this process so far; none if no failed write has led to its start.
 pub(super) fn earlier() -> Reopenings {
@@ -185,7 +223,40 @@ fn since_boot_s() -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use super::*;
+
+    /// Returns a function that opens a database which another process has open at the first `locked` tries,
+    /// and then calls `then`.
+    fn opening(locked: u32, then: fn() -> Result<u32>) -> impl Fn() -> Result<u32> {
+        let tries = Cell::new(0);
+        move || {
+            tries.set(tries.get() + 1);
+            if tries.get() > locked {
+                return then();
+            }
+            Err(ebb_storage::Error::Locked { path: "db".into() }.into())
+        }
+    }
+
+    /// Regression: a command that had the database open for a moment ended the server.
+    #[test]
+    fn a_new_start_waits_for_a_command_that_has_the_database_open() {
+        let opened = open_when_unlocked(opening(OPENINGS_MAX - 1, || Ok(7)), || true);
+        assert_eq!(opened.unwrap(), 7);
+        for (open, goes_on) in [
+            (opening(OPENINGS_MAX, || Ok(7)), true),
+            // A signal has come.
+            (opening(1, || Ok(7)), false),
+        ] {
+            let error = open_when_unlocked(open, || goes_on).unwrap_err();
+            assert!(is_locked(&error), "{error}");
+        }
+        let damaged = opening(1, || Err(anyhow!("damage")));
+        let error = open_when_unlocked(damaged, || true).unwrap_err();
+        assert_eq!(error.to_string(), "damage");
+    }
 
     #[test]
     fn the_program_is_found_by_its_own_path() {

@@ -123,6 +123,24 @@ fn the_fourth_failed_write_within_an_hour_ends_the_server() {
     assert_eq!(server.wait(), Some(1));
 }
 
+/// Regression: the third new start gave the job up. The server had parked it each time, and could not record it.
+#[test]
+fn a_job_goes_on_after_each_new_start() {
+    let place = Place::new();
+    let mut server = limited(&place, "");
+    create_table(&mut server.client());
+    let run = "run pi --points 1000000000000000 --output pi.tsv --detach";
+    place.ebb(run).ok();
+    for _ in 1..=3 {
+        write_until_one_fails(&mut server.client());
+        server.until_started_again();
+        until("the job to run", || {
+            place.ebb("jobs last").ok().contains(": running")
+        });
+    }
+    assert_eq!(server.stop(), Some(0));
+}
+
 #[test]
 fn a_signal_ends_a_server_that_is_about_to_start_again() {
     let place = Place::new();

@@ -7,7 +7,7 @@ use ebb_jobs::history::STARTS_MAX;
 use ebb_jobs::{Chain, Failure, Outline, Work};
 use ebb_scheduler::runtime::{JobReport, SubmitError};
 use ebb_storage::Maintenance;
-use ebb_storage::simulation::MemDisk;
+use ebb_storage::simulation::{FaultOp, MemDisk};
 
 use super::*;
 use crate::node::drive::AcceptedJob;
@@ -57,6 +57,49 @@ fn a_job_may_be_parked_more_often_than_its_process_may_be_killed() {
     }
 }
 
+/// Opens a node over the database on a simulated disk.
+fn open_on(disk: &MemDisk) -> Node {
+    let options = Options {
+        disk: Arc::new(disk.clone()),
+        maintenance: Maintenance::Manual,
+        ..with_cql_tables(Options::default(), &GracePeriods::default())
+    };
+    let db = Db::open("/db", options).unwrap();
+    Node::start(Some(db), NodeOptions::for_tests()).unwrap()
+}
+
+/// Regression: after a failed write a node cannot record that it parks its jobs. The third start after such
+/// writes gave the job up, as if the job had ended the processes.
+#[test]
+fn parks_that_could_not_be_recorded_do_not_count_against_a_job() {
+    let disk = MemDisk::new();
+    let mut node = open_on(&disk);
+    let keyspace = node.db().unwrap().keyspace("app").unwrap();
+    keyspace.table("words", TableOptions::default()).unwrap();
+    drop(keyspace);
+    let mut job = node.submit(endless(table("app.pi"))).unwrap();
+    let id = job.id().to_string();
+    for starts in 2..=STARTS_MAX + 2 {
+        disk.fail_next(FaultOp::Append, 1, io::ErrorKind::Other);
+        let words = app(&node).existing_table("words").unwrap();
+        until("the writes to stop", || words.put(b"a", b"ebb").is_err());
+        node.shutdown(Stop::Park);
+        assert!(job.wait().unrecorded.is_some());
+        drop((words, job, node));
+        node = open_on(&disk);
+        let left = node.job(&id).unwrap();
+        assert_eq!((left.starts, left.parks), (starts - 1, starts - 2));
+        node.note_parked(&id).unwrap();
+        let noted = node.job(&id).unwrap();
+        assert_eq!(noted.parks, starts - 1);
+        // Each start is noted once.
+        node.note_parked(&id).unwrap();
+        assert_eq!(node.job(&id).unwrap(), noted);
+        job = restart(&node, &id);
+    }
+    cancel(&job);
+}
+
 /// Regression: restarting an unfinished job on a node that shuts down recorded the job as failed, and deleted
 /// its snapshots.
 #[test]
@@ -95,16 +138,7 @@ fn a_restart_on_a_node_that_shuts_down_leaves_the_job_and_its_snapshots_for_the_
 #[test]
 fn a_restart_on_a_full_disk_leaves_the_job_and_its_snapshots() {
     let disk = MemDisk::new();
-    let open = || {
-        let options = Options {
-            disk: Arc::new(disk.clone()),
-            maintenance: Maintenance::Manual,
-            ..with_cql_tables(Options::default(), &GracePeriods::default())
-        };
-        let db = Db::open("/db", options).unwrap();
-        Node::start(Some(db), NodeOptions::for_tests()).unwrap()
-    };
-    let node = open();
+    let node = open_on(&disk);
     let app = node.db().unwrap().keyspace("app").unwrap();
     let words = app.table("words", TableOptions::default()).unwrap();
     words.put(b"a", b"ebb flow ebb").unwrap();
@@ -112,14 +146,14 @@ fn a_restart_on_a_full_disk_leaves_the_job_and_its_snapshots() {
     drop((node, app, words));
     // Too little for ordinary writes. The first write after an opening looks at the free space.
     disk.set_capacity_bytes(Some(disk.used_bytes() + (64 << 10)));
-    let node = open();
+    let node = open_on(&disk);
     let refused = node.restart(&left.id).err().expect("the disk is full");
     assert_eq!(Failure::of(&refused), Failure::DiskFull, "{refused}");
     assert_eq!(node.job(&left.id).unwrap(), left);
     assert_eq!(snapshots(&node), 1);
     disk.set_capacity_bytes(None);
     drop(node);
-    let node = open();
+    let node = open_on(&disk);
     succeed_again(&node, &left.id);
 }
 
