@@ -188,7 +188,7 @@ export class World {
       const goal_s = job.goalS;
       const finished_s = (job.endedMs - job.startedMs) / 1000;
       const met = goal_s === null ? null : job.state === "succeeded" && finished_s <= goal_s;
-      const report = { goal_s, finished_s, met, tasks: 41, bytes_in: 9e7, cpu_s: 40, counters: { map_input_records: 91_000, map_input_bytes: 9e7 }, outcome: { kind: job.state, ...(job.state === "failed" ? { cause: "map 3 failed four times: row 17 has no column fare" } : {}) } };
+      const report = { submitted_s: 0, goal_s, finished_s, met, tasks: 41, bytes_in: 9e7, cpu_s: 40, counters: { map_input_records: 91_000, map_input_bytes: 9e7 }, outcome: { kind: job.state, ...(job.state === "failed" ? { cause: "map 3 failed four times: row 17 has no column fare" } : {}) } };
       return { record, run: null, end: { report, parked: false, unrecorded: null }, prediction: null };
     }
     const finish = job.startedMs + job.taskS * 1000;

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { JobView } from "../src/api/types";
 import { atWorkText, doneAtMs, isOver, jobOf, outlook, slackS } from "../src/state/job";
-import { Finish } from "../src/view/jobs";
+import { Finish, Outcome, Took } from "../src/view/jobs";
 import { textOf } from "./vnodes";
 
 function view(changes: Partial<JobView> = {}): JobView {
@@ -106,6 +106,7 @@ test("a job of a server that is gone is unfinished, and one that ended is over",
 /** A job that succeeded, with the report of a runtime in which it was submitted at 3 s. */
 function ended(record: Partial<JobView["record"]>, endedMs: number, finishedS?: number): JobView {
   const report = finishedS !== undefined && {
+    submitted_s: 3,
     goal_s: 63,
     finished_s: finishedS,
     met: finishedS <= 63,
@@ -204,4 +205,38 @@ test("a verification has no output, and waits while nothing is read", () => {
   assert.equal(verification.output, "");
   assert.equal(doneAtMs(verification, 1000), null);
   assert.equal(doneAtMs(jobOf(view()), 1000), null, "a job has a prediction");
+});
+
+// Regression: the time was the difference of two times of the machine's clock, which was set back by an hour.
+test("the duration of a job is by the clock of the server's runtime, which nobody sets", () => {
+  const took = (view: JobView) => textOf(Took({ job: jobOf(view) }));
+  assert.equal(took(ended({}, 1_012_000 - 3_600_000, 15)), "12 s");
+  // Its server was killed before it recorded the end.
+  assert.equal(took(ended({}, 1_061_000)), "1 min 1 s");
+  assert.equal(took(ended({}, 1_000_000 - 3_600_000)), "0 s");
+  assert.equal(jobOf(view()).tookS, null);
+});
+
+// Regression: only the report of a job that ran had a cause, so a failed backup was shown without one.
+test("a job without a report of the runtime has the cause in its record", () => {
+  const cause = "/srv/backups: No space left on device";
+  const failed = maintenance("backup", 0, { to: { folder: "nightly" } });
+  const report = { outcome: { kind: "failed", cause } };
+  const record = { ...failed.record, state: "failed" as const, ended_unix_ms: 1_061_000, report };
+  assert.equal(jobOf({ ...failed, record, run: null }).cause, cause);
+});
+
+// Regression: a verification that had found damage looked like one without.
+test("damage that a verification found stands beside its outcome", () => {
+  const found = (report: JobView["record"]["report"]) => {
+    const verification = maintenance("verify", 0);
+    const record = { ...verification.record, state: "succeeded" as const, ended_unix_ms: 1_061_000, report };
+    return textOf(Outcome({ job: jobOf({ ...verification, record, run: null }) }));
+  };
+  const outcome = { kind: "succeeded" };
+  assert.equal(found({ outcome, verify: { findings: [] } }), "✓ succeeded");
+  assert.equal(found({ outcome, verify: { findings: [{}] } }), "! succeeded, damaged or missing: 1 place");
+  const many = Array.from({ length: 100 }, () => ({}));
+  assert.equal(found({ outcome, backup: { damaged: many } }), "! succeeded, damaged or missing: at least 100 files");
+  assert.equal(found({ outcome, restore: { left: [{}, {}] } }), "! succeeded, damaged or missing: 2 files");
 });

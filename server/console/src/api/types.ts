@@ -100,6 +100,16 @@ export interface JobRecord {
   restarted_unix_ms?: number;
   starts: number;
   ended_unix_ms: number | null;
+  report?: RecordedReport | null;
+}
+
+/** The end of a job in the history. A job that did not start, a backup and a verification have no `JobReport`. */
+export interface RecordedReport {
+  outcome?: { kind: string; cause?: string };
+  /** Each list of damage has 100 elements at most. */
+  backup?: { damaged: unknown[] };
+  verify?: { findings: unknown[] };
+  restore?: { left: unknown[] };
 }
 
 export interface JobStatus {
@@ -131,8 +141,10 @@ export interface ByteProgress {
   bytes_per_s: number;
 }
 
+/** Times are in seconds of the runtime's clock, which nobody sets. */
 export interface JobReport {
-  /** Seconds of the server's clock, as `finished_s`. */
+  /** The latest start of the job. */
+  submitted_s: number;
   goal_s: number | null;
   finished_s: number;
   met: boolean | null;

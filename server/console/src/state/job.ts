@@ -1,6 +1,6 @@
 // A job as the page shows it.
 
-import type { ByteProgress, JobRequest, JobView, Prediction } from "../api/types";
+import type { ByteProgress, JobRequest, JobView, Prediction, RecordedReport } from "../api/types";
 import { bytes, counted } from "../text/number";
 import { waitText } from "./wait";
 
@@ -32,6 +32,8 @@ export interface Job {
   /** The latest start, from which the goal counts. */
   begunMs: number;
   endedMs: number | null;
+  /** The seconds from the latest start to the end; `null` until the end. */
+  tookS: number | null;
   /** `null` without a goal, and while a goal waits for the next start to count from. */
   goalMs: number | null;
   /** How a job that has ended stands towards its goal; `null` if it has none, has no report or was cancelled. */
@@ -40,12 +42,17 @@ export interface Job {
   /** The progress of a backup, a restore or a verification, while it runs. */
   bytes: ByteProgress | null;
   cause: string | null;
+  /** The damage that a backup or a verification found, or a restore left, as a clause; `null` without damage. */
+  damage: string | null;
   /** Why it makes little progress, as a clause; `null` if it makes progress, or if no reason is known. */
   waits: string | null;
 }
 
 /** The applications of backups, restores and verifications. */
 const MAINTENANCE = ["backup", "restore", "verify"];
+
+/** The most elements that the history keeps of a list of damage. */
+const DAMAGED_KEPT_MAX = 100;
 
 /** Where a job stands towards its goal: `none` without one, and of a cancelled job, which neither met nor missed it. */
 export type Outlook = "none" | "met" | "missed" | "on-time" | "late" | "unknown";
@@ -75,12 +82,14 @@ export function jobOf(view: JobView): Job {
     startedMs: record.started_unix_ms,
     begunMs,
     endedMs: record.ended_unix_ms,
+    tookS: tookOf(view, begunMs),
     goalMs:
       goalS === null || state === "unfinished" ? null : (movedGoalMs ?? begunMs + goalS * 1000),
     verdict: verdictOf(view),
     prediction: view.prediction ?? null,
     bytes: end === null ? (run?.progress.bytes ?? null) : null,
-    cause: status?.cause ?? end?.report.outcome.cause ?? null,
+    cause: status?.cause ?? end?.report.outcome.cause ?? record.report?.outcome?.cause ?? null,
+    damage: damageOf(record.report),
     waits: waits === null ? null : waitText(waits),
   };
 }
@@ -141,6 +150,24 @@ function verdictOf({ end }: JobView): Job["verdict"] {
   if (report == null || report.met === null || report.goal_s === null) return null;
   if (report.outcome.kind === "cancelled") return null;
   return { met: report.met, slackS: report.goal_s - report.finished_s };
+}
+
+/** The clock of the server's machine, by which the record has its times, may be set while the job runs. */
+function tookOf({ record, end }: JobView, begunMs: number): number | null {
+  if (record.ended_unix_ms === null) return null;
+  const report = end?.report;
+  if (report != null) return report.finished_s - report.submitted_s;
+  return Math.max(0, record.ended_unix_ms - begunMs) / 1000;
+}
+
+/** The words of `ebb jobs` (server/cli/src/jobs/list.rs). */
+function damageOf(report: RecordedReport | null | undefined): string | null {
+  const places = report?.verify?.findings.length ?? 0;
+  const files = (report?.backup?.damaged.length ?? 0) + (report?.restore?.left.length ?? 0);
+  const count = places + files;
+  if (count === 0) return null;
+  const least = count >= DAMAGED_KEPT_MAX ? "at least " : "";
+  return `damaged or missing: ${least}${counted(count, places > 0 ? "place" : "file")}`;
 }
 
 function progressOf({ record, run, end }: JobView): { progress: number; done: string } {

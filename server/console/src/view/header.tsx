@@ -3,7 +3,7 @@
 import { frozen } from "../api/frozen";
 import { PAGES, pageName } from "../state/address";
 import { isLinked, load, silence } from "../state/live";
-import { open } from "../state/panels";
+import { open, say } from "../state/panels";
 import { logOut, mayChange, session } from "../state/session";
 import { THEMES, setTheme, theme } from "../state/theme";
 import { duration } from "../text/time";
@@ -37,7 +37,7 @@ export function Header() {
             <span class="who">
               {session.value?.name} <small>{session.value?.scope}</small>
             </span>
-            <button class="quiet" onClick={() => void logOut()}>
+            <button class="quiet" onClick={() => void leave()}>
               Log out
             </button>
           </>
@@ -45,6 +45,14 @@ export function Header() {
       </div>
     </header>
   );
+}
+
+async function leave(): Promise<void> {
+  try {
+    await logOut();
+  } catch (problem) {
+    say(`you are still logged in: ${(problem as Error).message}`, true);
+  }
 }
 
 /** The links to the pages of the console. */

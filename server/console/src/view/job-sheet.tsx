@@ -11,7 +11,7 @@ import { bytes, short } from "../text/number";
 import { clock, duration } from "../text/time";
 import { Dialog } from "./dialog";
 import { JobActions } from "./job-actions";
-import { Outcome } from "./jobs";
+import { Outcome, Took } from "./jobs";
 import { ProblemText } from "./problem-text";
 
 export function JobSheet({ id }: { id: string }) {
@@ -57,7 +57,7 @@ export function JobSheet({ id }: { id: string }) {
               <>
                 <dt>Ended</dt>
                 <dd>
-                  {clock(job.endedMs, nowMs)}, after {duration((job.endedMs - job.begunMs) / 1000)}
+                  {clock(job.endedMs, nowMs)}, after <Took job={job} />
                 </dd>
               </>
             )}

@@ -161,18 +161,20 @@ export function Progress({ job }: { job: Job }) {
   );
 }
 
-/** How a job ended, with a sign that needs no colour. */
+/** How a job ended, with a sign that needs no colour. A verification that found damage has succeeded, too. */
 export function Outcome({ job }: { job: Job }) {
   const signs: Record<string, string> = { succeeded: "✓", failed: "✕", cancelled: "–" };
+  const sign = job.damage === null ? (signs[job.state] ?? "·") : "!";
   return (
-    <span class={`outcome ${job.state}`} title={job.cause ?? ""}>
-      <span aria-hidden="true">{signs[job.state] ?? "·"}</span> {job.state}
+    <span class={`outcome ${job.damage === null ? job.state : "damaged"}`} title={job.cause ?? ""}>
+      <span aria-hidden="true">{sign}</span> {job.state}
+      {job.damage !== null && `, ${job.damage}`}
     </span>
   );
 }
 
-function Took({ job }: { job: Job }) {
-  return <>{duration(((job.endedMs ?? job.begunMs) - job.begunMs) / 1000)}</>;
+export function Took({ job }: { job: Job }) {
+  return <>{job.tookS === null ? "–" : duration(job.tookS)}</>;
 }
 
 export function Finish({ job, nowMs }: { job: Job; nowMs: number }) {

@@ -47,12 +47,20 @@ export function Login() {
         <button class="primary" disabled={isAsking}>
           {isAsking ? "Logging in …" : "Log in"}
         </button>
-        <p id="token-hint" class="hint">
-          On the server's machine:
-          <code>ebb token create --data DIR --name me --scope jobs</code>
-          A token for <em>read</em> looks on, one for <em>jobs</em> may also submit and cancel.
-        </p>
+        <TokenHint />
       </form>
     </main>
+  );
+}
+
+/** The command that makes a token. The page cannot know whether the server has logins, so it names both forms. */
+export function TokenHint() {
+  return (
+    <p id="token-hint" class="hint">
+      On the server's machine:
+      <code>ebb token create --data DIR --name me --scope jobs [--role ROLE]</code>
+      A token for <em>read</em> looks on, one for <em>jobs</em> may also submit and cancel. A server with{" "}
+      <em>--auth</em> accepts only tokens of a role of CQL.
+    </p>
   );
 }
