@@ -21,8 +21,8 @@ struct Frozen {
 }
 
 /// Fetches the data that a saved page shows, and returns one HTML file with the console's page and the data.
-/// The page shows the load of the last `seconds`, 1 to 86,400, and the forecast of the next `seconds`. `notes` are
-/// paragraphs of text above the charts.
+/// The page shows the load of the last `seconds`, 1 to 86,400, and the forecast of the next `seconds`, if the server
+/// has one. `notes` are paragraphs of text above the charts.
 ///
 /// # Errors
 /// When the server refuses a request, or does not answer.
@@ -30,9 +30,16 @@ pub fn freeze(client: &JobsClient, seconds: u32, notes: Vec<String>) -> Result<S
     let mut answers = Map::new();
     let session = json!({"scope": "read", "name": ""});
     answers.insert("/v1/session".to_string(), session);
-    for path in ["/v1/load", "/v1/forecast"] {
-        let answer: Value = client.get(&format!("{path}?seconds={seconds}"))?;
-        answers.insert(path.to_string(), answer);
+    let load: Value = client.get(&format!("/v1/load?seconds={seconds}"))?;
+    answers.insert("/v1/load".to_string(), load);
+    match client.get(&format!("/v1/forecast?seconds={seconds}")) {
+        Ok(forecast) => {
+            answers.insert("/v1/forecast".to_string(), forecast);
+        }
+        // A runtime without a policy has no forecast.
+        Err(ClientError::Refused(problem))
+            if problem.status == StatusCode::UNPROCESSABLE_ENTITY => {}
+        Err(error) => return Err(error),
     }
     for name in ["jobs", "snapshots", "tables"] {
         let path = format!("/v1/{name}");

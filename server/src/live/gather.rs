@@ -125,7 +125,7 @@ struct Gatherer {
     look_at_pins_s: f64,
     /// The names of the jobs in the last sample, by the runtime's ids.
     names: BTreeMap<JobId, Arc<JobName>>,
-    /// The states of the jobs of the last sample, by the jobs' ids.
+    /// The states of the jobs, backups, restores and verifications of the last sample, by their ids.
     states: BTreeMap<String, JobState>,
     /// The snapshots of the last sample, as keyspaces and names; `None` before the first sample.
     snapshots: Option<BTreeSet<(String, String)>>,
@@ -348,8 +348,9 @@ impl Gatherer {
         }
     }
 
-    /// Sends events for changed states of jobs. Notes the ends of jobs in the
-    /// [`Ledger`](super::prediction::Ledger), which keeps the errors of the predictions.
+    /// Sends events for changed states of jobs, and for the starts and ends of backups, restores and
+    /// verifications. Notes the ends of jobs in the [`Ledger`](super::prediction::Ledger), which keeps the
+    /// errors of the predictions.
     fn jobs(&mut self, jobs: &[RunningJob]) {
         let events = &self.shared.events;
         let mut states = BTreeMap::new();
@@ -360,12 +361,22 @@ impl Gatherer {
             }
             states.insert(job.id().to_string(), state);
         }
+        for id in self.shared.node.running_maintenance_ids() {
+            // Its thread waits for its share again and again, which is no change for clients.
+            let state = JobState::Running;
+            if !self.states.contains_key(&id) {
+                events.send("job", &json!({"id": id, "state": state}));
+            }
+            states.insert(id, state);
+        }
         for ended in self.shared.node.take_ended() {
             states.remove(&ended.id);
             events.send("job", &json!({"id": ended.id, "state": ended.state}));
-            let mut state = self.shared.lock();
-            let succeeded = ended.state == "succeeded";
-            (state.ledger).end(&ended.id, ended.finished_s, succeeded);
+            if let Some(finished_s) = ended.finished_s {
+                let mut state = self.shared.lock();
+                let succeeded = ended.state == "succeeded";
+                (state.ledger).end(&ended.id, finished_s, succeeded);
+            }
         }
         self.states = states;
     }

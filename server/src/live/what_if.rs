@@ -291,7 +291,7 @@ fn of_attempts(record: &JobRecord, attempts: &[JobAttempt]) -> Result<Hypothetic
         reduce_cpu_s,
         goal_s: None,
         weight: 1.0,
-        cores: None,
+        cores: record.request().ok().and_then(|request| request.cores),
         steps: steps as u32,
     })
 }
@@ -341,6 +341,26 @@ mod tests {
             let refused = of_attempts(&record(state, dropped), &attempts);
             let refused = refused.unwrap_err().to_string();
             assert!(refused.contains("has not succeeded"), "{refused}");
+        }
+    }
+
+    /// Regression: only the limit of a job that still ran was kept.
+    #[test]
+    fn a_job_like_one_that_has_ended_has_the_same_limit_of_cores() {
+        let request = |cores: Option<u32>| {
+            let request = json!({
+                "application": {"pi": {"points": 1, "seed": 1, "variant": "plain"}},
+                "output": {"to": {"file": "pi.tsv"}}, "directory": "/", "cores": cores,
+            });
+            JobRequest::from_json(request).unwrap()
+        };
+        for cores in [None, Some(1)] {
+            let record = JobRecord {
+                state: RecordState::Succeeded,
+                ..JobRecord::new("1".to_string(), &request(cores), Vec::new(), 1)
+            };
+            let like = of_attempts(&record, &[done("map", 0, 1.0)]).unwrap();
+            assert_eq!(like.cores, cores);
         }
     }
 

@@ -59,7 +59,7 @@ impl Node {
         let conditions = Conditions::new(db, &goes_on);
         let work = LeasedWork::new(&lease, rate.map(Pace::new), &conditions);
         let made = copy_and_check(backup, work, &running, &conditions);
-        self.end_backup(running.record(), is_recorded, &made);
+        self.end_backup(&running, is_recorded, &made);
         made
     }
 
@@ -74,10 +74,11 @@ impl Node {
     /// start (`is_recorded`), adds the end to the record.
     fn end_backup(
         &self,
-        record: &JobRecord,
+        running: &RunningMaintenance,
         is_recorded: bool,
         made: &Result<BackupInfo, JobError>,
     ) {
+        let record = running.record();
         let id = &record.id;
         let report = match made {
             Ok(made) => BackupReport::finished(made.clone()),
@@ -86,6 +87,7 @@ impl Node {
             }
             Err(error) => BackupReport::failed(error.to_string()),
         };
+        running.note_outcome(&report.outcome);
         match made {
             Ok(made) if made.damaged.is_empty() => {
                 info!(target: "jobs", bytes = made.bytes, "backup {id} succeeded");

@@ -34,11 +34,40 @@ impl EndedJobs {
             Outcome::Failed { .. } => (&mut self.failed, "failed"),
         };
         *counter += 1;
-        match (&end.report.outcome, end.report.met) {
-            (Outcome::Cancelled, _) | (_, None) => {}
-            (_, Some(true)) => self.goals_met += 1,
-            (_, Some(false)) => self.goals_missed += 1,
+        let has_verdict = !end.parked && end.report.outcome != Outcome::Cancelled;
+        match end.report.met.filter(|_| has_verdict) {
+            Some(true) => self.goals_met += 1,
+            Some(false) => self.goals_missed += 1,
+            None => {}
         }
         word
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ebb_scheduler::runtime::Counters;
+    use serde_json::json;
+
+    use super::*;
+
+    /// Regression: a job that its server could not continue was counted as one that missed its goal, before the
+    /// next server started it again.
+    #[test]
+    fn a_parked_job_neither_met_nor_missed_its_goal() {
+        let failed = |parked: bool| -> JobEnd {
+            let report = json!({
+                "id": 1, "name": "pagerank", "submitted_s": 1.0, "goal_s": 61.0, "finished_s": 12.0, "met": false,
+                "tasks": 2, "bytes_in": 9, "cpu_s": 0.5, "counters": Counters::default(),
+                "outcome": {"kind": "failed", "cause": "the memory is full"}, "invalid_input": false,
+            });
+            let end = json!({"report": report, "parked": parked, "unrecorded": null});
+            serde_json::from_value(end).unwrap()
+        };
+        let mut ended = EndedJobs::default();
+        assert_eq!(ended.count(&failed(true)), "parked");
+        assert_eq!((ended.parked, ended.goals_missed), (1, 0));
+        assert_eq!(ended.count(&failed(false)), "failed");
+        assert_eq!((ended.failed, ended.goals_missed), (1, 1));
     }
 }

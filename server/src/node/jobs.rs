@@ -96,8 +96,8 @@ impl Jobs for Node {
             return Err(ended(&record, "discard"));
         }
         let report = json!({"outcome": {"kind": "cancelled"}});
-        self.end_unstarted(&record, RecordState::Cancelled, report)?;
-        Ok(JobView::remembered(record))
+        let ended = self.end_unstarted(&record, RecordState::Cancelled, report)?;
+        Ok(JobView::remembered(ended))
     }
 }
 
@@ -358,7 +358,13 @@ impl Node {
         self.registry.all()
     }
 
-    /// Removes and returns the jobs that ended since the last call; of more than 1,024, the latest.
+    /// Returns the ids of the running backups, restores and verifications, in ascending order.
+    pub(crate) fn running_maintenance_ids(&self) -> Vec<String> {
+        self.registry.maintenance_ids()
+    }
+
+    /// Removes and returns the jobs, backups, restores and verifications that ended since the last call; of more
+    /// than 1,024, the latest.
     pub(crate) fn take_ended(&self) -> Vec<EndedJob> {
         self.registry.take_ended()
     }
@@ -408,18 +414,21 @@ impl Node {
     }
 
     /// Records `state` and `report` as the end of a job that does not start, and deletes the snapshots that
-    /// were created for it.
+    /// were created for it. Returns the record with the end.
+    ///
+    /// # Errors
+    /// When the history cannot be written.
     pub(super) fn end_unstarted(
         &self,
         record: &JobRecord,
         state: RecordState,
         report: serde_json::Value,
-    ) -> Result<(), JobError> {
-        self.recorded()?.end(record, state, Some(report))?;
+    ) -> Result<JobRecord, JobError> {
+        let ended = self.recorded()?.end(record, state, Some(report))?;
         if let Some(db) = self.db() {
             delete_own_snapshots(db, &record.own_snapshots);
         }
-        Ok(())
+        Ok(ended)
     }
 
     /// Creates the record, with a new id, of a job on a node without a history.

@@ -17,7 +17,7 @@ use crate::jobs::JobEnd;
 const UNREPORTED_MAX: usize = 1024;
 
 /// The running jobs, backups and verifications of a node by id; the claims to jobs; the counts of ended jobs;
-/// and the latest ended jobs.
+/// and the latest jobs, backups and verifications that ended.
 #[derive(Default)]
 pub(super) struct Registry {
     state: Mutex<State>,
@@ -35,7 +35,8 @@ struct State {
     last_id: u64,
     closed: Option<Stop>,
     ended: EndedJobs,
-    /// Ended jobs that [`Registry::take_ended`] has not returned yet, the oldest first.
+    /// Ended jobs, backups and verifications that [`Registry::take_ended`] has not returned yet, the oldest
+    /// first.
     unreported: VecDeque<EndedJob>,
 }
 
@@ -49,13 +50,15 @@ struct Claim {
     is_new: bool,
 }
 
+/// The end of a job, a backup, a restore or a verification.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct EndedJob {
     pub(crate) id: String,
     /// The outcome: `succeeded`, `failed`, `cancelled` or `parked`.
     pub(crate) state: &'static str,
-    /// The time of the end, in seconds of the runtime's time.
-    pub(crate) finished_s: f64,
+    /// The time of the end, in seconds of the runtime's time; `None` for a backup, a restore or a
+    /// verification, whose ends are not predicted.
+    pub(crate) finished_s: Option<f64>,
 }
 
 impl Registry {
@@ -142,6 +145,11 @@ impl Registry {
         self.lock().maintenance.get(id).cloned()
     }
 
+    /// Returns the ids of the running backups, restores and verifications, in ascending order.
+    pub(super) fn maintenance_ids(&self) -> Vec<String> {
+        self.lock().maintenance.keys().cloned().collect()
+    }
+
     /// Returns whether a job, a backup or a verification with this id runs.
     pub(super) fn is_running(&self, id: &str) -> bool {
         self.lock().runs(id)
@@ -159,20 +167,17 @@ impl Registry {
     pub(super) fn end(&self, id: &str, end: &JobEnd) -> &'static str {
         let mut state = self.lock();
         let word = state.ended.count(end);
-        if state.unreported.len() == UNREPORTED_MAX {
-            state.unreported.pop_front();
-        }
-        state.unreported.push_back(EndedJob {
+        state.note_end(EndedJob {
             id: id.to_string(),
             state: word,
-            finished_s: end.report.finished_s,
+            finished_s: Some(end.report.finished_s),
         });
         state.jobs.remove(id);
         word
     }
 
-    /// Removes and returns the jobs that ended since the last call; of more than [`UNREPORTED_MAX`], the
-    /// latest.
+    /// Removes and returns the jobs, backups and verifications that ended since the last call; of more than
+    /// [`UNREPORTED_MAX`], the latest.
     pub(super) fn take_ended(&self) -> Vec<EndedJob> {
         self.lock().unreported.drain(..).collect()
     }
@@ -227,6 +232,14 @@ impl State {
         }
     }
 
+    /// Keeps an end for [`Registry::take_ended`].
+    fn note_end(&mut self, ended: EndedJob) {
+        if self.unreported.len() == UNREPORTED_MAX {
+            self.unreported.pop_front();
+        }
+        self.unreported.push_back(ended);
+    }
+
     fn runs(&self, id: &str) -> bool {
         self.jobs.contains_key(id) || self.maintenance.contains_key(id)
     }
@@ -276,7 +289,15 @@ pub(super) struct Listed<'a> {
 
 impl Drop for Listed<'_> {
     fn drop(&mut self) {
-        self.registry.lock().maintenance.remove(self.work.id());
+        let ended = EndedJob {
+            id: self.work.id().to_string(),
+            state: self.work.outcome(),
+            finished_s: None,
+        };
+        let mut state = self.registry.lock();
+        state.maintenance.remove(&ended.id);
+        state.note_end(ended);
+        drop(state);
         self.work.end();
     }
 }

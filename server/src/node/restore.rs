@@ -47,7 +47,7 @@ impl Node {
         let restored = self.replace_files(db, dir, (&lease, pace), &running, is_wanted);
         // Also after an error, the files that were restored before are.
         self.reread_catalog();
-        self.end_restore(running.record(), is_recorded, &restored);
+        self.end_restore(&running, is_recorded, &restored);
         restored
     }
 
@@ -93,10 +93,11 @@ impl Node {
     /// the record.
     fn end_restore(
         &self,
-        record: &JobRecord,
+        running: &RunningMaintenance,
         is_recorded: bool,
         restored: &Result<RestoreReport, JobError>,
     ) {
+        let record = running.record();
         let id = &record.id;
         let report = match restored {
             Ok(restored) => RestorationReport::finished(restored.clone()),
@@ -107,6 +108,7 @@ impl Node {
                 cause: error.to_string(),
             }),
         };
+        running.note_outcome(&report.outcome);
         match restored {
             Ok(files) => {
                 let (restored, left) = (files.restored.len(), files.left.len());

@@ -5,7 +5,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use ebb_jobs::history::JobRecord;
-use ebb_scheduler::runtime::Lease;
+use ebb_scheduler::runtime::{Lease, Outcome};
 use ebb_storage::MaintenanceProgress;
 use tokio::sync::Notify;
 
@@ -32,6 +32,9 @@ struct State {
     phase: Phase,
     done: MaintenanceProgress,
     rate: ByteRate,
+    /// The outcome: `succeeded`, `failed` or `cancelled`. It is `failed` until
+    /// [`note_outcome`](RunningMaintenance::note_outcome), which a thread that panics does not call.
+    outcome: &'static str,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,6 +61,7 @@ impl RunningMaintenance {
                         bytes_total: 0,
                     },
                     rate: ByteRate::begin(),
+                    outcome: "failed",
                 }),
                 ended: Condvar::new(),
                 notify: Notify::new(),
@@ -137,6 +141,20 @@ impl RunningMaintenance {
         }
         state.phase = Phase::Completing;
         ControlFlow::Continue(())
+    }
+
+    /// Notes how the work ended.
+    pub(super) fn note_outcome(&self, outcome: &Outcome) {
+        self.lock().outcome = match outcome {
+            Outcome::Succeeded => "succeeded",
+            Outcome::Failed { .. } => "failed",
+            Outcome::Cancelled => "cancelled",
+        };
+    }
+
+    /// Returns how the work ended: `succeeded`, `failed` or `cancelled`.
+    pub(super) fn outcome(&self) -> &'static str {
+        self.lock().outcome
     }
 
     /// Notes that the work has ended, and wakes the threads and tasks that wait for the end. Is called after

@@ -167,8 +167,8 @@ pub(super) fn restart(
         Fate::Start(request) => request,
         Fate::Succeeded => {
             let report = json!({"outcome": {"kind": "succeeded"}});
-            node.end_unstarted(&record, RecordState::Succeeded, report)?;
-            return Ok(Restart::HadSucceeded(Box::new(record)));
+            let ended = node.end_unstarted(&record, RecordState::Succeeded, report)?;
+            return Ok(Restart::HadSucceeded(Box::new(ended)));
         }
         Fate::GiveUp(cause) => {
             node.end_unstarted(&record, RecordState::Failed, failed(&cause))?;

@@ -49,7 +49,7 @@ impl Node {
         let verified = self.read_files(db, &lease, &running, pace, is_wanted);
         // The verification may have ended quarantines, also one that ended early.
         self.reread_catalog();
-        self.end_verification(running.record(), is_recorded, &verified);
+        self.end_verification(&running, is_recorded, &verified);
         verified
     }
 
@@ -86,10 +86,11 @@ impl Node {
     /// the end to the record.
     fn end_verification(
         &self,
-        record: &JobRecord,
+        running: &RunningMaintenance,
         is_recorded: bool,
         verified: &Result<VerifyReport, JobError>,
     ) {
+        let record = running.record();
         let id = &record.id;
         let report = match verified {
             Ok(verified) => VerificationReport::finished(verified.clone()),
@@ -98,6 +99,7 @@ impl Node {
             }
             Err(error) => VerificationReport::failed(error.to_string()),
         };
+        running.note_outcome(&report.outcome);
         match verified {
             Ok(verified) if verified.findings.is_empty() => {
                 let (bytes, log_bytes_unchecked) = (verified.bytes, verified.wal_unchecked_bytes);

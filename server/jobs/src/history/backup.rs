@@ -141,7 +141,7 @@ impl History {
             made.damaged.truncate(DAMAGED_KEPT_MAX);
         }
         let state = RecordState::of(&report.outcome);
-        self.end(job, state, Some(json!(report)))
+        self.end(job, state, Some(json!(report))).map(drop)
     }
 
     /// Returns the time of the state that each backup without damage contains, in milliseconds since

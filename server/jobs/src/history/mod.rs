@@ -273,17 +273,24 @@ impl History {
     /// reserves for such writes. Without the record, the next process would start the job again,
     /// although the job has ended for its clients, and the job's snapshots would continue to pin
     /// space. Jobs cannot use up the reserved space: the start of a job uses none of it, and each
-    /// start has one end.
+    /// start has one end. Returns the record with the end.
     ///
     /// # Errors
     /// When the store fails.
-    pub fn end(&self, job: &JobRecord, state: RecordState, report: Option<Value>) -> Result<()> {
-        self.put_freeing(&JobRecord {
+    pub fn end(
+        &self,
+        job: &JobRecord,
+        state: RecordState,
+        report: Option<Value>,
+    ) -> Result<JobRecord> {
+        let ended = JobRecord {
             state,
             ended_unix_ms: Some(now_unix_ms()),
             report,
             ..job.clone()
-        })
+        };
+        self.put_freeing(&ended)?;
+        Ok(ended)
     }
 
     /// Deletes the record and the attempts of a job that did not start after all, or that has ended and is

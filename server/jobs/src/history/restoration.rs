@@ -79,6 +79,6 @@ impl History {
             restored.left.truncate(DAMAGED_KEPT_MAX);
         }
         let state = RecordState::of(&report.outcome);
-        self.end(job, state, Some(json!(report)))
+        self.end(job, state, Some(json!(report))).map(drop)
     }
 }

@@ -71,6 +71,6 @@ impl History {
             verified.findings.truncate(DAMAGED_KEPT_MAX);
         }
         let state = RecordState::of(&report.outcome);
-        self.end(job, state, Some(json!(report)))
+        self.end(job, state, Some(json!(report))).map(drop)
     }
 }

@@ -1,5 +1,6 @@
 //! The page.
 
+use ebb_scheduler::runtime::Management;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
@@ -113,6 +114,29 @@ fn the_page_is_frozen_into_one_file_with_what_the_server_answers() {
     let attempts = &kept["answers"][&format!("/v1/jobs/{id}/attempts")];
     let attempts = attempts["attempts"].as_array();
     assert!(attempts.is_some_and(|all| !all.is_empty()));
+}
+
+/// Regression: `ebb demo --policy none` ended with an error in place of its report.
+#[test]
+fn the_page_of_a_server_without_a_forecast_is_frozen_without_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = data(dir.path());
+    let db = Options {
+        create_if_missing: true,
+        ..Options::default()
+    };
+    let mut options = NodeOptions::for_tests();
+    options.colocated.runtime.management = Management::Unmanaged;
+    let node = Arc::new(Node::open(&data, db, options).unwrap());
+    let metrics = Metrics::of(Arc::clone(&node));
+    let http = HttpOptions::default();
+    let _server = HttpServer::start(&data, Arc::clone(&node), metrics, http).unwrap();
+    let page = freeze(&client(dir.path()), 60, Vec::new()).unwrap();
+    let (_, kept) = page.split_once("id=\"frozen\">").unwrap();
+    let (kept, _) = kept.split_once("</script>").unwrap();
+    let kept: Value = serde_json::from_str(kept).unwrap();
+    assert!(kept["answers"]["/v1/load"]["cores"].is_u64());
+    assert_eq!(kept["answers"].get("/v1/forecast"), None);
 }
 
 #[test]

@@ -1,7 +1,10 @@
 //! The load, the forecast, what-if questions and event streams.
 
+use std::cell::{OnceCell, RefCell};
 use std::io::{BufRead, BufReader};
 
+use ebb_jobs::history::{BackupRequest, MaintenanceOptions};
+use ebb_storage::TableOptions;
 use serde_json::Map;
 
 use super::*;
@@ -154,6 +157,40 @@ fn a_job_is_predicted_and_what_another_would_change() {
         }
     }
     assert_eq!(job.prediction(), None);
+}
+
+/// Regression: a console without jobs did not show a backup that a command had started.
+#[test]
+fn the_start_and_the_end_of_a_backup_are_events() {
+    let (dir, node, server) = serve();
+    let db = node.db().unwrap();
+    let app = db.keyspace("app").unwrap();
+    let table = app.table("t", TableOptions::default()).unwrap();
+    table.put(b"k", b"v").unwrap();
+    db.flush().unwrap();
+    let token = token(dir.path(), Scope::Read);
+    let mut stream = stream(&server, &token, None);
+    event(&mut stream, "sample");
+    let stream = RefCell::new(stream);
+    let started = OnceCell::new();
+    let request = BackupRequest {
+        target: "monday".to_string(),
+        options: MaintenanceOptions {
+            by: "a test".to_string(),
+            rate_bytes_per_s: None,
+        },
+    };
+    let target = dir.path().join("backups/monday");
+    let made = node.backup(&target, &request, &|| {
+        let _started = started.get_or_init(|| event(&mut stream.borrow_mut(), "job"));
+        true
+    });
+    made.unwrap();
+    let ended = event(&mut stream.borrow_mut(), "job");
+    let id = node.show("last", Duration::ZERO).unwrap().record.id;
+    for (change, state) in [(started.get().unwrap(), "running"), (&ended, "succeeded")] {
+        assert_eq!(*change, serde_json::json!({"id": id, "state": state}));
+    }
 }
 
 #[test]

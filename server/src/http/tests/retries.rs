@@ -1,5 +1,7 @@
 //! Jobs that failed or were cancelled, and whose requests are submitted again.
 
+use ebb_jobs::history::History;
+
 use super::*;
 
 #[test]
@@ -66,6 +68,20 @@ fn a_cancelled_job_is_retried_as_another_job_and_one_that_succeeded_is_not() {
     assert_eq!(succeeded.status, 409);
     assert!(succeeded.detail.contains("nothing to retry"), "{succeeded}");
     assert_eq!(own.list().unwrap().len(), 5);
+}
+
+/// Regression: the response had the record before this end, as that of a job that had only started.
+#[test]
+fn the_response_to_a_discard_has_the_end_of_the_job() {
+    let (dir, node, _server) = serve();
+    let own = client(dir.path());
+    let request = pi(1, OutputPlace::File(dir.path().join("pi.tsv")));
+    let history = History::open(node.db().unwrap()).unwrap();
+    let id = history.begin(&request, Vec::new(), None).unwrap().id;
+    let discarded = own.discard(&id).unwrap();
+    assert_eq!(discarded.record.state, RecordState::Cancelled);
+    assert!(discarded.record.ended_unix_ms.is_some());
+    assert_eq!(discarded, own.show(&id, Duration::ZERO).unwrap());
 }
 
 #[test]
