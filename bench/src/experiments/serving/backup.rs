@@ -109,8 +109,10 @@ impl PartResult for Backup {
                 load.alone_again
             ),
             format!(
-                "  {} backups completed; windows that count {:?}; {} operations were due and never began",
-                self.backups, load.windows, load.unserved
+                "  {} backups completed; windows that count {:?}; {}",
+                self.backups,
+                load.windows,
+                load.unanswered()
             ),
             format!(
                 "  a backup {:.0} MB/s, cp and sync {:.0} MB/s; ratio {}, at least {RATE_MIN}: {}",

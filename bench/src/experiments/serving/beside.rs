@@ -86,9 +86,8 @@ impl PartResult for BesideLoad {
             }
             None => "  pauses of the machine count, because they could not be observed".to_owned(),
         });
-        let unserved = load.unserved;
-        if unserved > 0 {
-            lines.push(format!("  {unserved} operations were due and never began"));
+        if load.unserved + load.timed_out > 0 {
+            lines.push(format!("  {}", load.unanswered()));
         }
         lines
     }
@@ -237,8 +236,11 @@ mod tests {
         assert_eq!(load.windows, [2; 4]);
         assert!((load.p99_us / 1000.0 - 1.0).abs() < 0.01, "{load:?}");
         assert!((load.alone_again.value - 1.0).abs() < 1e-9);
-        assert_eq!(load.unserved, 9);
+        assert_eq!((load.unserved, load.timed_out), (9, 18));
+        let unanswered = "9 operations were due and never began, and 18 timed out";
+        assert_eq!(load.unanswered(), unanswered);
         let summary = summary(load, &windows, 2.0, Duration::from_secs(2));
+        assert!(summary.lines().contains(&format!("  {unanswered}")));
         assert!((summary.jobs.value - 1.1).abs() < 1e-2);
         assert!((summary.pager.value - 2.0).abs() < 1e-2);
         assert!((summary.idle_cpu_used - 0.9).abs() < 1e-9);

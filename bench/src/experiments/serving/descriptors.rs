@@ -95,12 +95,13 @@ impl PartResult for Descriptors {
             ),
             format!(
                 "  p99 with the limit / without {}, at most {P99_MAX}: {}; without again {}; windows that \
-                 count {:?}; {} blocks were not in the cache",
+                 count {:?}; {} blocks were not in the cache; {}",
                 self.limited,
                 verdict(self.limited.value <= P99_MAX),
                 load.alone_again,
                 load.windows,
-                self.cache_misses
+                self.cache_misses,
+                load.unanswered()
             ),
             format!(
                 "  a scan of {} rows, a backup of {} files and merges into {} SSTables, without an \

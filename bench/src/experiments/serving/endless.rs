@@ -255,6 +255,11 @@ pub fn measure(setting: &Setting<'_>) -> Result<EndlessStatements> {
     prepare(server.address, &account)?;
     server.settle()?;
     let load = SteadyLoad::find(setting.args, &mut client)?;
+    let plan = Plan {
+        // The statements must not make operations of the load time out.
+        takes_timeouts: false,
+        ..load.plan
+    };
     // Measured after the closed loops, so that the caches and memtables that the load itself fills
     // are not taken for memory of the statements.
     let before_bytes = server.process.memory_bytes()?;
@@ -262,7 +267,7 @@ pub fn measure(setting: &Setting<'_>) -> Result<EndlessStatements> {
     let mut beside = Duration::ZERO;
     let mut stages: [Stages; CONDITIONS] = Default::default();
     let windows = setting.in_turns("endless", CONDITIONS, |turn| {
-        let mut run = || play(&server, &mut client, &load.plan, &mut stages[turn]);
+        let mut run = || play(&server, &mut client, &plan, &mut stages[turn]);
         match turn {
             STATEMENTS => {
                 let began = Instant::now();

@@ -136,12 +136,11 @@ impl PartResult for Neighbours {
                 self.with_jobs, load.alone_again, self.completed
             ),
             format!(
-                "  upper end {:.2}, at most {P99_MAX}: {}; windows that count {:?}; {} operations were \
-                 due and never began",
+                "  upper end {:.2}, at most {P99_MAX}: {}; windows that count {:?}; {}",
                 self.with_jobs.high,
                 verdict(self.with_jobs.high <= P99_MAX),
                 load.windows,
-                load.unserved
+                load.unanswered()
             ),
         ]);
         lines

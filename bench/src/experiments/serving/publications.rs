@@ -63,9 +63,10 @@ impl PartResult for Publications {
                 load.alone_again
             ),
             format!(
-                "  {} publications completed; windows that count {:?}; {} operations were due and \
-                 never began",
-                self.completed, load.windows, load.unserved
+                "  {} publications completed; windows that count {:?}; {}",
+                self.completed,
+                load.windows,
+                load.unanswered()
             ),
         ]
     }

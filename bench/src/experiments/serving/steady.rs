@@ -35,7 +35,8 @@ pub(super) struct SteadyLoad {
     pub(super) peak_ops_per_s: f64,
     /// The rate of the load, in operations per second: half of the peak, unless a rate was given.
     pub(super) rate_ops_per_s: f64,
-    /// The plan of one window of the load.
+    /// The plan of one window of the load. A stall of the machine may last longer than the server's
+    /// timeout for requests, so operations that time out are counted, and do not end the run.
     pub(super) plan: Plan,
 }
 
@@ -56,6 +57,9 @@ pub struct MeasuredLoad {
     pub windows: Vec<usize>,
     /// The number of operations that were due and never began, over all windows.
     pub unserved: u64,
+    /// The number of operations that the server gave up after its timeout for requests, over all
+    /// windows. Their latencies until then count.
+    pub timed_out: u64,
 }
 
 impl MeasuredLoad {
@@ -68,7 +72,18 @@ impl MeasuredLoad {
             alone_again: windows.p99(ALONE[1], &ALONE[..1]),
             windows: windows.whole(),
             unserved: windows.all().map(|window| window.unserved).sum(),
+            timed_out: windows.all().map(|window| window.timed_out).sum(),
         }
+    }
+
+    /// Returns a part of a sentence about the operations that never began or timed out.
+    pub fn unanswered(&self) -> String {
+        let Self {
+            unserved,
+            timed_out,
+            ..
+        } = self;
+        format!("{unserved} operations were due and never began, and {timed_out} timed out")
     }
 }
 
@@ -109,15 +124,16 @@ impl SteadyLoad {
                 duration: Some(args.window + LEAD),
                 lead: LEAD,
                 leave_out_pauses: true,
+                takes_timeouts: true,
                 ..closed
             },
         })
     }
 
-    /// Calls `work` while the load runs, and returns the result of `work`.
+    /// Calls `work` while the load runs, and returns the result of `work`. The load is not measured.
     ///
     /// # Errors
-    /// When the load fails or reads a wrong value, or `work` fails.
+    /// When the load fails, reads a wrong value or times out, or `work` fails.
     pub(super) fn beside<T>(
         &self,
         client: &mut RawClient,
@@ -128,6 +144,7 @@ impl SteadyLoad {
             duration: None,
             stop: Arc::clone(&stop),
             leave_out_pauses: false,
+            takes_timeouts: false,
             ..self.plan.clone()
         };
         thread::scope(|scope| {
@@ -158,6 +175,7 @@ pub mod tests {
             },
             windows: vec![2; 4],
             unserved: 0,
+            timed_out: 0,
         }
     }
 }

@@ -131,14 +131,14 @@ impl PartResult for WatchedLoad {
             ),
             format!(
                 "  {} events, {} lists of {} bytes, {} scrapes of {} bytes; windows that count \
-                 {:?}; {} operations were due and never began",
+                 {:?}; {}",
                 self.events,
                 self.lists,
                 self.list_bytes,
                 self.scrapes,
                 self.scrape_bytes,
                 load.windows,
-                load.unserved
+                load.unanswered()
             ),
         ]
     }

@@ -23,6 +23,8 @@ pub struct Window<M> {
     latencies: Counts,
     /// The number of operations that were due and never began.
     pub unserved: u64,
+    /// The number of operations that the server gave up after its timeout for requests.
+    pub timed_out: u64,
     /// The number of the client's operations that the server rejected for overload.
     refused: u64,
     /// True if other processes or the host took too much of the machine, or the machine paused for
@@ -95,6 +97,7 @@ impl<M> Window<M> {
         Ok(Self {
             latencies: Counts::from(latencies),
             unserved: tally.unserved,
+            timed_out: tally.timed_out,
             refused: tally.refused,
             is_spoiled: disturbance.spoils() || tally.is_mostly_paused(plan),
             more,
@@ -193,6 +196,7 @@ pub mod tests {
         Window {
             latencies: quick.chain([slowest_us * 1000; 2]).collect(),
             unserved: 1,
+            timed_out: 2,
             refused: 0,
             is_spoiled,
             more,

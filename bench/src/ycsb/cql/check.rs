@@ -3,27 +3,42 @@
 use anyhow::{Result, bail};
 use ebb_cql::protocol::{Answer, ErrorKind, Frame, Response};
 
+use super::plan::Plan;
 use super::records::{Records, Step};
 use super::tally::Tally;
 use crate::ycsb::{Stamp, key, read_stamp};
 
-/// Checks the response to `step`, and counts wrong values in `tally`. Returns false if the server
-/// rejected the step for overload and `takes_refusals` is true; otherwise true.
+/// The outcome of a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Outcome {
+    Done,
+    /// The server rejected the step for overload.
+    Refused,
+    /// The server gave the step up after its timeout for requests. A write may still be applied.
+    TimedOut,
+}
+
+/// Checks the response to `step`, and counts wrong values in `tally`.
 ///
 /// # Errors
-/// If the server returned any other error, or a response of the wrong kind.
+/// If the server returned an error that `plan` does not take, or a response of the wrong kind.
 pub(super) fn check_frame(
     step: &Step,
     frame: &Frame,
     records: &Records,
-    takes_refusals: bool,
+    plan: &Plan,
     tally: &mut Tally,
-) -> Result<bool> {
+) -> Result<Outcome> {
     match (step, Answer::decode(frame)?.response) {
-        (_, Response::Error(error)) if takes_refusals && error.kind == ErrorKind::Overloaded => {
-            return Ok(false);
-        }
-        (_, Response::Error(error)) => bail!("the server: {error}"),
+        (_, Response::Error(error)) => match error.kind {
+            ErrorKind::Overloaded if plan.takes_refusals => return Ok(Outcome::Refused),
+            ErrorKind::ReadTimeout { .. } | ErrorKind::WriteTimeout { .. }
+                if plan.takes_timeouts =>
+            {
+                return Ok(Outcome::TimedOut);
+            }
+            _ => bail!("the server: {error}"),
+        },
         (Step::Write { .. }, Response::Void) => {}
         (Step::Read { number }, Response::Rows(rows)) => {
             check_read(*number, rows.cells().next(), records, tally);
@@ -35,7 +50,7 @@ pub(super) fn check_frame(
         }
         (_, other) => bail!("the server answered with another message: {other:?}"),
     }
-    Ok(true)
+    Ok(Outcome::Done)
 }
 
 /// Checks the value that a read of a record returned. The outer `None` means that there was no row,

@@ -40,6 +40,10 @@ pub(crate) struct Plan {
     /// load sends the operation again. If false, or with ScyllaDB's driver, such a response is an
     /// error.
     pub takes_refusals: bool,
+    /// If true, the built-in client counts an operation that the server gives up after its timeout
+    /// for requests, with the latency until then. If false, or with ScyllaDB's driver, such a
+    /// response is an error. Not for loads.
+    pub takes_timeouts: bool,
     /// Length of the values written, in bytes.
     pub value_bytes: usize,
     /// The length of the intervals for which a run reports its measurements while it goes on, and
@@ -78,6 +82,7 @@ impl Plan {
             lead: Duration::ZERO,
             leave_out_pauses: false,
             takes_refusals: false,
+            takes_timeouts: false,
             value_bytes: VALUE_BYTES_DEFAULT,
             intervals: None,
             seed: 0,

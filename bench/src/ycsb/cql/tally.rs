@@ -36,6 +36,10 @@ pub(crate) struct Tally {
     /// included. Rejections during the plan's lead, the time at the start that does not count, are
     /// left out.
     pub refused: u64,
+    /// The number of operations that the server gave up after its timeout for requests, also those
+    /// within the plan's lead, the time at the start whose latencies do not count. `operations` does
+    /// not include them, but the latencies do.
+    pub timed_out: u64,
     /// The number of wrong values: with a damaged stamp, of another record, or newer than the
     /// snapshot from which they were read.
     pub mismatches: u64,
@@ -67,6 +71,7 @@ impl Default for Tally {
             operations: 0,
             unserved: 0,
             refused: 0,
+            timed_out: 0,
             mismatches: 0,
             not_found: 0,
             records_scanned: 0,
@@ -88,6 +93,7 @@ impl Tally {
         self.operations += more.operations;
         self.unserved += more.unserved;
         self.refused += more.refused;
+        self.timed_out += more.timed_out;
         self.mismatches += more.mismatches;
         self.not_found += more.not_found;
         self.records_scanned += more.records_scanned;

@@ -1,11 +1,18 @@
 //! Tests of the built-in client against a server in this process.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use anyhow::Result;
+use bytes::BytesMut;
 use ebb_cql::client::Client;
-use ebb_cql::protocol::{Compression, QueryParameters, Request, Response};
+use ebb_cql::protocol::{
+    BODY_BYTES_MAX_DEFAULT, Compression, Consistency, Direction, ErrorKind, ErrorResponse,
+    FrameDecoder, Head, QueryParameters, Request, Response, WriteType,
+};
 use ebb_cql_server::executor::Executor;
 use ebb_cql_server::read::Limits;
 use ebb_cql_server::serve::{CqlServer, ServeOptions};
@@ -14,8 +21,13 @@ use ebb_storage::{Db, Options, SystemClock};
 use ebb_tables::{Catalog, GracePeriods, with_cql_tables};
 use ebb_test_support::wait::{HANG, until};
 
+use super::connection::Connection;
+use super::records::Records;
+use super::socket::Socket;
+use super::statements::Statements;
+use super::worker::Worker;
 use super::*;
-use crate::ycsb::{Operation, Pace, Workload};
+use crate::ycsb::{Distribution, Operation, Pace, Workload};
 
 const RECORDS: u64 = 2000;
 
@@ -226,6 +238,83 @@ fn wrong_and_missing_values_are_detected() {
     assert!(tally.mismatches > 0 && tally.not_found > 1000, "{tally:?}");
     let read = tally.of(Operation::Read).unwrap();
     assert_eq!(read.count, 20_000);
+}
+
+/// Starts a server of one connection, which ends with it. The server answers each second request with
+/// `error`, and the others as writes that succeed. Returns the client's end of the connection.
+fn failing_server(error: ErrorKind) -> (TcpStream, JoinHandle<()>) {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let (mut stream, _) = listener.accept().unwrap();
+    let answers = [
+        Response::Void,
+        Response::Error(ErrorResponse::new(error, "on purpose")),
+    ];
+    let serve = move || {
+        let mut answers = answers.iter().cycle();
+        let decoder = FrameDecoder::new(Direction::Request, BODY_BYTES_MAX_DEFAULT);
+        let (mut received, mut buffer) = (BytesMut::new(), [0; 4096]);
+        // An error, too, is the end of the client.
+        while let Ok(read @ 1..) = stream.read(&mut buffer) {
+            received.extend_from_slice(&buffer[..read]);
+            let mut out = BytesMut::new();
+            while let Some(frame) = decoder.decode(&mut received).unwrap() {
+                let answer = answers.next().unwrap();
+                answer.encode(&mut out, frame.stream, &Head::default(), frame.version);
+            }
+            if stream.write_all(&out).is_err() {
+                break;
+            }
+        }
+    };
+    (client, thread::spawn(serve))
+}
+
+/// Regression: one request that timed out on a stalled machine ended a measurement of many minutes.
+#[test]
+fn timeouts_are_counted_with_their_latency_and_other_errors_end_the_run() {
+    let served = TestServer::start();
+    served.loaded(1, 1);
+    let mut control = Client::connect(served.server.address(), Compression::None).unwrap();
+    let statements = Statements::prepare(&mut control, None, 100).unwrap();
+    let run_against = |error: ErrorKind, takes_timeouts: bool| -> Result<Tally> {
+        let (stream, server) = failing_server(error);
+        stream.set_nonblocking(true).unwrap();
+        let mut connections = [Connection::new(Socket::Plain(stream))];
+        let writes = Workload {
+            name: "writes",
+            mix: &[(100, Operation::Update)],
+            distribution: Distribution::Uniform,
+        };
+        let plan = Plan {
+            operations_max: Some(100),
+            value_bytes: 100,
+            takes_timeouts,
+            ..Plan::new(Operations::Run(writes, None))
+        };
+        let records = Records::new(RECORDS, None, 0);
+        let parts = [&mut connections[..]].into_iter();
+        let ran = run::run(&plan, &records, parts, |shared, index, connections| {
+            Worker::new(shared, &statements, connections, index)?.run(&|_| ())
+        });
+        drop(connections);
+        server.join().unwrap();
+        ran
+    };
+    let consistency = Consistency::One;
+    let write_timeout = || ErrorKind::WriteTimeout {
+        consistency,
+        write_type: WriteType::Simple,
+    };
+    for timeout in [write_timeout(), ErrorKind::ReadTimeout { consistency }] {
+        let tally = run_against(timeout, true).unwrap();
+        assert_eq!((tally.operations, tally.timed_out), (50, 50));
+        assert_eq!(tally.all().len(), 100);
+    }
+    for (error, takes_timeouts) in [(write_timeout(), false), (ErrorKind::Server, true)] {
+        let error = run_against(error, takes_timeouts).unwrap_err();
+        assert_eq!(error.to_string(), "the server: on purpose");
+    }
 }
 
 #[test]

@@ -12,7 +12,7 @@ use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
 
-use super::check::check_frame;
+use super::check::{Outcome, check_frame};
 use super::connection::{Connection, Pending, READ_BYTES};
 use super::feed::Feed;
 use super::intervals::Intervals;
@@ -286,19 +286,19 @@ impl<'a> Worker<'a> {
                 connection: position,
                 stream: frame.stream as u16,
             };
-            let Pending {
-                operation,
-                step,
-                from,
-                counts,
-            } = pending;
-            let records = self.shared.records;
-            let takes_refusals = self.shared.plan.takes_refusals;
-            if !check_frame(&step, &frame, records, takes_refusals, &mut self.tally)? {
-                // As for latencies, the lead does not count.
-                self.tally.refused += u64::from(counts);
+            let (operation, step) = (pending.operation, pending.step);
+            let Shared { plan, records, .. } = *self.shared;
+            let outcome = check_frame(&step, &frame, records, plan, &mut self.tally)?;
+            if outcome != Outcome::Done {
+                if outcome == Outcome::TimedOut {
+                    self.tally.timed_out += 1;
+                    self.record(&pending, now);
+                } else {
+                    // As for latencies, the lead does not count.
+                    self.tally.refused += u64::from(pending.counts);
+                }
                 // A load ends when all its records are written, so a rejected write is sent again.
-                let is_load = matches!(self.shared.plan.operations, Operations::Load(_));
+                let is_load = matches!(plan.operations, Operations::Load(_));
                 if is_load && !self.shared.is_over_at(now) {
                     self.request(slot, pending);
                 } else {
@@ -317,18 +317,7 @@ impl<'a> Worker<'a> {
             // throughput is that of the whole run.
             self.tally.operations += 1;
             self.tally.elapsed = now.saturating_duration_since(self.shared.start);
-            if counts {
-                let nanos = now.saturating_duration_since(from).as_nanos() as u64;
-                if let Some(intervals) = &mut self.intervals {
-                    intervals.record(nanos);
-                }
-                let timed = TimedOperation {
-                    operation,
-                    due: from,
-                    nanos,
-                };
-                self.tally.enter(self.shared.plan, timed);
-            }
+            self.record(&pending, now);
             // A closed loop begins its next operation in the same slot. In an open loop operations
             // begin when they are due, in any free slot.
             let goes_on = self.arrivals.is_none() && !self.is_over;
@@ -338,6 +327,23 @@ impl<'a> Worker<'a> {
         }
         // Once for all requests that the responses led to, to save system calls.
         self.send(position)
+    }
+
+    /// Records the latency of an operation that ended at `now`, unless it was due in the plan's lead.
+    fn record(&mut self, pending: &Pending, now: Instant) {
+        if !pending.counts {
+            return;
+        }
+        let nanos = now.saturating_duration_since(pending.from).as_nanos() as u64;
+        if let Some(intervals) = &mut self.intervals {
+            intervals.record(nanos);
+        }
+        let timed = TimedOperation {
+            operation: pending.operation,
+            due: pending.from,
+            nanos,
+        };
+        self.tally.enter(self.shared.plan, timed);
     }
 
     /// Counts the operations that were due before the planned end of the run and never began, also

@@ -160,6 +160,8 @@ pub fn measure(setting: &Setting<'_>) -> Result<HostileClients> {
         // Attackers may overload the server, which then rejects requests of the client too. These are
         // counted, and do not end the run.
         takes_refusals: true,
+        // Attackers must not make requests of the client time out.
+        takes_timeouts: false,
         ..plan
     };
     let target = Target {
