@@ -11,7 +11,7 @@
 //! from opening. For the same reason missing files are restored before damaged ones.
 //!
 //! While the files of a table are read, those that merges replace stay, as for a reader. So a restore ends
-//! before they fill the disk.
+//! before they fill the disk. It copies a file only while there is space for the rest of the copy, too.
 
 use std::collections::HashMap;
 use std::io;
@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 
 use super::damaged::{damage_of, flush_waiting_runs};
 use super::progress::MaintenanceProgress;
-use super::space::SpaceLooks;
+use super::space::{SpaceLooks, SpaceWatch};
 use crate::db::{Engine, TableCore};
 use crate::error::{Error, Result, lossy};
 use crate::file_system::{ReadFile, read_in_steps, sync_copied};
@@ -117,6 +117,7 @@ fn restore_all(
     let mut progress = Progress {
         bytes_done: 0,
         bytes_total: engine.tables().iter().map(bytes_of).sum(),
+        space: SpaceWatch::new(engine),
         step,
     };
     for only_missing in [true, false] {
@@ -154,6 +155,8 @@ fn restore_all(
 struct Progress<'s> {
     bytes_done: u64,
     bytes_total: u64,
+    /// The free space that the copies of files leave.
+    space: SpaceWatch,
     step: Step<'s>,
 }
 
@@ -228,9 +231,9 @@ fn restore_if_damaged(
     }
     let failed = match backup.by_id.get(&meta.id) {
         // No other thread opens a file of which only a part is copied.
-        Some(from) => {
-            engine.while_none_reopens(|| restore_file(engine, table, (meta, file), from))?
-        }
+        Some(from) => engine.while_none_reopens(|| {
+            restore_file(engine, table, (meta, file), from, &progress.space)
+        })?,
         None => Some(backup.reason_of_lack()),
     };
     let list = match &failed {
@@ -309,13 +312,14 @@ fn restore_file(
     table: &TableCore,
     (damaged, file): (&FileMeta, &Arc<RunFile>),
     from: &Path,
+    space: &SpaceWatch,
 ) -> Result<Option<String>> {
     // A copy of a whole file would have a new number. Beside a missing file that copy could keep the
     // database from opening.
     if !is_still_damaged(table, damaged.number, file) {
         return Ok(None);
     }
-    match copy_whole(engine, damaged, from) {
+    match copy_whole(engine, damaged, from, space) {
         Ok((whole, file)) => {
             // If a merge or a drop removed the damaged file meanwhile, its damage is gone, too.
             engine.replace_damaged(table, damaged.number, whole, file)?;
@@ -356,11 +360,12 @@ fn is_of(error: &Error, path: &Path) -> bool {
 /// # Errors
 /// [`Error::Corruption`] if the file of the backup or the copy is damaged, or is not the expected
 /// file; [`Error::Io`] with the path of the file that could not be read or written;
-/// [`Error::DiskFull`].
+/// [`Error::DiskFull`], also if the copy would leave too little space for writes.
 fn copy_whole(
     engine: &Engine,
     damaged: &FileMeta,
     from: &Path,
+    space: &SpaceWatch,
 ) -> Result<(FileMeta, Arc<RunFile>)> {
     let store = &engine.runs;
     let source = engine.disk().open_read(from);
@@ -380,7 +385,7 @@ fn copy_whole(
         quarantine: None,
         ..damaged.clone()
     };
-    let copied = copy(engine, (&*source, from), bytes, number);
+    let copied = copy(engine, (&*source, from), bytes, number, space);
     // Reads the copy from the disk, so that a fault of the copying is found, too.
     let opened = copied.and_then(|()| store.open_whole(&whole, Mutation::RestoreUnverified));
     let file = opened.inspect_err(|_| store.remove(number))?;
@@ -388,19 +393,26 @@ fn copy_whole(
 }
 
 /// Copies an open file of the backup into the file `number` of the database. The file is not linked:
-/// damage to the backup's file must not be damage to this one.
+/// damage to the backup's file must not be damage to this one. Before each piece, checks that there is space
+/// for the rest of the file.
 fn copy(
     engine: &Engine,
     (source, from): (&dyn ReadFile, &Path),
     bytes: u64,
     number: FileNumber,
+    space: &SpaceWatch,
 ) -> Result<()> {
     let (tables, name) = (engine.runs.tables(), engine.runs.name(number));
     let target = tables.create(number.0);
     let mut target = target.map_err(Error::no_space_or_io("create", &name))?;
-    let mut written: io::Result<()> = Ok(());
+    let mut left_bytes = bytes;
+    let mut written = Ok(());
     let read = read_in_steps(source, 0..bytes, &mut |piece| {
-        written = target.append(piece);
+        written = space.check_for(left_bytes).and_then(|()| {
+            let appended = target.append(piece);
+            appended.map_err(Error::no_space_or_io("write", &name))
+        });
+        left_bytes -= piece.len() as u64;
         Ok(if written.is_ok() {
             ControlFlow::Continue(())
         } else {
@@ -408,8 +420,9 @@ fn copy(
         })
     });
     let _done = read.map_err(Error::io("read", from))?;
-    let written = written.and_then(|()| sync_copied(&mut *target));
-    written.map_err(Error::no_space_or_io("write", &name))?;
+    written?;
+    let synced = sync_copied(&mut *target);
+    synced.map_err(Error::no_space_or_io("write", &name))?;
     let finished = tables.finish();
     finished.map_err(Error::no_space_or_io("sync", &name))
 }

@@ -44,8 +44,13 @@ impl SpaceWatch {
     /// [`Error::DiskFull`] if the work has to end, because it leaves too little free space for writes.
     /// It is no error if the free space is not known.
     pub fn check(&self) -> Result<()> {
+        self.check_for(0)
+    }
+
+    /// Does the same as [`Self::check`], for work that is about to write `bytes`.
+    pub(super) fn check_for(&self, bytes: u64) -> Result<()> {
         let free_and_min = self.free_bytes_min.zip(self.free_bytes());
-        if free_and_min.is_some_and(|(min, free)| free < min) {
+        if free_and_min.is_some_and(|(min, free)| free < min.saturating_add(bytes)) {
             let path = self.dir.clone();
             return Err(Error::DiskFull { path });
         }

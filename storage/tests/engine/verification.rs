@@ -3,22 +3,28 @@
 
 use std::ops::ControlFlow;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use ebb_storage::simulation::MemDisk;
-use ebb_storage::{Db, Error, Options, RestoreReport};
+use ebb_storage::{Db, Error, FileSystem, Options, RestoreReport};
 
+use crate::common::hooked_disk::{Call, HookedDisk};
 use crate::common::one_table::{open, uncompressed};
-use crate::common::{DIR, manual};
+use crate::common::{DIR, copy_dir, files, manual, on_disk};
 
 const MARK_BYTES: u64 = 64 << 20;
 
-/// Creates a database with the same keys in four runs, each of 200 kB.
-fn database(mem: &MemDisk) -> Db {
-    let options = Options {
+fn options(mem: &MemDisk) -> Options {
+    Options {
         low_water_bytes: MARK_BYTES,
         memtable_bytes: 1 << 20,
         ..manual(mem)
-    };
+    }
+}
+
+/// Creates a database with the same keys in four runs, each of 200 kB.
+fn database(options: Options) -> Db {
     let (db, _, table) = open(options, uncompressed());
     for round in 0..4 {
         for key in 0..200_u8 {
@@ -41,7 +47,7 @@ fn is_full(error: &Error) -> bool {
 #[test]
 fn a_verification_ends_before_the_disk_is_full() {
     let mem = MemDisk::new();
-    let db = database(&mem);
+    let db = database(options(&mem));
     let verify_with = |free_bytes: u64| {
         set_free(&mem, 8 * MARK_BYTES);
         db.verify_all(|_| set_free(&mem, free_bytes))
@@ -55,7 +61,7 @@ fn a_verification_ends_before_the_disk_is_full() {
 #[test]
 fn a_restore_ends_before_the_disk_is_full() {
     let mem = MemDisk::new();
-    let db = database(&mem);
+    let db = database(options(&mem));
     db.backup("/whole").unwrap();
     let restore_with = |free_bytes: u64| {
         set_free(&mem, 8 * MARK_BYTES);
@@ -70,10 +76,57 @@ fn a_restore_ends_before_the_disk_is_full() {
     assert_eq!(restored, Some(RestoreReport::default()));
 }
 
+/// Regression: a restore copied a damaged file without a look at the free space.
+#[test]
+fn a_restore_copies_a_file_only_while_enough_space_is_left() {
+    let mem = MemDisk::new();
+    let options = Options {
+        // A file is copied in more than one piece.
+        file_bytes: 1 << 20,
+        ..options(&mem)
+    };
+    let db = database(options.clone());
+    db.backup("/linked").unwrap();
+    copy_dir(&mem, "/linked", "/whole");
+    drop(db);
+    let path = files(&mem, ".sst").remove(0);
+    let file_bytes = mem.file_len(&path).unwrap();
+    // While this is true, other writers take the space for the rest of a file that is being copied.
+    let has_writers = Arc::new(AtomicBool::new(false));
+    let (disk, write) = (mem.clone(), Arc::clone(&has_writers));
+    let hook = move |call: Call, path: &Path| {
+        let is_second_piece = matches!(call, Call::Read { from, .. } if from >= 128 << 10);
+        if is_second_piece && path.starts_with("/whole") && write.load(Ordering::Relaxed) {
+            set_free(&disk, 2 * MARK_BYTES);
+        }
+        Ok(())
+    };
+    let db = Db::open(DIR, on_disk(HookedDisk::new(&mem, hook), options)).unwrap();
+    mem.remove(&path).unwrap();
+    let restore_with = |free_bytes: u64| {
+        set_free(&mem, 8 * MARK_BYTES);
+        db.restore_while("/whole", |_| {
+            set_free(&mem, free_bytes);
+            ControlFlow::Continue(())
+        })
+    };
+    let enough_bytes = 2 * MARK_BYTES + file_bytes;
+    let error = restore_with(enough_bytes - 1).unwrap_err();
+    assert!(is_full(&error), "{error}");
+    has_writers.store(true, Ordering::Relaxed);
+    let error = restore_with(enough_bytes).unwrap_err();
+    assert!(is_full(&error), "{error}");
+    assert!(!mem.exists(&path).unwrap());
+    has_writers.store(false, Ordering::Relaxed);
+    let report = restore_with(enough_bytes).unwrap().unwrap();
+    assert_eq!((report.restored.len(), report.left), (1, vec![]));
+    assert_eq!(db.verify_all(|_| ()).unwrap().findings, []);
+}
+
 #[test]
 fn the_files_that_a_verification_keeps_are_in_the_statistics() {
     let mem = MemDisk::new();
-    let db = database(&mem);
+    let db = database(options(&mem));
     let held_bytes = || db.stats().backup_held_bytes;
     let mut held = None;
     let verified = db.verify_all(|_| {
@@ -131,7 +184,7 @@ fn a_log_that_a_verification_reads_stays_within_its_bound() {
 #[test]
 fn work_leaves_twice_the_mark_or_half_of_the_space_that_is_free_at_its_start() {
     let mem = MemDisk::new();
-    let db = database(&mem);
+    let db = database(options(&mem));
     for (free, left) in [
         (8 * MARK_BYTES, 2 * MARK_BYTES),
         (2 * MARK_BYTES, MARK_BYTES),
