@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use ebb_model::key::PARTITIONS_START;
+use ebb_model::schema::SchemaError;
 use ebb_scheduler::runtime::{Input, TaskError};
 use ebb_storage::SnapshotTable;
-use ebb_tables::lookup;
 use ebb_tables::names::end_of_prefix;
-use ebb_tables::schema_at;
+use ebb_tables::{CatalogError, lookup, schema_at};
 use ebb_text::counts::counted;
 
 use super::cql;
@@ -209,8 +209,14 @@ fn open_table(
     splits: usize,
     application: &ApplicationRequest,
 ) -> Result<OpenInput, JobError> {
+    let is_publication = matches!(application, ApplicationRequest::Publish(_));
     // Only tables that CQL made have a schema.
-    if let Some(schema) = schema_at(&table, &request.table.to_string())? {
+    let schema = match schema_at(&table, &request.table.to_string()) {
+        // The publication reads the schema again, and leaves out the table if it has others.
+        Err(CatalogError::Schema(SchemaError::Unreadable(_))) if is_publication => None,
+        schema => schema?,
+    };
+    if let Some(schema) = schema {
         cql::check(request, &schema)?;
         if application.takes_whole_values() {
             cql::check_columns_of_values(request, &schema)?;

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use ebb_model::schema::SchemaError;
 use ebb_publish::commit::{CommitError, Origin, PublishedTable, Retention};
 use ebb_publish::data_file::ROW_GROUP_BYTES_MAX;
 use ebb_publish::iceberg::manifest::DataFile;
@@ -12,7 +13,7 @@ use ebb_publish::target::Target;
 use ebb_publish::types::{OnEmpty, ValueError};
 use ebb_scheduler::runtime::{Input, JobSpec, Split, TaskError};
 use ebb_tables::names::TableName;
-use ebb_tables::schema_at;
+use ebb_tables::{CatalogError, schema_at};
 use serde_json::json;
 
 use super::epochs::Epochs;
@@ -91,7 +92,8 @@ pub(super) struct PublicationJob {
     pub(super) tables: Vec<TablePlan>,
     /// The newest publication of each Iceberg table, shared by the tasks.
     pub(super) previous: Vec<Previous>,
-    /// The tables of the store. The rows of each go to the Iceberg tables with the numbers in the range.
+    /// The tables of the store. The rows of each go to the Iceberg tables with the numbers in the range. It is
+    /// empty for tables that are left out because their schemas cannot be read; these come last.
     pub(super) stored: Vec<(TableName, Range<u32>)>,
     /// The numbers, in the plan, of the tasks that this start runs, ascending. Finished tasks, and tasks of
     /// tables that are already published, are not among them.
@@ -157,10 +159,16 @@ impl PublicationJob {
         let database_id = site.db.id();
         let mut tables: Vec<TablePlan> = Vec::new();
         let mut cells = CellsInput::default();
-        let mut goes_to = Vec::new();
+        let (mut goes_to, mut unreadable) = (Vec::new(), Vec::new());
         for &(name, table) in &site.tables {
             let first = tables.len() as u32;
-            let schema = schema_at(table, &name.to_string())?.map(Arc::new);
+            let schema = match schema_at(table, &name.to_string()) {
+                Err(error @ CatalogError::Schema(SchemaError::Unreadable(_))) => {
+                    unreadable.push((name, error));
+                    continue;
+                }
+                schema => schema?.map(Arc::new),
+            };
             // The snapshot that was published last, to find the changed rows by a comparison.
             let pinned = pins.open(name)?;
             let planner = Planner {
@@ -210,6 +218,17 @@ impl PublicationJob {
                 }
             }
             goes_to.push((name.clone(), first..tables.len() as u32));
+        }
+        let left_out = LeftOut::default();
+        for (name, error) in unreadable {
+            if tables.iter().all(|table| table.is_published) {
+                return Err(error.into());
+            }
+            // After the other tables, whose indexes are those of the tables of `cells`. Without its schema, the
+            // table has no plan.
+            left_out.add(goes_to.len(), TaskError::fatal(error));
+            let end = tables.len() as u32;
+            goes_to.push((name.clone(), end..end));
         }
         let keyspace = site
             .tables
@@ -302,7 +321,7 @@ impl PublicationJob {
             run: unique_id(),
             has_begun: Mutex::new(false),
             sweeps: Sweeps::default(),
-            left_out: LeftOut::default(),
+            left_out,
             refused_rows: Mutex::default(),
             done: Mutex::new(done),
             commits: site.commits.clone(),
@@ -356,7 +375,7 @@ impl PublicationJob {
             for (name, numbers) in &self.stored {
                 let mut tables = self.of_numbers(numbers).iter();
                 // If an earlier start has read the table, its pin counts.
-                if !tables.any(|table| table.is_published) {
+                if !numbers.is_empty() && !tables.any(|table| table.is_published) {
                     // A failure shows at the end, when the pin is renewed.
                     let _ = self.pins.begin(name, &self.snapshot);
                 }

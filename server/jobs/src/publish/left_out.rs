@@ -1,4 +1,4 @@
-//! The tables that a publication leaves out, because rows of them cannot be read or published.
+//! The tables that a publication leaves out, because their schemas or rows cannot be read, or rows cannot be published.
 //!
 //! Damage in the store, or a value that Iceberg cannot represent, fails only the table that has it, unless no other
 //! table is left. The other tables get the tag. The set is not whole then, so `main` moves in no table, no old
@@ -22,6 +22,11 @@ use crate::inputs::CellsInput;
 pub(super) struct LeftOut(Mutex<BTreeMap<usize, TaskError>>);
 
 impl LeftOut {
+    /// Leaves out the table with the index `stored` because of `error`, unless it is left out already.
+    pub(super) fn add(&self, stored: usize, error: TaskError) {
+        lock(&self.0).entry(stored).or_insert(error);
+    }
+
     pub(super) fn has(&self, stored: usize) -> bool {
         lock(&self.0).contains_key(&stored)
     }
@@ -47,7 +52,7 @@ impl PublicationJob {
             |stored: usize| (0..self.stored.len()).any(|other| other != stored && is_left(other));
         match CellsInput::table_of(split) {
             Some(stored) if is_of_table && is_left(stored) && has_others(stored) => {
-                lock(&self.left_out.0).entry(stored).or_insert(error);
+                self.left_out.add(stored, error);
                 Ok(())
             }
             _ => Err(error),

@@ -16,7 +16,7 @@
 //!
 //! A table always shows its old publications, or also the new one, and nothing in between.
 //! Until the record of the set is there, some of the tables may have the tag of the new one and others not. What
-//! readers see without a tag, `main`, follows in all tables once the last one has the tag. If rows of a
+//! readers see without a tag, `main`, follows in all tables once the last one has the tag. If the schema or rows of a
 //! table cannot be read or published, the other tables get the tag all the same, but the set is not whole.
 //!
 //! | file | content |
@@ -33,7 +33,7 @@
 //! | `row_keys` | the keys of rows, made of the columns of the primary key |
 //! | `output` | data files and delete files |
 //! | `commit` | the commit of the tables, and what is reported and kept after it |
-//! | `left_out` | the tables whose rows cannot be read or published, while the others get the tag |
+//! | `left_out` | the tables whose schema or rows cannot be read or published, while the others get the tag |
 //! | `mains` | the moves of `main`, once all tables have the tag |
 //! | `access` | the tables as commits open them, with rights and epochs |
 //! | `expiry` | the old publications that a new one removes, and their records |

@@ -80,6 +80,46 @@ fn a_damaged_table_is_left_out_and_the_next_run_finishes_once_it_is_readable() {
     assert_eq!(store.records(), ["_ebb/app/tuesday.json"]);
 }
 
+/// Regression: damage in the block that has a table's schema refused the publication of all tables.
+#[test]
+fn a_table_whose_schema_is_damaged_is_left_out_unless_no_other_is_left() {
+    let disk = MemDisk::new();
+    let store = Store::on(&disk);
+    let u = store.create("u", &NUMBERS);
+    u.insert(&[("k", int(0)), ("n", int(1))], at(1));
+    store.db.flush().unwrap();
+    let before = sstables(&disk);
+    let t = store.create("t", &NUMBERS);
+    t.insert(&[("k", int(5)), ("n", int(6))], at(1));
+    store.db.flush().unwrap();
+    store.keyspace.create_snapshot("monday").unwrap();
+    let new = sstables(&disk);
+    let damaged = new.difference(&before).next().unwrap();
+    // The first data block, which is behind a header of 20 bytes, begins with the schema.
+    let flip = || disk.flip_bit(damaged, 24, 3).unwrap();
+    let publish = |tables: &[&str]| store.publish(tables, "monday", PublishRequest::default());
+    flip();
+    let cause = cause(publish(&["t", "u"]));
+    for part in ["1 of 2 tables", "repair", "--table", "app.t: "] {
+        assert!(cause.contains(part), "{cause}");
+    }
+    assert!(newest_metadata(&store.target(), "t").is_none());
+    assert_eq!(store.rows("u", "monday", &u), ["0, 1"]);
+    assert!(!store.has_tag("u", "main"));
+    // The other table is published already, or there is none.
+    for tables in [&["t", "u"][..], &["t"][..]] {
+        let refused = store.try_publish(tables, "monday", PublishRequest::default());
+        let refused = refused.unwrap_err();
+        assert!(refused.contains("app.t"), "{refused}");
+    }
+
+    flip();
+    assert_eq!(publish(&["t", "u"]), Outcome::Succeeded);
+    assert_eq!(store.rows("t", "main", &t), ["5, 6"]);
+    assert_eq!(store.rows("u", "main", &u), ["0, 1"]);
+    assert_eq!(store.records(), ["_ebb/app/monday.json"]);
+}
+
 #[test]
 fn tables_with_refused_values_are_all_named_and_another_one_is_published() {
     let store = Store::new();
