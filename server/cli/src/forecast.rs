@@ -17,6 +17,7 @@ use serde::Serialize;
 
 use super::error::CliError;
 use super::print::{JsonArgs, Printer, counted};
+use super::time;
 
 /// The number of forecasting methods that the printed table shows in addition to the naive ones: the best in
 /// hindsight. The JSON output has all methods.
@@ -55,7 +56,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "N")]
     days: Option<usize>,
     /// Length of each forecast, after the trace and in the evaluation.
-    #[arg(long, value_name = "TIME", default_value = "1day", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "TIME", default_value = "1day", value_parser = time::parse)]
     horizon: Duration,
     /// Past days on which the methods are compared before each forecast.
     #[arg(long, value_name = "N", default_value_t = 28)]

@@ -14,15 +14,28 @@ pub(super) fn rfc3339(unix_s: u64) -> String {
     humantime::format_rfc3339_seconds(at).to_string()
 }
 
+/// Parses `500ms` or `1h 5m`.
+///
+/// # Errors
+/// If the text is no time, or has no unit. The error shows the expected form, which those of the library's
+/// parser do not. The console has the same text for a number without a unit.
+pub(super) fn parse(text: &str) -> Result<Duration, String> {
+    humantime::parse_duration(text).map_err(|_| {
+        let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        if is_number {
+            format!("{text} has no unit: for seconds, write {text}s")
+        } else {
+            "expected a time, as in 30s, 2h or 7days".to_string()
+        }
+    })
+}
+
 /// Parses `30s` or `1h 5m`: a time above zero, of at most [`LIFETIME_YEARS_MAX`] years.
 pub(super) fn to_come(text: &str) -> Result<Duration, String> {
-    match humantime::parse_duration(text) {
-        Err(_) => Err("expected a time, as in 30s, 2h or 7days".to_string()),
-        Ok(time) if time.is_zero() => Err("it has to be longer than 0s".to_string()),
-        Ok(time) if time > LIFETIME_MAX => {
-            Err(format!("expected at most {LIFETIME_YEARS_MAX} years"))
-        }
-        Ok(time) => Ok(time),
+    match parse(text)? {
+        time if time.is_zero() => Err("it has to be longer than 0s".to_string()),
+        time if time > LIFETIME_MAX => Err(format!("expected at most {LIFETIME_YEARS_MAX} years")),
+        time => Ok(time),
     }
 }
 
@@ -49,6 +62,8 @@ mod tests {
             ("0days", "longer than 0s"),
             ("-1s", "expected a time"),
             ("soon", "expected a time"),
+            ("", "expected a time"),
+            ("90", "90 has no unit: for seconds, write 90s"),
             ("1000years 1s", "at most 1000 years"),
             ("1001years", "at most 1000 years"),
             ("2000years", "at most 1000 years"),

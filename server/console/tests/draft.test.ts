@@ -27,7 +27,9 @@ test("what is missing is said", () => {
   assert.equal(requestOf(draft), "Output: name a table");
   draft.output = "app.found";
   draft.goal = "soon";
-  assert.match(String(requestOf(draft)), /^Goal: /);
+  assert.equal(requestOf(draft), "Goal: write a time such as 10 min or 1 h 30 min");
+  draft.goal = "90";
+  assert.equal(requestOf(draft), "Goal: 90 has no unit: for seconds, write 90s");
 });
 
 // Regression: a quantile that was no number became null, and a large seed another number.

@@ -18,4 +18,5 @@ test("a field that is missing or wrong is named", () => {
   assert.equal(tasksOf({ ...job, reduces: "1.5" }), "Reduce tasks: write a whole number");
   assert.equal(tasksOf({ ...job, map_s: "" }), "A map task takes: write a time such as 10 s");
   assert.equal(tasksOf({ ...job, goal_s: "soon" }), "Done within: write a time such as 10 s");
+  assert.equal(tasksOf({ ...job, goal_s: "90" }), "Done within: 90 has no unit: for seconds, write 90s");
 });

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { clock, duration, latency, parseDuration, relative } from "../src/text/time";
+import { clock, duration, latency, parseDuration, relative, timeRemedy } from "../src/text/time";
 
 test("a duration has two units at most", () => {
   const texts: [number, string][] = [
@@ -22,16 +22,23 @@ test("a duration has two units at most", () => {
 });
 
 test("durations are read as people write them", () => {
-  assert.equal(parseDuration("90"), 90);
   assert.equal(parseDuration("1h 30min"), 5400);
   assert.equal(parseDuration("2.5 m"), 150);
   assert.equal(parseDuration("500 ms"), 0.5);
   assert.equal(parseDuration("1s 250ms"), 1.25);
   assert.equal(parseDuration("5 apples"), null);
-  assert.equal(parseDuration("5"), 5);
+  assert.equal(parseDuration("0s"), 0);
   assert.equal(parseDuration("1h 30"), null);
   assert.equal(parseDuration("1h, 30min"), null);
   assert.equal(parseDuration(""), null);
+});
+
+// Regression: `90` was 90 seconds here, and was refused by commands.
+test("a number needs a unit, and the remedy names it", () => {
+  assert.equal(parseDuration("90"), null);
+  assert.equal(parseDuration("1.5"), null);
+  assert.equal(timeRemedy(" 90 ", "10 s"), "90 has no unit: for seconds, write 90s");
+  assert.equal(timeRemedy("soon", "10 s"), "write a time such as 10 s");
 });
 
 // Regression: the units of commands that are written out were refused, and `1M`, a month there, was a minute.

@@ -17,7 +17,7 @@ use super::{memory, target};
 use crate::database::Location;
 use crate::error::CliError;
 use crate::runner::Runner;
-use crate::unpaced;
+use crate::{time, unpaced};
 
 /// The options that all jobs have.
 #[derive(Debug, Clone, clap::Args)]
@@ -84,12 +84,11 @@ pub(super) struct Common {
 
 /// Parses a completion time goal, such as `30s` or `1h 5m`. Refuses zero and negative times.
 pub(crate) fn goal(text: &str) -> Result<Duration, String> {
-    match humantime::parse_duration(text.trim_start_matches('-')) {
-        Err(_) => Err("expected a time, as in 30s or 5m".to_string()),
-        Ok(goal) if goal.is_zero() || text.starts_with('-') => {
+    match time::parse(text.trim_start_matches('-'))? {
+        goal if goal.is_zero() || text.starts_with('-') => {
             Err("a completion time goal must lie in the future".to_string())
         }
-        Ok(goal) => Ok(goal),
+        goal => Ok(goal),
     }
 }
 

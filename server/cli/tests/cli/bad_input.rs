@@ -23,8 +23,13 @@ fn a_goal_lies_in_the_future() {
         let said = said.refused();
         assert!(said.contains("must lie in the future"), "{goal}: {said}");
     }
-    let said = place.ebb("run wordcount --text a.txt --output x.tsv --goal soon");
-    assert!(said.refused().contains("as in 30s or 5m"));
+    for (goal, remedy) in [("soon", "as in 30s"), ("90", "write 90s")] {
+        let said = place.ebb(&format!(
+            "run wordcount --text a.txt --output x.tsv --goal {goal}"
+        ));
+        let said = said.refused();
+        assert!(said.contains(remedy), "{goal}: {said}");
+    }
     assert!(!place.path("x.tsv").exists());
 }
 

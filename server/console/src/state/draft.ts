@@ -1,7 +1,7 @@
 // A job request as it is filled in.
 
 import type { JobRequest } from "../api/types";
-import { parseDuration } from "../text/time";
+import { parseDuration, timeRemedy } from "../text/time";
 import { APPLICATIONS, type Values, initialValues, optionsOf, valuesOf } from "./applications";
 
 export interface DraftInput {
@@ -63,7 +63,7 @@ export function requestOf(draft: Draft): JobRequest | string {
   if (draft.output.trim() === "") return `Output: name a ${draft.outputKind}`;
   const goal = draft.goal.trim() === "" ? null : parseDuration(draft.goal);
   if (draft.goal.trim() !== "" && (goal === null || goal <= 0)) {
-    return "Goal: write a time such as 10 min or 1 h 30 min";
+    return `Goal: ${timeRemedy(draft.goal, "10 min or 1 h 30 min")}`;
   }
   const cores = draft.cores.trim();
   // JSON has no NaN: a text that is no number would become null, which stands for all cores.

@@ -1,6 +1,6 @@
 // A hypothetical job as it is filled in: its tasks and its goal.
 
-import { parseDuration } from "../text/time";
+import { parseDuration, timeRemedy } from "../text/time";
 
 /** The fields of the form. Those that are optional are left out of the request if they are empty. */
 export const FIELDS = [
@@ -19,7 +19,7 @@ export function tasksOf(values: Readonly<Record<string, string>>): Record<string
     if (text === "" && "isOptional" in field) continue;
     const isTime = field.name.endsWith("_s");
     const value = isTime ? parseDuration(text) : /^\d+$/.test(text) ? Number(text) : null;
-    if (value === null) return `${field.label}: write a ${isTime ? "time such as 10 s" : "whole number"}`;
+    if (value === null) return `${field.label}: ${isTime ? timeRemedy(text, "10 s") : "write a whole number"}`;
     tasks[field.name] = value;
   }
   return tasks;

@@ -48,12 +48,11 @@ const UNITS = new Map(
 );
 
 /**
- * Returns the seconds of `90 s`, `500 ms`, `2 days` or `1h 30min`, as commands read them, and of `90`, which commands
- * refuse; `null` if it is none of these.
+ * Returns the seconds of `90 s`, `500 ms`, `2 days` or `1h 30min`, as commands read them; `null` for any other text, such
+ * as a number without a unit.
  */
 export function parseDuration(text: string): number | null {
   const plain = text.trim();
-  if (/^\d+(\.\d+)?$/.test(plain)) return Number(plain);
   if (!/^(\d+(\.\d+)?\s*[a-zµ]+\s*)+$/i.test(plain)) return null;
   let sum = 0;
   for (const [, count, unit] of plain.matchAll(/(\d+(?:\.\d+)?)\s*([a-zµ]+)/gi)) {
@@ -62,6 +61,12 @@ export function parseDuration(text: string): number | null {
     sum += Number(count) * seconds;
   }
   return sum;
+}
+
+/** Returns how to mend a text that is no time. Commands have the same text for a number without a unit. */
+export function timeRemedy(text: string, example: string): string {
+  const plain = text.trim();
+  return /^\d+$/.test(plain) ? `${plain} has no unit: for seconds, write ${plain}s` : `write a time such as ${example}`;
 }
 
 /** The time of day, with seconds: `17:05:09`. With the day where that is not today's. */

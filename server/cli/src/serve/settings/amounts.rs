@@ -22,8 +22,7 @@ pub(super) fn size(text: &str) -> Result<ByteSize, String> {
 
 /// Parses `500ms` or `1h 5m`.
 pub(super) fn time(text: &str) -> Result<Duration, String> {
-    let time = text.parse::<Duration>();
-    time.map_err(|_| format!("{text:?} is no time: expected one as in 500ms, 10s or 30days"))
+    crate::time::parse(text).map(Duration::from)
 }
 
 /// Reads a size from a file of settings.
@@ -99,7 +98,8 @@ mod tests {
             let error = size(wrong).unwrap_err();
             assert!(error.contains("as in 512MiB"), "{wrong}: {error}");
             let error = time(wrong).unwrap_err();
-            assert!(error.contains("as in 500ms"), "{wrong}: {error}");
+            assert!(error.contains("as in 30s"), "{wrong}: {error}");
         }
+        assert!(time("90").unwrap_err().contains("write 90s"));
     }
 }
