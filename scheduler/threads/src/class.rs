@@ -1,5 +1,7 @@
 //! The kernel's scheduling class for threads that work beside a transactional load.
 
+use std::cell::Cell;
+
 use rustix::process::{getpriority_process, nice, setpriority_process};
 use serde::Serialize;
 use thread_priority::unix::{
@@ -11,10 +13,19 @@ use thread_priority::{ThreadPriority, ThreadPriorityValue};
 /// The highest nice value there is.
 const NICEST: i32 = 19;
 
-/// The nice value of a thread on the *floor*, which gets a part of a core though other processes keep
-/// all cores busy. Beside one busy thread of nice value 0 on its core it gets a tenth of the core; a
+/// The least nice value of a thread on the *floor*, which gets a part of a core though other processes keep
+/// all cores busy. Beside one busy thread of nice value 0 on its core it gets a quarter of the core; a
 /// thread under `SCHED_IDLE` gets 0.3%, and one of nice value 19 gets 1.4%.
-pub const FLOOR_NICE: i32 = 10;
+pub const FLOOR_NICE: i32 = 5;
+
+/// The nice value of a thread on the floor where the kernel grants no short time slices: such a thread
+/// keeps its core for milliseconds, so it gets the core more seldom. Beside one busy thread it gets a tenth.
+const FLOOR_NICE_LONG: i32 = 10;
+
+thread_local! {
+    /// True if the calling thread is on the floor, with short time slices.
+    static HAS_FLOOR_SLICES: Cell<bool> = const { Cell::new(false) };
+}
 
 const OTHER: ThreadSchedulePolicy = ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Other);
 
@@ -54,6 +65,7 @@ impl std::fmt::Display for SchedulingClass {
 /// Moves the calling thread to `SCHED_IDLE`, or to nice 19 where the system refuses that.
 /// Returns the class that the thread has then.
 pub fn lower_current_thread() -> SchedulingClass {
+    HAS_FLOOR_SLICES.set(false);
     // What counts is what the kernel reports afterwards: a refused nice value
     // does not undo a granted class.
     let _ = set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Min, IDLE);
@@ -72,20 +84,47 @@ pub fn nice_current_thread(steps: i32) {
     let _ = nice(steps);
 }
 
-/// Moves the calling thread, which is of the ordinary class, to the floor: to [`FLOOR_NICE`], unless
-/// its nice value is higher. From there it can always be [lowered](lower_current_thread), while the
-/// way back requires a permission.
+/// Moves the calling thread, which is of the ordinary class, to the floor: to short time slices and
+/// [`FLOOR_NICE`], or to a higher nice value where the kernel does not grant such slices. From there it can
+/// always be [lowered](lower_current_thread), while the [way back](return_to_floor) requires a permission.
+///
+/// The slices bound how long other threads wait: a waiting thread of the floor is owed CPU time. With long
+/// slices that becomes so much that a request thread which wakes up is not entitled to the core, and waits for
+/// the next tick of the clock, up to 4 ms.
 pub fn enter_floor() {
-    let steps = FLOOR_NICE - current_nice();
-    if steps > 0 {
-        nice_current_thread(steps);
+    let nice = current_nice();
+    let is_granted = ebb_time_slice::shorten(nice);
+    let floor_nice = if is_granted {
+        FLOOR_NICE
+    } else {
+        FLOOR_NICE_LONG
+    };
+    if nice < floor_nice {
+        nice_current_thread(floor_nice - nice);
     }
+    HAS_FLOOR_SLICES.set(is_granted);
+}
+
+/// Moves the calling thread from a lower class to the floor. `nice` is the nice value that ordinary threads
+/// of the process have. Returns false if the system refuses, as [`raise_current_thread`] does.
+pub fn return_to_floor(nice: i32) -> bool {
+    let is_raised = raise_current_thread(nice.max(FLOOR_NICE));
+    if is_raised {
+        enter_floor();
+    }
+    is_raised
+}
+
+/// Returns whether the calling thread is on the floor, and has short time slices there.
+pub(crate) fn has_floor_slices() -> bool {
+    HAS_FLOOR_SLICES.get()
 }
 
 /// Moves the calling thread back to the ordinary class, with this nice value. Returns false if the
 /// system refuses: the move requires a permission (`CAP_SYS_NICE`, or a limit `RLIMIT_NICE`) that
 /// most processes do not have.
 pub fn raise_current_thread(nice: i32) -> bool {
+    HAS_FLOOR_SLICES.set(false);
     let middle = ThreadPriorityValue::try_from(50_u8).map(ThreadPriority::Crossplatform);
     if let Ok(middle) = middle {
         let _ = set_thread_priority_and_policy(thread_native_id(), middle, OTHER);
@@ -142,13 +181,35 @@ mod tests {
         let thread = std::thread::spawn(|| {
             enter_floor();
             enter_floor();
-            let on_floor = (current_class(), current_nice());
-            (on_floor, lower_current_thread())
+            let on_floor = (current_class(), current_nice(), has_floor_slices());
+            (on_floor, lower_current_thread(), has_floor_slices())
         });
-        let (on_floor, lowered) = thread.join().unwrap();
-        let nice = before.max(FLOOR_NICE);
-        assert_eq!(on_floor, (class_of(false, nice), nice));
+        let ((class, nice, has_slices), lowered, has_slices_below) = thread.join().unwrap();
+        let floor_nice = if has_slices {
+            FLOOR_NICE
+        } else {
+            FLOOR_NICE_LONG
+        };
+        assert_eq!(nice, before.max(floor_nice));
+        assert_eq!(class, class_of(false, nice));
         assert_ne!(lowered, SchedulingClass::Normal);
+        assert!(!has_slices_below);
+    }
+
+    #[test]
+    fn a_lowered_thread_returns_to_the_floor_where_the_system_permits_it() {
+        let before = current_nice();
+        let thread = std::thread::spawn(move || {
+            lower_current_thread();
+            let returned = return_to_floor(before);
+            (returned, current_class(), current_nice())
+        });
+        let (returned, class, nice) = thread.join().unwrap();
+        assert_eq!(
+            returned,
+            class != SchedulingClass::Idle && class == class_of(false, nice)
+        );
+        assert!(!returned || nice >= before.max(FLOOR_NICE));
     }
 
     #[test]

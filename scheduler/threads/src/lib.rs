@@ -3,7 +3,7 @@
 //!
 //! | file | content |
 //! | --- | --- |
-//! | `class` | the kernel's scheduling class and nice value of the calling thread |
+//! | `class` | the kernel's scheduling class, nice value and time slices of the calling thread |
 //! | `yielding` | when a thread of a low class lets the kernel choose anew who gets its core |
 //! | `cpu_time` | the CPU time of the calling thread, and of the process |
 //! | `thread_use` | CPU time, waiting time and disk bytes of any thread of the process |
@@ -29,7 +29,7 @@ mod yielding;
 
 pub use class::{
     FLOOR_NICE, SchedulingClass, current_class, current_nice, enter_floor, lower_current_thread,
-    nice_current_thread, raise_current_thread,
+    nice_current_thread, raise_current_thread, return_to_floor,
 };
 pub use cpu_time::{process_cpu, thread_cpu};
 pub use thread_use::{ThreadFiles, ThreadUse};

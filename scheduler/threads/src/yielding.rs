@@ -8,7 +8,7 @@
 //! eligible.) So a thread of a low class makes the kernel choose far more often: tasks of
 //! jobs, scans of whole tables, and other work that is not urgent.
 
-use super::class::{SchedulingClass, current_class};
+use super::class::{SchedulingClass, current_class, has_floor_slices};
 use std::cell::Cell;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -18,8 +18,9 @@ use std::time::{Duration, Instant};
 pub const YIELD_EVERY: Duration = Duration::from_micros(50);
 
 /// Lets one thread offer its core to others now and then, if it is of a low class
-/// ([`lower_current_thread`](crate::lower_current_thread)). A thread of the
-/// ordinary class never yields, because a yield would cost it a part of its share of the core.
+/// ([`lower_current_thread`](crate::lower_current_thread)), or on the
+/// [floor](crate::enter_floor) with short time slices. Another thread of the ordinary class never yields,
+/// because a yield costs it the rest of its slice.
 ///
 /// ```no_run
 /// use ebb_threads::{YIELD_EVERY, Yielding, lower_current_thread};
@@ -46,11 +47,11 @@ struct Every {
 impl Yielding {
     /// Creates the state for the calling thread: two yields are at least `every` apart, such as
     /// [`YIELD_EVERY`]. Reads the scheduling class of the thread from the kernel now. If it is the
-    /// ordinary one, the thread never yields.
+    /// ordinary one, the thread never yields, except on the floor with short time slices.
     pub fn of_current_thread(every: Duration) -> Self {
         match current_class() {
-            SchedulingClass::Normal => Self::never(),
-            SchedulingClass::Idle | SchedulingClass::Nice => Self::new(every, Instant::now()),
+            SchedulingClass::Normal if !has_floor_slices() => Self::never(),
+            _ => Self::new(every, Instant::now()),
         }
     }
 
@@ -91,7 +92,7 @@ impl Yielding {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lower_current_thread;
+    use crate::{enter_floor, lower_current_thread};
 
     fn now() -> Instant {
         Instant::now() // clock: handed to code that takes an instant
@@ -111,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_thread_of_a_low_class_yields() {
+    fn only_a_thread_of_a_low_class_or_with_short_slices_yields() {
         let yielding = || Yielding::of_current_thread(YIELD_EVERY);
         assert!(!yielding().is_due(now() + YIELD_EVERY));
         let lowered = thread::spawn(move || {
@@ -123,5 +124,10 @@ mod tests {
             begun.is_some() && last() > begun
         });
         assert!(lowered.join().unwrap());
+        let on_floor = thread::spawn(move || {
+            enter_floor();
+            yielding().0.is_some() == has_floor_slices()
+        });
+        assert!(on_floor.join().unwrap());
     }
 }

@@ -22,8 +22,8 @@ use std::time::{Duration, Instant};
 
 use ebb_colocate::FloorShare;
 use ebb_threads::{
-    FLOOR_NICE, SchedulingClass, current_class, current_nice, enter_floor, lower_current_thread,
-    raise_current_thread, thread_cpu,
+    SchedulingClass, current_class, current_nice, enter_floor, lower_current_thread,
+    return_to_floor, thread_cpu,
 };
 
 /// The interval at which a thread on the floor (the CPU share of scans) measures its CPU time, by a
@@ -38,8 +38,7 @@ thread_local! {
 
 struct FloorThread {
     share: Arc<FloorShare>,
-    /// The nice value (CPU priority) of the thread while it runs within the floor, the CPU share of
-    /// scans.
+    /// The nice value (CPU priority) of the thread in the normal scheduling class.
     nice: i32,
     place: Place,
 }
@@ -81,7 +80,7 @@ pub(crate) enum Settled {
 pub(crate) fn allow(share: &Arc<FloorShare>) {
     FLOOR.set(Some(FloorThread {
         share: Arc::clone(share),
-        nice: current_nice().max(FLOOR_NICE),
+        nice: current_nice(),
         place: Place::Normal,
     }));
 }
@@ -145,7 +144,7 @@ impl FloorThread {
                 Settled::Moved
             }
             Place::Idle { is_bound } if self.share.is_on() => {
-                if !*is_bound && raise_current_thread(self.nice) {
+                if !*is_bound && return_to_floor(self.nice) {
                     self.place = Place::Floor(Account::open());
                     return Settled::Moved;
                 }
@@ -190,7 +189,7 @@ impl Account {
 pub(crate) fn pretend_to_be_bound(share: &Arc<FloorShare>) {
     FLOOR.set(Some(FloorThread {
         share: Arc::clone(share),
-        nice: FLOOR_NICE,
+        nice: current_nice(),
         place: Place::Idle { is_bound: true },
     }));
 }
@@ -198,6 +197,8 @@ pub(crate) fn pretend_to_be_bound(share: &Arc<FloorShare>) {
 #[cfg(test)]
 mod tests {
     use std::cell::Cell;
+
+    use ebb_threads::FLOOR_NICE;
 
     use super::*;
 

@@ -11,9 +11,7 @@
 //! second one on a new thread ([`starved`](crate::runtime::schedule::speculation::starved)).
 
 use super::attempt_state::AttemptState;
-use ebb_threads::{
-    FLOOR_NICE, current_nice, enter_floor, lower_current_thread, raise_current_thread,
-};
+use ebb_threads::{current_nice, enter_floor, lower_current_thread, return_to_floor};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The operating system's scheduling class and nice value for the task threads of a runtime. The
@@ -25,9 +23,8 @@ pub(in crate::runtime) struct TaskClass {
     lowers: bool,
     /// True if the system lets a thread leave the idle class again.
     can_raise: bool,
-    /// The nice value of tasks on the floor: [`FLOOR_NICE`], or that of the process if that is
-    /// higher.
-    floor_nice: i32,
+    /// The nice value of the process.
+    nice: i32,
     is_on_floor: AtomicBool,
 }
 
@@ -40,7 +37,7 @@ impl TaskClass {
         Self {
             lowers,
             can_raise,
-            floor_nice: current_nice().max(FLOOR_NICE),
+            nice: current_nice(),
             is_on_floor: AtomicBool::new(false),
         }
     }
@@ -73,7 +70,7 @@ impl TaskClass {
                 lower_current_thread();
                 false
             }
-            (false, true) if self.can_raise => raise_current_thread(self.floor_nice),
+            (false, true) if self.can_raise => return_to_floor(self.nice),
             _ => is_on_floor,
         }
     }
@@ -92,7 +89,7 @@ impl TaskClass {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ebb_threads::{SchedulingClass, current_class};
+    use ebb_threads::{FLOOR_NICE, SchedulingClass, current_class};
 
     /// Runs `body` on a thread of its own, because a thread cannot always leave a class again.
     fn on_a_thread(body: impl FnOnce() + Send + 'static) {
