@@ -1,7 +1,7 @@
 //! `ebb jobs list`: the list of jobs, a line each, no longer than a terminal is wide.
 
 use anyhow::Result;
-use ebb_jobs::history::JobRecord;
+use ebb_jobs::history::{DAMAGED_KEPT_MAX, JobRecord};
 use ebb_jobs::request::{InputRequest, OutputPlace};
 use ebb_server::jobs::JobView;
 
@@ -168,17 +168,22 @@ pub(super) fn asked(job: &JobRecord) -> [String; 3] {
 }
 
 /// Returns the number of damaged or missing files that a backup found or a restore left, or of damaged places
-/// and missing files that a verification found, as text; `None` if there are none.
+/// and missing files that a verification found, as text; `None` if there are none. A list as long as the history
+/// keeps may have been longer. The console has the same words.
 fn damage(job: &JobRecord) -> Option<String> {
-    if let Some(report) = job.restoration_report() {
-        let left = report.restore?.left.len();
-        return (left > 0).then(|| counted(left as u64, "file"));
-    }
-    let (places, what) = match job.verification_report() {
-        Some(report) => (report.verify?.findings.len(), "place"),
-        None => (job.backup_report()?.backup?.damaged.len(), "file"),
+    let (count, what) = if let Some(report) = job.restoration_report() {
+        (report.restore?.left.len(), "file")
+    } else if let Some(report) = job.verification_report() {
+        (report.verify?.findings.len(), "place")
+    } else {
+        (job.backup_report()?.backup?.damaged.len(), "file")
     };
-    (places > 0).then(|| counted(places as u64, what))
+    let least = if count >= DAMAGED_KEPT_MAX {
+        "at least "
+    } else {
+        ""
+    };
+    (count > 0).then(|| format!("{least}{}", counted(count as u64, what)))
 }
 
 /// Returns the name of an input: its table, its first file with the number of further files, or the number of
@@ -255,8 +260,15 @@ mod tests {
                     {"path": "/d/7.sst", "offset": 0, "detail": "it is missing"},
                 ]},
         }));
-        let listed = lines(&[verification]);
+        let listed = lines(std::slice::from_ref(&verification));
         assert_eq!(listed[2], "  damaged or missing: 1 place");
+        // Regression: of more places the history has the first hundred, which were all that were counted.
+        let report = verification.record.report.as_mut().unwrap();
+        let findings = report.pointer_mut("/verify/findings").unwrap();
+        let many = vec![findings[0].clone(); DAMAGED_KEPT_MAX];
+        *findings = json!(many);
+        let listed = lines(&[verification]);
+        assert_eq!(listed[2], "  damaged or missing: at least 100 places");
     }
 
     #[test]

@@ -4,7 +4,7 @@
 import type { WhatIf } from "../api/types";
 import type { Hypothesis } from "../state/panels";
 import type { Job } from "../state/job";
-import { outlook, slackS } from "../state/job";
+import { finishMs, outlook, slackS } from "../state/job";
 import { colourOf, textureOf } from "../state/live";
 import { clock, duration } from "../text/time";
 import { percent } from "../text/number";
@@ -49,7 +49,10 @@ export function Lanes({ jobs, hypothesis, x, nowMs, cursorMs }: LanesProps) {
             note={noteOf(job, nowMs, isNarrow)}
             isLate={outlook(job, nowMs) === "late"}
             startMs={job.startedMs}
-            finish={job.prediction}
+            finish={
+              job.prediction ??
+              spanOf({ finish_unix_ms: finishMs(job, nowMs), low_unix_ms: null, high_unix_ms: null })
+            }
             goalMs={job.goalMs}
           />
         ))}
@@ -134,7 +137,9 @@ export function hypothesisNote(answer: WhatIf, nowMs: number): string {
   return answer.finish_unix_ms === null ? "not within a week" : `done ${clock(answer.finish_unix_ms, nowMs)}`;
 }
 
-function spanOf({ finish_unix_ms, low_unix_ms, high_unix_ms }: WhatIf): LaneProps["finish"] {
+type Span = Pick<WhatIf, "finish_unix_ms" | "low_unix_ms" | "high_unix_ms">;
+
+function spanOf({ finish_unix_ms, low_unix_ms, high_unix_ms }: Span): LaneProps["finish"] {
   if (finish_unix_ms === null) return null;
   return {
     finish_unix_ms,
@@ -146,10 +151,10 @@ function spanOf({ finish_unix_ms, low_unix_ms, high_unix_ms }: WhatIf): LaneProp
 /** How a job stands: `done 17:05, 4 min to spare`; where there is no room for that, the slack. */
 function noteOf(job: Job, nowMs: number, isNarrow: boolean): string {
   const slack = slackS(job, nowMs);
-  const finish = job.prediction?.finish_unix_ms;
+  const finish = finishMs(job, nowMs);
   const parts = [];
   if (job.state === "unfinished") parts.push("waits to be restarted");
-  else if (finish !== undefined) parts.push(`done ${clock(finish, nowMs, finish - nowMs < 600_000)}`);
+  else if (finish !== null) parts.push(`done ${clock(finish, nowMs, finish - nowMs < 600_000)}`);
   else parts.push("no prediction yet");
   if (slack !== null) parts.push(slack < 0 ? `${duration(slack)} late` : `${duration(slack)} to spare`);
   return isNarrow ? parts.at(-1)! : parts.join(", ");

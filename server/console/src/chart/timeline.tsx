@@ -3,7 +3,7 @@
 import { signal } from "@preact/signals";
 import type { Load, Sample } from "../api/types";
 import { now } from "../state/clock";
-import { outlook } from "../state/job";
+import { finishMs, outlook } from "../state/job";
 import { colourOf, forecast, jobs, load, range, textureOf, unended } from "../state/live";
 import { hypothesis } from "../state/panels";
 import { slackOf } from "../state/safety";
@@ -45,7 +45,7 @@ function Pictures({ load, width }: { load: Load; width: number }) {
   const lanes = unended.value.slice(0, LANES_MAX);
   const what = hypothesis.value;
   const ahead = lanes.map((job) => ({
-    finishMs: job.prediction?.finish_unix_ms ?? null,
+    finishMs: finishMs(job, nowMs),
     goalMs: job.goalMs,
   }));
   if (what !== null) ahead.push({ finishMs: what.answer.finish_unix_ms, goalMs: what.goalMs });

@@ -135,6 +135,11 @@ export function doneAtMs(job: Job, nowMs: number): number | null {
   return nowMs + (left / job.bytes.bytes_per_s) * 1000;
 }
 
+/** The predicted end of a job, or the end of a backup, a restore or a verification at its present rate, if known. */
+export function finishMs(job: Job, nowMs: number): number | null {
+  return job.prediction?.finish_unix_ms ?? doneAtMs(job, nowMs);
+}
+
 function stateOf({ record, run, end }: JobView): JobState {
   if (record.state !== "started") return record.state;
   if (run === null || end?.parked === true) return "unfinished";

@@ -16,7 +16,7 @@ pub const RESTORE: &str = "restore";
 pub const VERIFY: &str = "verify";
 
 /// The largest number of damaged files that the record of a backup, a restore or a verification lists.
-pub(super) const DAMAGED_KEPT_MAX: usize = 100;
+pub const DAMAGED_KEPT_MAX: usize = 100;
 
 /// The options of a backup, a restore or a verification.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

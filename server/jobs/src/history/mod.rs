@@ -37,7 +37,7 @@ use serde_json::Value;
 use self::attempts::AttemptTable;
 pub use self::attempts::{ATTEMPTS_KEPT_MAX, JobAttempt};
 pub use self::backup::{BackupReport, BackupRequest};
-pub use self::maintenance::{BACKUP, MaintenanceOptions, RESTORE, VERIFY};
+pub use self::maintenance::{BACKUP, DAMAGED_KEPT_MAX, MaintenanceOptions, RESTORE, VERIFY};
 use self::profiles::ProfileTable;
 pub use self::profiles::{KnownProfile, ProfileRecord};
 pub use self::record::{

@@ -1,9 +1,11 @@
 //! Sizes and times in settings. The errors show the expected form, which the errors of the
 //! libraries' parsers do not.
 
+use std::fmt;
+
 use bytesize::ByteSize;
 use humantime::Duration;
-use serde::de::Error;
+use serde::de::{Error, Visitor};
 use serde::{Deserialize, Deserializer, Serializer};
 
 /// The units of sizes in files of settings, the largest first.
@@ -65,7 +67,22 @@ pub(super) fn write_size_if_any<S: Serializer>(
 
 /// Reads a time from a file of settings.
 pub(super) fn read_time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
-    time(&String::deserialize(deserializer)?).map_err(D::Error::custom)
+    deserializer.deserialize_str(TimeVisitor)
+}
+
+/// The reader of a time in a file of settings. Its error for a number names the form, with the unit and the quotes.
+struct TimeVisitor;
+
+impl Visitor<'_> for TimeVisitor {
+    type Value = Duration;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a time with a unit and in quotes, as in \"30s\"")
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Duration, E> {
+        time(text).map_err(E::custom)
+    }
 }
 
 #[cfg(test)]

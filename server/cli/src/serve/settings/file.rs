@@ -88,6 +88,20 @@ mod tests {
         assert_eq!(Settings::parse(&table.to_string()).unwrap(), settings);
     }
 
+    /// Regression: the error for a number only named the type `string`, and not the unit.
+    #[test]
+    fn the_error_of_a_time_without_a_unit_shows_one() {
+        for (wrong, remedy) in [("90", "as in \"30s\""), ("\"90\"", "write 90s")] {
+            let error = Settings::parse(&format!("grace = {wrong}")).unwrap_err();
+            assert!(
+                error.contains(remedy) && error.contains("line 1"),
+                "{error}"
+            );
+        }
+        let settings = Settings::parse("grace = \"90s\"").unwrap();
+        assert_eq!(settings.grace.as_secs(), 90);
+    }
+
     #[test]
     fn the_error_of_an_unknown_setting_suggests_a_known_one() {
         let error = Settings::parse("durabilty = \"sync\"").unwrap_err();
