@@ -49,7 +49,7 @@ pub struct Capacity {
     pub cpu_hundredths: u32,
     /// True if other processes keep the cores busy, so that threads in the idle scheduling class
     /// would get too little of `cpu_hundredths`. Tasks then run on the *floor*: in the ordinary
-    /// class, with the nice value [`FLOOR_NICE`](ebb_threads::FLOOR_NICE). Attempts that are in the
+    /// class, with a nice value of at least [`FLOOR_NICE`](ebb_threads::FLOOR_NICE). Attempts that are in the
     /// idle class are moved if the system lets a thread leave that class. Otherwise second attempts
     /// overtake them. Has no effect if tasks do not run in the idle class at all.
     pub is_on_floor: bool,

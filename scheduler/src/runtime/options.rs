@@ -34,7 +34,8 @@ pub struct Throttles {
     /// True if a job's tasks are paced to its share. If false, they use all CPU that they get; the
     /// share still limits how many run at once.
     pub cpu_pacing: bool,
-    /// Wall time after which a task under `SCHED_IDLE` (or nice 19) offers its core to other
+    /// Wall time after which a task under `SCHED_IDLE` (or nice 19), or on the
+    /// [floor](super::Capacity::is_on_floor) with short time slices, offers its core to other
     /// threads, because a thread that wakes up does not always displace the task. `None` for never.
     /// Tasks in processes of their own always do so, after [`YIELD_EVERY`].
     pub yield_every: Option<Duration>,

@@ -1,7 +1,5 @@
 //! The kernel's scheduling class for threads that work beside a transactional load.
 
-use std::cell::Cell;
-
 use rustix::process::{getpriority_process, nice, setpriority_process};
 use serde::Serialize;
 use thread_priority::unix::{
@@ -14,18 +12,14 @@ use thread_priority::{ThreadPriority, ThreadPriorityValue};
 const NICEST: i32 = 19;
 
 /// The least nice value of a thread on the *floor*, which gets a part of a core though other processes keep
-/// all cores busy. Beside one busy thread of nice value 0 on its core it gets a quarter of the core; a
-/// thread under `SCHED_IDLE` gets 0.3%, and one of nice value 19 gets 1.4%.
+/// all cores busy. Beside one busy thread of nice value 0 on its core it gets a quarter of the core, or, because
+/// a [yield](crate::Yielding) can cost it the rest of a slice, only a seventh (Linux 6.18). A thread under
+/// `SCHED_IDLE` gets 0.3%, and one of nice value 19 gets 1.4%.
 pub const FLOOR_NICE: i32 = 5;
 
 /// The nice value of a thread on the floor where the kernel grants no short time slices: such a thread
 /// keeps its core for milliseconds, so it gets the core more seldom. Beside one busy thread it gets a tenth.
 const FLOOR_NICE_LONG: i32 = 10;
-
-thread_local! {
-    /// True if the calling thread is on the floor, with short time slices.
-    static HAS_FLOOR_SLICES: Cell<bool> = const { Cell::new(false) };
-}
 
 const OTHER: ThreadSchedulePolicy = ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Other);
 
@@ -65,7 +59,6 @@ impl std::fmt::Display for SchedulingClass {
 /// Moves the calling thread to `SCHED_IDLE`, or to nice 19 where the system refuses that.
 /// Returns the class that the thread has then.
 pub fn lower_current_thread() -> SchedulingClass {
-    HAS_FLOOR_SLICES.set(false);
     // What counts is what the kernel reports afterwards: a refused nice value
     // does not undo a granted class.
     let _ = set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Min, IDLE);
@@ -92,45 +85,51 @@ pub fn nice_current_thread(steps: i32) {
 /// slices that becomes so much that a request thread which wakes up is not entitled to the core, and waits for
 /// the next tick of the clock, up to 4 ms.
 pub fn enter_floor() {
-    let nice = current_nice();
-    let is_granted = ebb_time_slice::shorten(nice);
-    let floor_nice = if is_granted {
+    let floor_nice = if ebb_time_slice::shorten() {
         FLOOR_NICE
     } else {
         FLOOR_NICE_LONG
     };
-    if nice < floor_nice {
-        nice_current_thread(floor_nice - nice);
+    let steps = floor_nice - current_nice();
+    if steps > 0 {
+        nice_current_thread(steps);
     }
-    HAS_FLOOR_SLICES.set(is_granted);
 }
 
 /// Moves the calling thread from a lower class to the floor. `nice` is the nice value that ordinary threads
-/// of the process have. Returns false if the system refuses, as [`raise_current_thread`] does.
+/// of the process have. Returns false if the system refuses, as [`raise_current_thread`] does; the thread is
+/// of a lower class then.
 pub fn return_to_floor(nice: i32) -> bool {
     let is_raised = raise_current_thread(nice.max(FLOOR_NICE));
     if is_raised {
         enter_floor();
+    } else {
+        // The system may have permitted the class, but not the nice value.
+        lower_current_thread();
     }
     is_raised
 }
 
-/// Returns whether the calling thread is on the floor, and has short time slices there.
+/// Returns whether the calling thread, which is of the ordinary class, is on the floor and has short time
+/// slices there.
 pub(crate) fn has_floor_slices() -> bool {
-    HAS_FLOOR_SLICES.get()
+    current_nice() >= FLOOR_NICE && ebb_time_slice::are_short()
 }
 
-/// Moves the calling thread back to the ordinary class, with this nice value. Returns false if the
-/// system refuses: the move requires a permission (`CAP_SYS_NICE`, or a limit `RLIMIT_NICE`) that
-/// most processes do not have.
+/// Moves the calling thread back to the ordinary class, with this nice value. A thread that was on the
+/// [floor](enter_floor) gets the usual time slices of the kernel. Returns false if the system refuses: the move
+/// requires a permission (`CAP_SYS_NICE`, or a limit `RLIMIT_NICE`) that most processes do not have.
 pub fn raise_current_thread(nice: i32) -> bool {
-    HAS_FLOOR_SLICES.set(false);
     let middle = ThreadPriorityValue::try_from(50_u8).map(ThreadPriority::Crossplatform);
     if let Ok(middle) = middle {
         let _ = set_thread_priority_and_policy(thread_native_id(), middle, OTHER);
     }
     // Linux changes the calling thread only.
     let _ = setpriority_process(None, nice);
+    // The kernel keeps the slices of a thread when its class changes.
+    if ebb_time_slice::are_short() {
+        ebb_time_slice::reset();
+    }
     current_class() == class_of(false, nice) && current_nice() == nice
 }
 
@@ -182,9 +181,9 @@ mod tests {
             enter_floor();
             enter_floor();
             let on_floor = (current_class(), current_nice(), has_floor_slices());
-            (on_floor, lower_current_thread(), has_floor_slices())
+            (on_floor, lower_current_thread())
         });
-        let ((class, nice, has_slices), lowered, has_slices_below) = thread.join().unwrap();
+        let ((class, nice, has_slices), lowered) = thread.join().unwrap();
         let floor_nice = if has_slices {
             FLOOR_NICE
         } else {
@@ -193,7 +192,19 @@ mod tests {
         assert_eq!(nice, before.max(floor_nice));
         assert_eq!(class, class_of(false, nice));
         assert_ne!(lowered, SchedulingClass::Normal);
-        assert!(!has_slices_below);
+    }
+
+    /// Regression: a thread that was on the floor under a lease kept the short slices after the lease.
+    #[test]
+    fn a_thread_that_returns_to_the_ordinary_class_has_the_usual_slices_again() {
+        let thread = std::thread::spawn(|| {
+            let before = (current_nice(), ebb_time_slice::are_short());
+            enter_floor();
+            lower_current_thread();
+            let is_raised = raise_current_thread(before.0);
+            !is_raised || (current_nice(), ebb_time_slice::are_short()) == before
+        });
+        assert!(thread.join().unwrap());
     }
 
     #[test]
@@ -205,11 +216,12 @@ mod tests {
             (returned, current_class(), current_nice())
         });
         let (returned, class, nice) = thread.join().unwrap();
-        assert_eq!(
-            returned,
-            class != SchedulingClass::Idle && class == class_of(false, nice)
-        );
-        assert!(!returned || nice >= before.max(FLOOR_NICE));
+        if returned {
+            assert_eq!(class, class_of(false, nice));
+            assert!(nice >= before.max(FLOOR_NICE));
+        } else {
+            assert_ne!(class, SchedulingClass::Normal);
+        }
     }
 
     #[test]

@@ -110,6 +110,14 @@ pub(crate) fn lower() {
     });
 }
 
+/// Returns whether the calling thread runs within the CPU share of scans, the floor.
+pub(crate) fn is_entered() -> bool {
+    FLOOR.with_borrow(|floor| {
+        let place = floor.as_ref().map(|floor| &floor.place);
+        matches!(place, Some(Place::Floor(_)))
+    })
+}
+
 /// Charges the CPU time that the calling thread has used to the CPU share of scans (the floor), if
 /// the thread runs within that share. Waits until the thread may use more, or until `is_over`
 /// returns true. If the share is turned off, the thread moves to the kernel's idle class. A thread

@@ -21,8 +21,8 @@ pub(in crate::runtime) trait Payee {
     /// settlements.
     fn settle_every(&self) -> Duration;
 
-    /// Returns the wall time after which a thread of a low class offers its core to others; `None`
-    /// for never.
+    /// Returns the wall time after which a thread of a low class, or on the floor with short time
+    /// slices, offers its core to others; `None` for never.
     fn yield_every(&self) -> Option<Duration>;
 
     /// Charges CPU time and bytes of input that were already used.

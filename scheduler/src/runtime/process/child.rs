@@ -17,7 +17,7 @@ use crate::runtime::panics::catch;
 use crate::runtime::spill_space::SpillSpace;
 use crate::runtime::task::map::{MapWork, run_map};
 use crate::runtime::task::reduce::run_reduce;
-use ebb_threads::{YIELD_EVERY, enter_floor, lower_current_thread, process_cpu};
+use ebb_threads::{YIELD_EVERY, lower_current_thread, process_cpu};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::fmt::Display;
@@ -177,10 +177,6 @@ fn carry_out(
         tie_current_thread(core as usize);
     }
     attempt_state.set_on_floor(order.is_on_floor);
-    if order.is_on_floor {
-        // The thread has inherited the nice value, and begins to yield.
-        enter_floor();
-    }
     job.directory = order.directory();
     job.task_memory_bytes = usize::try_from(order.task_memory_bytes).unwrap_or(usize::MAX);
     job.spill_space = SpillSpace::default().leaving(order.spill_reserve_bytes);

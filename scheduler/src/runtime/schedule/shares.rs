@@ -66,9 +66,10 @@ pub fn shares(
         .collect()
 }
 
-/// The part of a core that a task on the floor (in the ordinary class with nice value 10) gets
-/// beside a busy thread of another process, in hundredths: the kernel gives nice 10 a weight of
-/// 110, and nice 0 one of 1,024.
+/// The part of a core that a task on the floor (in the ordinary class with nice value 5 or 10) gets
+/// at least beside a busy thread of another process, in hundredths. The kernel gives nice 10, for long
+/// time slices, a weight of 110, and nice 0 one of 1,024. With short slices, nice 5 and yields it is a
+/// seventh of the core.
 const FLOOR_TASK_HUNDREDTHS: u32 = 10;
 
 /// Returns the number of tasks of a job that may run at once, at most `cores`: as many as the cores

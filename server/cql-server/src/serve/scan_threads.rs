@@ -14,7 +14,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use ebb_colocate::FloorShare;
-use ebb_threads::{SchedulingClass, current_class, current_nice, thread_cpu};
+use ebb_threads::{SchedulingClass, current_class, thread_cpu};
 use tokio::sync::oneshot;
 
 use super::scan_queue::{Length, ScanQueue, ScanUser, Started};
@@ -279,8 +279,8 @@ impl Inner {
             ScanClass::Floor => floor::enter(),
             ScanClass::Normal | ScanClass::LowAfter(_) => {}
         }
-        // The floor has a nice value, but no class of its own.
-        let priority = || ((self.class.current)(), current_nice());
+        // The floor has no class of its own, and its nice value may be that of the process.
+        let priority = || ((self.class.current)(), floor::is_entered());
         let before = priority();
         let mut state = self.lock();
         state.starting -= 1;
@@ -324,6 +324,7 @@ pub(super) mod tests {
     use std::sync::mpsc::{Receiver, Sender, channel};
 
     use ebb_test_support::wait::{self, HANG};
+    use ebb_threads::{current_nice, nice_current_thread};
     use tokio::task::JoinHandle;
 
     use super::*;
@@ -529,6 +530,26 @@ pub(super) mod tests {
         drop((end, classes));
         let classes = tokio::task::spawn_blocking(move || received.iter().collect::<Vec<_>>());
         assert_eq!(classes.await.unwrap(), [SchedulingClass::Normal; 3]);
+    }
+
+    /// Regression: in a process with a high nice value, a thread that enters the floor has the same class
+    /// and nice value as before. So it took the next scan, too, and paced it.
+    #[tokio::test]
+    async fn a_thread_on_the_floor_takes_no_further_scan_whatever_its_nice_value() {
+        let share = Arc::new(FloorShare::new());
+        share.set(Some(1.0));
+        let start = move || {
+            // Threads inherit the nice value of the one that starts them.
+            nice_current_thread((10 - current_nice()).max(0));
+            let class = (ScanClass::Normal, Some(share));
+            ScanThreads::start("test-scan", 1, 1, SPARE_FOR, class, ClassControl::KERNEL)
+        };
+        let threads = std::thread::spawn(start).join().unwrap().unwrap();
+        let (user, interrupt) = (role("ada"), never());
+        let entered = threads.run(&user, &interrupt, floor::lower).await;
+        assert_eq!(entered, Some(()));
+        let is_entered = threads.run(&user, &interrupt, floor::is_entered).await;
+        assert_eq!(is_entered, Some(false));
     }
 
     #[test]

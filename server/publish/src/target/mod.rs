@@ -36,7 +36,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use ebb_threads::enter_floor;
+use ebb_threads::{current_nice, nice_current_thread};
 use futures_util::TryStreamExt as _;
 use object_store::local::LocalFileSystem;
 use object_store::path::Path;
@@ -54,6 +54,10 @@ use crate::catalog::RestCatalog;
 /// The greatest number of attempts to create an object while the store answers that the object neither exists
 /// nor can be created. S3 answers so (409) while another request for the same name is under way.
 const CREATE_ATTEMPTS: usize = 10;
+
+/// The least nice value of the threads that talk to a target. Beside one busy thread of nice value 0 such a
+/// thread gets a tenth of the core.
+const NICE: i32 = 10;
 
 type Result<T> = std::result::Result<T, TargetError>;
 
@@ -160,8 +164,8 @@ impl Target {
             .thread_name("ebb-target")
             .thread_keep_alive(Duration::ZERO)
             // In the idle class, where tasks of jobs run, requests would time out on a busy machine and a
-            // commit would wait. At this nice value they yield to the load.
-            .on_thread_start(enter_floor)
+            // commit would wait. At this nice value they leave nine tenths of a core to the load.
+            .on_thread_start(|| nice_current_thread((NICE - current_nice()).max(0)))
             .enable_all()
             .build()
             .map_err(TargetError::Thread)?;
