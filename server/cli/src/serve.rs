@@ -168,11 +168,14 @@ pub(super) fn run(args: Args) -> Result<()> {
             reopen::pause_before_opening();
             !stop.has_come()
         };
-        reopen::open_when_unlocked(open, goes_on)
+        reopen::open_when_unlocked(open, goes_on)?
     } else {
-        open()
+        Some(open()?)
     };
-    let node = Arc::new(node?);
+    let Some(node) = node.map(Arc::new) else {
+        info!(target: SERVER, "stopped before it opened its database");
+        return Ok(());
+    };
     descriptors.log(settings.connections_max);
     let opened_in = opening.elapsed();
     if let Some(exposure) = Exposure::of(&settings.data, settings.group_readable) {

@@ -12,6 +12,9 @@ pub(super) type Readable<T> = Result<T, String>;
 /// The reason why an object without a record cannot be read.
 pub(super) const MISSING: &str = "its record is missing";
 
+/// The first remedy for a record that the disk does not return: the failure may pass, and DROP is final.
+const READS_AGAIN: &str = "`ebb verify` and a new start read it again";
+
 /// Separates damage from failures: damage is the inner error, a failure the outer one. A read that the
 /// disk fails counts as damage.
 ///
@@ -19,7 +22,9 @@ pub(super) const MISSING: &str = "its record is missing";
 /// If the store failed for another reason than damage.
 pub(super) fn readable<T>(read: ebb_storage::Result<T>) -> Result<Readable<T>> {
     match read {
-        Err(error @ Error::Io { .. }) if error.is_of_file() => Ok(Err(error.to_string())),
+        Err(error @ Error::Io { .. }) if error.is_of_file() => {
+            Ok(Err(format!("{error}, which may pass: {READS_AGAIN}")))
+        }
         read => readable_unless_failed(read),
     }
 }
@@ -71,6 +76,7 @@ mod tests {
         };
         let damage = readable(failed(eio)).unwrap().unwrap_err();
         assert!(damage.starts_with("cannot read 000012.sst"), "{damage}");
+        assert!(damage.ends_with(READS_AGAIN), "{damage}");
         assert!(readable_unless_failed(failed(eio)).is_err());
         for code in [eacces, emfile] {
             assert!(readable(failed(code)).is_err(), "{code}");

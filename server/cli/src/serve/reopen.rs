@@ -52,25 +52,28 @@ const OPENINGS_MAX: u32 = 300;
 const OPEN_AGAIN_AFTER: Duration = Duration::from_millis(100);
 
 /// Opens the database by `open`, for a new start after a failed write. While another process has the database
-/// open, tries again, but only as long as `goes_on` returns true.
+/// open, tries again, as long as `goes_on` returns true. Returns `None` once `goes_on` returns false.
 ///
 /// # Errors
 /// The error of the last call of `open`.
 pub(super) fn open_when_unlocked<T>(
     open: impl Fn() -> Result<T>,
     goes_on: impl Fn() -> bool,
-) -> Result<T> {
+) -> Result<Option<T>> {
     for tried in 1..OPENINGS_MAX {
         match open() {
-            Err(error) if is_locked(&error) && goes_on() => {
+            Err(error) if is_locked(&error) => {
                 if tried == 1 {
                     warn!(target: SERVER, "waiting for the end of another process: {error:#}");
                 }
+                if !goes_on() {
+                    return Ok(None);
+                }
             }
-            opened => return opened,
+            opened => return opened.map(Some),
         }
     }
-    open()
+    open().map(Some)
 }
 
 /// Pauses before the next try to open a database that another process has open.
@@ -244,18 +247,22 @@ mod tests {
     #[test]
     fn a_new_start_waits_for_a_command_that_has_the_database_open() {
         let opened = open_when_unlocked(opening(OPENINGS_MAX - 1, || Ok(7)), || true);
-        assert_eq!(opened.unwrap(), 7);
-        for (open, goes_on) in [
-            (opening(OPENINGS_MAX, || Ok(7)), true),
-            // A signal has come.
-            (opening(1, || Ok(7)), false),
-        ] {
-            let error = open_when_unlocked(open, || goes_on).unwrap_err();
-            assert!(is_locked(&error), "{error}");
-        }
+        assert_eq!(opened.unwrap(), Some(7));
+        let locked = opening(OPENINGS_MAX, || Ok(7));
+        let error = open_when_unlocked(locked, || true).unwrap_err();
+        assert!(is_locked(&error), "{error}");
         let damaged = opening(1, || Err(anyhow!("damage")));
         let error = open_when_unlocked(damaged, || true).unwrap_err();
         assert_eq!(error.to_string(), "damage");
+    }
+
+    /// Regression: a signal in this wait ended the server with the error of a locked database.
+    #[test]
+    fn a_signal_ends_the_wait_for_another_process_without_an_error() {
+        let opened = open_when_unlocked(opening(1, || Ok(7)), || false);
+        assert_eq!(opened.unwrap(), None);
+        let opened = open_when_unlocked(opening(0, || Ok(7)), || false);
+        assert_eq!(opened.unwrap(), Some(7));
     }
 
     #[test]

@@ -17,9 +17,9 @@ const ALPHABET: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";
 
 /// Creates [`FIRST_SUPERUSER`] with a random password, unless there is a superuser that can log in
 /// with a password. Also creates no role if an unreadable record is, or may be, the record of
-/// [`FIRST_SUPERUSER`]. Calls `keep` with the password before the role is created. If `keep` fails
-/// to write the password down, no role has this password. Returns the result of `keep`, or `None`
-/// if `keep` was not called.
+/// [`FIRST_SUPERUSER`], or if this role exists and another one is unreadable. Calls `keep` with the
+/// password before the role is created. If `keep` fails to write the password down, no role has this
+/// password. Returns the result of `keep`, or `None` if `keep` was not called.
 ///
 /// # Errors
 /// The inner result has the error of `keep`; no role is created then. The outer result has all
@@ -36,11 +36,13 @@ pub fn first_superuser<T, E>(
     if roles_now.iter().any(can) {
         return Ok(None);
     }
-    // The server serves everything else. The open has logged the unreadable record and its repair.
-    if state.hides(FIRST_SUPERUSER) {
+    let is_taken = roles_now.get(FIRST_SUPERUSER).is_some();
+    // The unreadable role may be a superuser. The server serves everything else. The open has logged the
+    // unreadable record and its repair.
+    if state.hides(FIRST_SUPERUSER) || is_taken && !state.all_unreadable().is_empty() {
         return Ok(None);
     }
-    if roles_now.get(FIRST_SUPERUSER).is_some() {
+    if is_taken {
         return Err(FirstSuperuserError::Taken);
     }
     let draw = || ALPHABET[usize::from(rand::random::<u8>() & 31)] as char;
@@ -65,8 +67,8 @@ pub fn first_superuser<T, E>(
 /// The reasons why the first superuser could not be created.
 #[derive(Debug, thiserror::Error)]
 pub enum FirstSuperuserError {
-    /// A role named [`FIRST_SUPERUSER`] exists. Making it a superuser would make its members
-    /// superusers.
+    /// A role named [`FIRST_SUPERUSER`] exists, and all roles can be read. Making it a superuser would
+    /// make its members superusers.
     #[error(
         "no superuser can log in, and there is a role {} already: start without authentication on \
          a loopback address and create a superuser",

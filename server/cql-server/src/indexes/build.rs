@@ -13,7 +13,8 @@
 //! crash the build begins anew: the schema still has the index as unfinished. After a failure in the
 //! same process, such as a damaged file, it goes on behind the rows whose entries it has committed:
 //! writes have written the entries of later changes of these rows. Otherwise each attempt would write
-//! the same entries again, and snapshots would keep all of them.
+//! the same entries again, and snapshots would keep all of them. But if lost parts of files may have been
+//! given up meanwhile, and with them committed entries, the build begins anew.
 //!
 //! The scan runs in the idle class, like reads of whole tables. The commits do not: a thread that
 //! is not scheduled must not lead a commit group. Instead they use only a part of the time. In
@@ -217,8 +218,10 @@ impl IndexBuilds {
 struct FailedBuild {
     of: Building,
     at: Instant,
-    /// The key at which the next attempt begins.
+    /// The key at which the next attempt begins, unless files have changed.
     from: Vec<u8>,
+    /// The [`Catalog::file_changes`] when the attempt began.
+    file_changes: u64,
 }
 
 impl FailedBuild {
@@ -226,6 +229,15 @@ impl FailedBuild {
     fn holds_up(&self, building: &Building) -> bool {
         self.of == *building && self.at.elapsed() < RETRY
     }
+}
+
+/// Returns the key at which the next attempt at a build begins, and removes the build from `failed`.
+/// `file_changes` is the present [`Catalog::file_changes`].
+fn take_begin(failed: &mut Vec<FailedBuild>, building: &Building, file_changes: u64) -> Vec<u8> {
+    let place = failed.iter().position(|one| one.of == *building);
+    let before = place.map(|place| failed.swap_remove(place));
+    let before = before.filter(|before| before.file_changes == file_changes);
+    before.map_or_else(|| PARTITIONS_START.to_vec(), |before| before.from)
 }
 
 /// A batch of index entries that a scan sends to be committed.
@@ -249,11 +261,8 @@ fn run(shared: &Shared) {
         failed.retain(|one| building.contains(&one.of));
         let is_due = |table: &Building| !failed.iter().any(|one| one.holds_up(table));
         if let Some(next) = building.iter().find(|table| is_due(table)) {
-            let place = failed.iter().position(|one| one.of == *next);
-            let mut from = place.map_or_else(
-                || PARTITIONS_START.to_vec(),
-                |place| failed.swap_remove(place).from,
-            );
+            let file_changes = shared.catalog.file_changes();
+            let mut from = take_begin(&mut failed, next, file_changes);
             // Indexes that were dropped meanwhile are no longer listed, so their failure does not
             // matter.
             if let Err(error) = build(shared, next, &mut from)
@@ -264,6 +273,7 @@ fn run(shared: &Shared) {
                     of: next.clone(),
                     at: Instant::now(),
                     from,
+                    file_changes,
                 });
             }
         } else if let Some(first) = failed.iter().map(|one| one.at).min() {

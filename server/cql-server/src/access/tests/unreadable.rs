@@ -131,3 +131,14 @@ fn an_unreadable_superuser_is_not_replaced() {
     assert_eq!(made.unwrap(), None);
     assert!(roles.state().unreadable(FIRST_SUPERUSER).is_some());
 }
+
+/// Regression: the server did not start when the record of its only superuser could not be read, and the role
+/// `ebb` was no superuser.
+#[test]
+fn a_plain_role_ebb_beside_an_unreadable_superuser_is_no_error() {
+    let server = with_unreadable_after("root", |server| server.add(FIRST_SUPERUSER));
+    let roles = server.executor.catalog().roles();
+    let made = first_superuser(roles, |_| -> Result<(), ()> { panic!("a password") });
+    assert_eq!(made.unwrap(), None);
+    assert!(roles.state().unreadable("root").is_some());
+}

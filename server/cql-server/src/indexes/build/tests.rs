@@ -82,3 +82,34 @@ fn an_attempt_goes_on_behind_the_entries_that_a_failed_one_has_committed() {
     let rest = ENTRIES_PER_COMMIT - 1;
     assert!(is_built && (rest..rest + 9).contains(&entries), "{entries}");
 }
+
+/// Regression: after the loss of a file was accepted, which may have had entries that a failed attempt had
+/// committed, the next attempt went on behind these entries, and the index counted as built.
+#[test]
+fn an_attempt_begins_anew_once_parts_of_files_were_given_up() {
+    let table = "CREATE TABLE t (k int PRIMARY KEY, v int)";
+    let server = Server::with(&[table, "CREATE INDEX ON t (v)"]);
+    let catalog = server.executor.catalog();
+    let building = Building {
+        table: Arc::clone(catalog.state().table("ks", "t").unwrap()),
+        indexes: vec![1],
+    };
+    let changes: [fn(&Catalog); 3] = [
+        |_| (),
+        |catalog| catalog.write_before_loss("ks", "t").unwrap(),
+        |catalog| catalog.reread().unwrap(),
+    ];
+    let committed = [PARTITIONS_START, b"k"].concat();
+    let begins = changes.map(|change| {
+        let mut failed = vec![FailedBuild {
+            of: building.clone(),
+            at: Instant::now(), // clock: handed to code that takes an instant
+            from: committed.clone(),
+            file_changes: catalog.file_changes(),
+        }];
+        change(catalog);
+        take_begin(&mut failed, &building, catalog.file_changes())
+    });
+    let start = PARTITIONS_START.to_vec();
+    assert_eq!(begins, [committed, start.clone(), start]);
+}
