@@ -187,7 +187,7 @@ const KILLERS: &str = "
     => PurgeUnderLaterHeads
     garbage::what_a_purged_value_replaced_stays_hidden => UncoverUnderPurged
     garbage::a_deletion_stays_beside_a_run_of_which_nothing_is_known => TrustUnknownTimestamps
-    quarantine::a_bit_that_a_merge_meets_stops_no_write_to_any_table => StopAtDamage
+    quarantine::merges::a_bit_that_a_merge_meets_stops_no_write_to_any_table => StopAtDamage
     left_out::what_a_merge_cannot_read_stops_no_write => StopAtFailedRead
     quarantine::unreadable::an_opening_goes_on_without_a_file_that_cannot_be_read
     => RefuseUnreadableFiles RemoveReopenedFiles
@@ -204,17 +204,17 @@ const KILLERS: &str = "
     quarantine::rewritten::the_versions_that_snapshots_read_stay_in_a_rewritten_file
     => LoseOlderVersions
     left_out::a_run_that_cannot_be_read_is_left_out_of_merges_until_it_can => LeaveOutForGood
-    quarantine::what_reads_at_the_second_time_is_merged => TrustFirstReading
+    quarantine::merges::what_reads_at_the_second_time_is_merged => TrustFirstReading
     quarantine::one_flipped_bit_in_any_file_gives_right_answers_or_damage_and_never_an_older_value
     => ForgetQuarantine PassOverGaps ExcludeByDamagedFilters
-    quarantine::what_is_above_a_file_that_does_not_open_is_kept_until_that_is_whole_again
+    quarantine::merges::what_is_above_a_file_that_does_not_open_is_kept_until_that_is_whole_again
     => NothingInGaps BottomAboveDamage
     garbage::damaged_files::a_deletion_stays_beside_a_damaged_file_that_may_have_what_it_deletes
     => PurgeBesideOlderDamage PurgeBesideNewerDamage
     quarantine::space::a_run_goes_once_the_keys_of_its_damaged_file_are_covered_too
     => DropBesideGaps
     early_stops::a_damaged_file_is_waited_for_only_if_it_has_later_timestamps => StopAboveGaps
-    quarantine::a_copied_backup_gives_back_everything_and_a_linked_one_has_the_damage_too
+    quarantine::restores::a_copied_backup_gives_back_everything_and_a_linked_one_has_the_damage_too
     => RestoreUnverified
     early_stops::an_early_stop_includes_a_full_memtable_that_is_not_flushed => StopAboveMemtables
     early_stops::a_reader_that_stops_early_reads_the_same_columns_as_one_that_reads_everything

@@ -15,8 +15,8 @@ use ebb_storage::{
 };
 
 use super::{
-    Answers, assert_other_is_whole, backed_up, database, delete_snapshots, files_of_users, key,
-    one_run, options, paths, quarantine, read, tables, write,
+    Answers, assert_other_is_whole, backed_up, database, files_of_users, key, one_run, options,
+    paths, quarantine, read, tables, unmerged_database, write,
 };
 
 const ENOENT: i32 = 2;
@@ -346,17 +346,7 @@ fn what_an_opening_reads_at_the_second_time_is_whole() {
 #[test]
 fn a_full_verification_ends_the_quarantine_of_a_whole_file_only() {
     for does_open in [true, false] {
-        let (mem, mut model) = database(4);
-        let db = Db::open(DIR, options(&mem)).unwrap();
-        delete_snapshots(&db);
-        model.snapshots.clear();
-        let [users, _] = tables(&db);
-        let mut rng = rng(4);
-        for _ in 0..6 {
-            write(&mut rng, &users, &mut model.now, 25);
-            db.flush().unwrap();
-        }
-        drop((users, db));
+        let (mem, model) = unmerged_database();
         let path = files_of_users(&mem.fork()).pop().unwrap();
         // Damages the file, and at the second call makes it whole again.
         let flip = || damage_file(&mem, &path, !does_open);
