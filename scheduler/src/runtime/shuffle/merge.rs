@@ -1,6 +1,7 @@
-//! K-way merge of sorted sources, in as many passes as the memory requires.
+//! K-way merge of sorted sources, in as many passes as the memory and the free file descriptors require.
 
 use super::key_prefix::{PREFIX_BYTES, compare_behind, key_prefix};
+use super::open_files::{open_patiently, open_some};
 use super::run::{RunWriter, Segment, SegmentReader};
 use super::sorted::{Sorted, for_each_group};
 use crate::runtime::error::TaskError;
@@ -146,8 +147,8 @@ impl<'a> SpillDir<'a> {
 }
 
 /// Merges groups of neighbouring segments into runs in `directory`, through the combiner if there
-/// is one, until the remaining segments can be read at once with `memory_bytes`. Returns a cursor
-/// over the records of all of them.
+/// is one, until the remaining segments can be read at once with `memory_bytes` and with the file
+/// descriptors that are free. Returns a cursor over the records of all of them.
 pub(in crate::runtime) fn merge_segments(
     mut segments: Vec<Segment>,
     memory_bytes: usize,
@@ -159,14 +160,17 @@ pub(in crate::runtime) fn merge_segments(
     segments.retain(|segment| segment.length > 0);
     loop {
         let fan_in = fan_in(memory_bytes, &segments);
-        if segments.len() <= fan_in {
-            return open(&segments, attempt);
-        }
         let mut merged = Vec::with_capacity(segments.len().div_ceil(fan_in));
-        for group in segments.chunks(fan_in) {
+        let mut left = segments.as_slice();
+        loop {
+            let readers = open(&left[..fan_in.min(left.len())], attempt)?;
+            if readers.len() == segments.len() {
+                return Ok(Merge::new(readers));
+            }
+            left = &left[readers.len()..];
             let space = &directory.job.spill_space;
             let mut writer = RunWriter::new(directory.next_path()?, memory_bytes, space);
-            write_sorted(&mut open(group, attempt)?, combiner, &mut writer, attempt)?;
+            write_sorted(&mut Merge::new(readers), combiner, &mut writer, attempt)?;
             writer.end_segment()?;
             let run = writer.finish();
             attempt.count(|counters| {
@@ -174,6 +178,9 @@ pub(in crate::runtime) fn merge_segments(
                 counters.spilled_bytes += run.bytes;
             });
             merged.extend(run.segments);
+            if left.is_empty() {
+                break;
+            }
         }
         segments = merged;
     }
@@ -205,12 +212,21 @@ pub(in crate::runtime) fn write_sorted(
     Ok(())
 }
 
-fn open(segments: &[Segment], attempt: &Attempt<'_>) -> Result<Merge<SegmentReader>, TaskError> {
+/// Opens readers of `segments`, in their order: of all, or only of the first ones if the process has few
+/// file descriptors left. See [`open_some`].
+fn open(segments: &[Segment], attempt: &Attempt<'_>) -> Result<Vec<SegmentReader>, TaskError> {
+    let files = open_patiently(|| {
+        attempt.look()?;
+        open_some(segments, Segment::open_file)
+    })?;
+    let opened = &segments[..files.len()];
     // One block of each segment, compressed and raw.
     let blocks_bytes = |segment: &Segment| 2 * segment.block_bytes_max;
-    attempt.set_memory_bytes(segments.iter().map(blocks_bytes).sum());
-    let readers: Result<_, _> = segments.iter().map(SegmentReader::open).collect();
-    Ok(Merge::new(readers?))
+    attempt.set_memory_bytes(opened.iter().map(blocks_bytes).sum());
+    let readers = opened.iter().zip(files);
+    readers
+        .map(|(segment, file)| SegmentReader::new(segment, file))
+        .collect()
 }
 
 struct CombineEmit<'a> {

@@ -6,10 +6,12 @@
 //! | `sort_buffer`, `key_index` | records in memory; the table of keys of a job that combines in place |
 //! | `run` | a sorted run on disk |
 //! | `sorted`, `merge`, `key_prefix` | several sources as one; their order |
+//! | `open_files` | the files of runs, opened as far as there are file descriptors |
 
 pub(in crate::runtime) mod key_index;
 pub(in crate::runtime) mod key_prefix;
 pub(in crate::runtime) mod merge;
+mod open_files;
 #[expect(
     clippy::disallowed_methods,
     reason = "reads and writes sorted runs on the disk"

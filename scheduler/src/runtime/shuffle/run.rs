@@ -20,6 +20,7 @@
 //! Runs do not outlive their job, so the format has no version. A run without
 //! records has no file.
 
+use super::open_files::open_patiently;
 use super::sorted::Sorted;
 use crate::runtime::error::TaskError;
 use crate::runtime::owner_only;
@@ -124,6 +125,14 @@ impl Segment {
             offset,
             ..Self::default()
         }
+    }
+
+    /// Opens the segment's file for [`SegmentReader::new`].
+    pub fn open_file(&self) -> Result<File, TaskError> {
+        File::open(&*self.path).map_err(TaskError::io(format!(
+            "opening spill file {}",
+            self.path.display()
+        )))
     }
 }
 
@@ -245,11 +254,9 @@ impl RunWriter {
             Some(file) => file,
             empty => {
                 let path = self.path.as_path();
-                let file = owner_only::create_new(path).map_err(TaskError::io(format!(
-                    "creating spill file {}",
-                    path.display()
-                )))?;
-                empty.insert(file)
+                let context = || format!("creating spill file {}", path.display());
+                let create = || owner_only::create_new(path).map_err(TaskError::io(context()));
+                empty.insert(open_patiently(create)?)
             }
         };
         // Before the write, so that all jobs together never exceed the space; and after the file was
@@ -284,12 +291,8 @@ pub(in crate::runtime) struct SegmentReader {
 }
 
 impl SegmentReader {
-    /// Opens a segment, with the cursor on its first record.
-    pub fn open(segment: &Segment) -> Result<Self, TaskError> {
-        let file = File::open(&*segment.path).map_err(TaskError::io(format!(
-            "opening spill file {}",
-            segment.path.display()
-        )))?;
+    /// Creates a reader of a segment from the segment's open file, with the cursor on the first record.
+    pub fn new(segment: &Segment, file: File) -> Result<Self, TaskError> {
         let mut reader = Self {
             file,
             path: Arc::clone(&segment.path),
@@ -418,7 +421,7 @@ mod tests {
     }
 
     fn records(segment: &Segment) -> Result<Vec<Row>, TaskError> {
-        let mut reader = SegmentReader::open(segment)?;
+        let mut reader = SegmentReader::new(segment, segment.open_file()?)?;
         let mut all = Vec::new();
         while let Some((key, value)) = reader.current() {
             all.push((key.to_vec(), value.to_vec()));

@@ -11,7 +11,8 @@ const CQL_DEFAULT: u32 = 20_000;
 /// The number of files reserved for uses other than SSTables and connections: the log, the manifest, merges,
 /// spilled runs, health checks, `/proc` and child processes. One more file is reserved for each thread,
 /// because a thread may use a file that the shares do not count, such as an SSTable that the cache is about
-/// to close.
+/// to close. Merges of spilled runs may open more files than that, but read fewer runs at once where no more
+/// files can be opened.
 const RESERVE: u32 = 64;
 
 /// The shares of a limit of open files.
