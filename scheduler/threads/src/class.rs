@@ -11,10 +11,10 @@ use thread_priority::{ThreadPriority, ThreadPriorityValue};
 /// The highest nice value there is.
 const NICEST: i32 = 19;
 
-/// The least nice value of a thread on the *floor*, which gets a part of a core though other processes keep
-/// all cores busy. Beside one busy thread of nice value 0 on its core it gets a quarter of the core, or, because
-/// a [yield](crate::Yielding) can cost it the rest of a slice, only a seventh (Linux 6.18). A thread under
-/// `SCHED_IDLE` gets 0.3%, and one of nice value 19 gets 1.4%.
+/// The least nice value of a thread on the *floor*. Such a thread gets a part of a core even while other
+/// processes keep all cores busy. Beside one busy thread of nice value 0 on its core it gets a quarter of the
+/// core, or, because a [yield](crate::Yielding) can cost it the rest of a slice, only a seventh (Linux 6.18). A
+/// thread under `SCHED_IDLE` gets 0.3%, and one of nice value 19 gets 1.4%.
 pub const FLOOR_NICE: i32 = 5;
 
 /// The nice value of a thread on the floor where the kernel grants no short time slices: such a thread
@@ -41,8 +41,8 @@ pub enum SchedulingClass {
     /// `SCHED_IDLE`. Threads of the transactional side get nearly all of a core, but may have to
     /// wait for it.
     Nice,
-    /// The class of every other thread, including those for which the system refused the
-    /// lower classes.
+    /// The class of every other thread. These include threads on the [floor](crate::enter_floor), unless
+    /// their nice value is 19, and threads for which the system refused the lower classes.
     Normal,
 }
 

@@ -4,7 +4,7 @@
 //! | file | content |
 //! | --- | --- |
 //! | `class` | the kernel's scheduling class, nice value and time slices of the calling thread |
-//! | `yielding` | when a thread of a low class lets the kernel choose anew who gets its core |
+//! | `yielding` | when such a thread lets the kernel choose anew which thread gets its core |
 //! | `cpu_time` | the CPU time of the calling thread, and of the process |
 //! | `thread_use` | CPU time, waiting time and disk bytes of any thread of the process |
 //!

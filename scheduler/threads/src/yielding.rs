@@ -1,4 +1,4 @@
-//! When a thread of a low class lets the kernel choose anew who gets its core.
+//! When a thread beside the load lets the kernel choose anew which thread gets its core.
 //!
 //! An ordinary thread that wakes up does not always displace a thread of the idle class:
 //! beside a load, one wake-up in a hundred did not, although the idle-class thread ran its
@@ -6,7 +6,8 @@
 //! another thread. The trace shows this, but not the reason. (An idle-class thread has a
 //! small share too, and under EEVDF a woken thread that has had more than its share is not
 //! eligible.) So a thread of a low class makes the kernel choose far more often: tasks of
-//! jobs, scans of whole tables, and other work that is not urgent.
+//! jobs, scans of whole tables, and other work that is not urgent. So does a thread on the floor with
+//! short time slices.
 
 use super::class::{SchedulingClass, current_class, has_floor_slices};
 use std::cell::Cell;
@@ -19,8 +20,8 @@ pub const YIELD_EVERY: Duration = Duration::from_micros(50);
 
 /// Lets one thread offer its core to others now and then, if it is of a low class
 /// ([`lower_current_thread`](crate::lower_current_thread)), or on the
-/// [floor](crate::enter_floor) with short time slices. Another thread of the ordinary class never yields,
-/// because a yield costs it the rest of its slice.
+/// [floor](crate::enter_floor) with short time slices. Any other thread of the ordinary class never
+/// yields, because a yield costs a thread the rest of its slice.
 ///
 /// ```no_run
 /// use ebb_threads::{YIELD_EVERY, Yielding, lower_current_thread};

@@ -1,4 +1,4 @@
-//! The length of the time slices that the calling thread asks the kernel for.
+//! The length of the time slices that the calling thread requests from the kernel.
 //!
 //! Linux (6.12 and later, EEVDF) lets each thread of the ordinary class choose its slice, without a
 //! permission. The share of the core stays the same: a thread with shorter slices runs more often, for

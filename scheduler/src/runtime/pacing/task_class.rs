@@ -1,5 +1,5 @@
 //! The present scheduling class of tasks: the idle class, or the *floor*, the ordinary class with a
-//! high nice value.
+//! high nice value and, where the kernel grants them, short time slices.
 //!
 //! ```text
 //!              a thread that starts enters one of them

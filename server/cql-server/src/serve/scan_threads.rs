@@ -3,10 +3,10 @@
 //! The threads that a single user may have exist from the start. Others are started for a scan, and
 //! end after [some time](SPARE_FOR) without one.
 //!
-//! A thread that was lowered, before its scan or during a long one, ends after that scan, even if
-//! others are queued: a process without privileges cannot raise the priority again, and the next
-//! scan must not begin at the lower one. Threads inherit the priority of the thread that starts
-//! them. So a single thread that runs no scan, the starter, starts all others.
+//! A thread that was lowered, or moved to the floor, for a scan (before it, or once it was long) ends after
+//! this scan, even if others are queued: a process without privileges cannot raise the priority again,
+//! and the next scan must not begin at the lower one. Threads inherit the priority of the thread that
+//! starts them. So a single thread that runs no scan, the starter, starts all others.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -268,8 +268,8 @@ impl Inner {
         (state, has_timed_out)
     }
 
-    /// Runs scans until the thread is no longer needed, or was moved to a lower scheduling class
-    /// for a scan.
+    /// Runs scans until the thread is no longer needed, or was moved to a lower scheduling class, or to
+    /// the floor, for a scan.
     fn serve(&self) {
         if let Some(share) = &self.floor {
             floor::allow(share);
