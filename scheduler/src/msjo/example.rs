@@ -47,6 +47,7 @@ pub fn figure_1() -> Instance {
 /// at least (100 - 66) / 2 = 17: the square of their total length is 100, and the sum of their
 /// squared lengths is 1 + 1 + 64. The reduce contributes 1 * 4, so the map of 8 s starts at (17 -
 /// 4) / 8 = 1.625.
+#[cfg(feature = "lp")]
 pub fn long_map_beside_a_delay() -> Instance {
     let mut jobs = vec![
         job(0, 0.0, 10.0, &[(1.0, 3.0)], &[1.0]),
@@ -58,9 +59,11 @@ pub fn long_map_beside_a_delay() -> Instance {
 
 /// The starts of job 0's map, its reduce and job 1's map in [`long_map_beside_a_delay`], in
 /// seconds, if the machine waits for the reduce, which runs from 4 to 5.
+#[cfg(feature = "lp")]
 pub const WAITING_STARTS_S: [f64; 3] = [0.0, 4.0, 5.0];
 
 /// The starts of job 0's map, its reduce and job 1's map in [`long_map_beside_a_delay`], in
 /// seconds, if the machine never waits while a task may start: the map of 8 s may start at 1, and
 /// so runs before the reduce.
+#[cfg(feature = "lp")]
 pub const NON_IDLING_STARTS_S: [f64; 3] = [0.0, 9.0, 1.0];
