@@ -26,6 +26,7 @@
 //! | `spills` | the folder for sorted runs |
 //! | `store` | a store's measurements of its own requests |
 //! | `verify`, `backup`, `restore` | the verification of the database, a backup, and a restore, under a lease |
+//! | `loss` | the acceptance of a loss of damaged files |
 //! | `file_checks` | the checks of one file after the other, for as long as the node runs |
 //! | `learner`, `learning` | the thread that learns a forecast of the load, and its state |
 //! | `load_file` | the file with the record of the load |
@@ -57,6 +58,7 @@ mod leased_work;
     reason = "the record of the load is a file"
 )]
 mod load_file;
+mod loss;
 mod maintenance;
 mod options;
 #[expect(
@@ -333,19 +335,6 @@ impl Node {
         };
         if let Err(error) = catalog.reread() {
             warn!(target: "storage", "the records of the schema and the roles: {error}");
-        }
-    }
-
-    /// Writes again those records of the schema and the roles that are in the table `keyspace.table` of the
-    /// store. Call it before the loss of a part of the table's files is accepted: otherwise a crash could lose
-    /// records that the catalog has in memory. Does nothing if the catalog is not open.
-    ///
-    /// # Errors
-    /// See [`Catalog::write_before_loss`].
-    pub fn write_catalog_before_loss(&self, keyspace: &str, table: &str) -> Result<(), JobError> {
-        match self.opened_catalog() {
-            Some(catalog) => Ok(catalog.write_before_loss(keyspace, table)?),
-            None => Ok(()),
         }
     }
 

@@ -1,7 +1,7 @@
 //! The current schema, and the single place where it changes.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use arc_swap::ArcSwap;
@@ -16,6 +16,7 @@ use super::form::form;
 use super::grace::GracePeriods;
 use super::identity::{Identity, NODE_TABLE, node_records};
 use super::load::{LoadedSchema, load};
+use super::losses::{LossUnderWay, Losses};
 use super::owned_snapshots::{OwnedSnapshots, ROLE_SNAPSHOTS_TABLE};
 use super::rewrite;
 use super::roles::{ROLES_TABLE, RoleStore};
@@ -52,8 +53,7 @@ pub struct Catalog {
     /// The records of the node itself that could not be read when the catalog was opened, and were
     /// then replaced by new ones.
     node_damage: Vec<Unreadable>,
-    /// See [`Catalog::file_changes`].
-    file_changes: AtomicU64,
+    losses: Losses,
     /// Locked during a change of the schema, and while a statement or a request creates, renews or
     /// deletes a snapshot. A thread must take the locks in this order: `creating_snapshots` of the
     /// roles, this lock, the other locks of the roles.
@@ -243,7 +243,7 @@ impl Catalog {
             announcements,
             roles,
             node_damage,
-            file_changes: AtomicU64::new(0),
+            losses: Losses::default(),
             changing: Mutex::new(()),
         })
     }
@@ -394,6 +394,9 @@ impl Catalog {
                 Ok(None) => return Ok(Ok(false)),
                 Err(refused) => return Ok(Err(refused)),
             };
+            // Before any permission is removed: a keyspace whose record cannot be read may have the name, and
+            // the permissions on it must outlast the refused creation.
+            diff::check_creations(&self.store, &state.schema, &next)?;
             self.roles.retain_before_creation(&state.schema, &next)?;
             let mut is_published = false;
             let done = diff::carry_out(&self.store, state, next, |state| {
@@ -434,7 +437,6 @@ impl Catalog {
     /// If the store failed. If only the records of objects that were readable before could not be
     /// written again, the objects that have become readable can be used all the same.
     pub fn reread(&self) -> Result<()> {
-        self.file_changes.fetch_add(1, Ordering::AcqRel);
         let written = self.write_again(&|_: &Table| false);
         let served = self.exclusively(|state| self.reread_schema(state));
         for (keyspace, table) in served.iter().flatten() {
@@ -459,16 +461,20 @@ impl Catalog {
     /// # Errors
     /// If a write fails.
     pub fn write_before_loss(&self, keyspace: &str, table: &str) -> Result<()> {
-        self.file_changes.fetch_add(1, Ordering::AcqRel);
         self.write_again(&|of: &Table| of.keyspace() == keyspace && of.name() == table)
     }
 
-    /// Returns a number that grows before and after lost parts of files are given up, and after files
-    /// are restored or verified: with each call of [`write_before_loss`](Self::write_before_loss) and
-    /// [`reread`](Self::reread). If two calls return different numbers, an older version of a row may
-    /// have come back in between, and a written row may be lost.
-    pub fn file_changes(&self) -> u64 {
-        self.file_changes.load(Ordering::Acquire)
+    /// Begins an accepted loss: until the result is dropped, files may be rewritten without their lost
+    /// parts. Call it before [`write_before_loss`](Self::write_before_loss).
+    pub fn begin_loss(&self) -> LossUnderWay<'_> {
+        self.losses.begin()
+    }
+
+    /// Returns the number of losses that were accepted since the catalog was opened; `None` while one is
+    /// under way. If two calls return the same number, no accepted loss has removed an entry of the store
+    /// in between, or has brought an older version back.
+    pub fn losses(&self) -> Option<u64> {
+        self.losses.count()
     }
 
     /// Writes the record of each readable keyspace, table and role again if the next opening could

@@ -10,6 +10,18 @@ use super::form::form;
 use super::store::{ChangedTable, SchemaStore};
 use super::table::CqlTable;
 
+/// Checks that the keyspaces which only `next` has may be created. Writes nothing.
+///
+/// # Errors
+/// [`CatalogError::Foreign`](super::error::CatalogError::Foreign) if the database has a keyspace of such a
+/// name with tables in it; errors of the store.
+pub(super) fn check_creations(store: &SchemaStore, now: &Schema, next: &Schema) -> Result<()> {
+    let mut created = next
+        .keyspaces()
+        .filter(|keyspace| now.keyspace(keyspace.name()).is_none());
+    created.try_for_each(|keyspace| store.check_creation(keyspace.name()))
+}
+
 /// Stores the differences between `now` and `next`. Calls `publish` with the next state once they
 /// are durable.
 ///

@@ -8,6 +8,7 @@
 //!                   │                     `rewrite`: writes lost ones again from memory
 //!                   ├ identity │          the host id and token of the node
 //!                   ├ grace    │          the age from which merges may purge deletions
+//!                   ├ losses   │          the number of accepted losses, for builds of indexes
 //!                   ├ timestamps          the order of the server's writes
 //!                   ├ roles               permissions; `quota`, `owned_snapshots`: the
 //!                   │                     snapshots of each role
@@ -44,6 +45,7 @@ mod lazy;
 pub mod lifetime;
 mod load;
 pub mod lookup;
+mod losses;
 #[doc(hidden)]
 pub mod mutation;
 pub mod names;
@@ -70,6 +72,7 @@ pub use error::{CatalogError, Result};
 pub use grace::GracePeriods;
 pub use identity::Identity;
 pub use lazy::LazyCatalog;
+pub use losses::LossUnderWay;
 pub use operators::{CQL_ROW, CqlRow, database_options, merge_operators, with_cql_tables};
 pub use quota::{QuotaReached, SnapshotRoom};
 pub use roles::{RoleStore, RolesState};

@@ -25,6 +25,7 @@ use ebb_storage::{Db, ErrorKind, Table, WriteBatch, WriteOptions};
 use super::damage::readable;
 use super::error::{CatalogError, Result};
 use super::owned_snapshots::OwnedSnapshots;
+use super::survey::may_come_back;
 use crate::names::{SYSTEM_KEYSPACE, is_reserved};
 
 /// The table of the roles' records, in [`SYSTEM_KEYSPACE`](crate::names::SYSTEM_KEYSPACE).
@@ -499,8 +500,9 @@ impl RoleStore {
         self.generation.store(generation, Ordering::Release);
     }
 
-    /// Removes permissions of readable roles on keyspaces, tables and roles that do not exist. The
-    /// write may use the space that is reserved for a full disk. If even that does not suffice, the
+    /// Removes permissions of readable roles on keyspaces, tables and roles that do not exist. Permissions on
+    /// a keyspace that the schema lacks only because its record cannot be read stay: see [`may_come_back`].
+    /// The write may use the space that is reserved for a full disk. If even that does not suffice, the
     /// permissions stay until a later call. They never apply to a new object of the same name:
     /// [`RoleStore::retain_before_creation`] removes permissions on a keyspace or table before a new one
     /// gets its name, and the creation of a role removes permissions on an earlier role of its name.
@@ -508,7 +510,15 @@ impl RoleStore {
     /// # Errors
     /// If the store failed for another reason than a full disk.
     pub(super) fn retain(&self, schema: &Schema) -> Result<()> {
-        unless_full(self.retain_if(|state, on| is_there(schema, state, on)))
+        let stays = |on: &Resource| match on {
+            // A failure of the store is no reason to remove permissions.
+            Resource::Keyspace(keyspace) | Resource::AllTables(keyspace) => {
+                may_come_back(&self.db, keyspace).unwrap_or(true)
+            }
+            // A keyspace with tables of CQL is in the schema, readable or not.
+            _ => false,
+        };
+        unless_full(self.retain_if(|state, on| is_there(schema, state, on) || stays(on)))
     }
 
     /// Removes permissions on keyspaces and tables that `next` has and `now` does not have. They were

@@ -100,23 +100,41 @@ impl SchemaStore {
     /// [`CatalogError::Foreign`] if the database has a keyspace of this name with tables in it; errors of
     /// the store.
     pub(super) fn create_keyspace(&self, name: &str, record: &[u8]) -> Result<()> {
-        // An interrupted drop is completed first. Damage found here belongs to other records: the caller
-        // has checked that this keyspace does not exist.
-        if let Ok(Some(value)) = readable(self.keyspaces.get(name.as_bytes()))?
-            && value.first() == Some(&DROPPING)
-        {
+        self.check_creation(name)?;
+        if self.is_dropping(name)? {
             self.finish_drop(name)?;
-        }
-        if let Ok(keyspace) = self.db.existing_keyspace(name) {
-            let tables = keyspace.tables();
-            if !tables.is_empty() {
-                let keyspace = name.to_string();
-                return Err(CatalogError::Foreign { keyspace, tables });
-            }
         }
         self.write_keyspace(name, record, &[])?;
         self.db.keyspace(name)?;
         Ok(())
+    }
+
+    /// Checks that [`create_keyspace`](Self::create_keyspace) may create this keyspace. Writes nothing.
+    ///
+    /// # Errors
+    /// See [`create_keyspace`](Self::create_keyspace).
+    pub(super) fn check_creation(&self, name: &str) -> Result<()> {
+        // An interrupted drop is completed first, and takes all tables with it.
+        if self.is_dropping(name)? {
+            return Ok(());
+        }
+        let Ok(keyspace) = self.db.existing_keyspace(name) else {
+            return Ok(());
+        };
+        let tables = keyspace.tables();
+        if tables.is_empty() {
+            return Ok(());
+        }
+        let keyspace = name.to_string();
+        Err(CatalogError::Foreign { keyspace, tables })
+    }
+
+    /// Returns whether the record of a keyspace states that the keyspace is being dropped. Returns false for a
+    /// record that cannot be read: it is the record of another keyspace, or of one with tables that CQL did
+    /// not create.
+    fn is_dropping(&self, name: &str) -> Result<bool> {
+        let found = readable(self.keyspaces.get(name.as_bytes()))?;
+        Ok(found.is_ok_and(|value| value.is_some_and(|value| value.first() == Some(&DROPPING))))
     }
 
     /// Writes the records of a keyspace and of tables in it by one commit, which also removes the entries

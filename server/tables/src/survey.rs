@@ -288,6 +288,26 @@ pub(super) fn is_cut_creation(creations: &Table, table: &Table) -> Result<bool> 
     Ok(matches!(found, Ok(Some(_))) && is_empty(table.range::<&[u8], _>(..))?)
 }
 
+/// Returns whether a keyspace that is not in the schema may be in it after a later start. If the record of a
+/// keyspace could not be read and CQL created none of its tables, the schema lacks the keyspace. A later start
+/// may read the record, unless the keyspace is gone from the store or is being dropped.
+///
+/// # Errors
+/// If the store failed for another reason than damage.
+pub(super) fn may_come_back(db: &Db, keyspace: &str) -> Result<bool> {
+    if db.existing_keyspace(keyspace).is_err() {
+        return Ok(false);
+    }
+    let Some(records) = own_table(db, KEYSPACES_TABLE)? else {
+        return Ok(false);
+    };
+    Ok(match readable(records.get(keyspace.as_bytes()))? {
+        // Also a record that is readable now: a failure to read it may have passed since the start.
+        Ok(record) => record.is_some_and(|record| record.first() != Some(&DROPPING)),
+        Err(_) => true,
+    })
+}
+
 /// Returns whether CQL created the table.
 pub fn is_cql_table(table: &Table) -> bool {
     table.options().merge_operator.as_deref() == Some(CQL_ROW)

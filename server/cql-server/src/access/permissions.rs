@@ -59,10 +59,12 @@ fn grant(
         // object.
         context.user.check(store, &needs)?;
         check_readable(context, role)?;
-        if roles.get(role).is_none() {
+        let Some(held) = roles.get(role) else {
             return invalid(format!("Role {role} doesn't exist"));
-        }
-        if !exists(context, roles, &on) {
+        };
+        // A permission stays while the record of its keyspace cannot be read. It can be revoked meanwhile.
+        let is_revocable = !grants && held.permissions.contains_key(&on);
+        if !is_revocable && !exists(context, roles, &on) {
             return invalid(format!("Resource {on} doesn't exist"));
         }
         let next = if grants {

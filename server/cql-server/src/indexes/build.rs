@@ -13,8 +13,10 @@
 //! crash the build begins anew: the schema still has the index as unfinished. After a failure in the
 //! same process, such as a damaged file, it goes on behind the rows whose entries it has committed:
 //! writes have written the entries of later changes of these rows. Otherwise each attempt would write
-//! the same entries again, and snapshots would keep all of them. But if lost parts of files may have been
-//! given up meanwhile, and with them committed entries, the build begins anew.
+//! the same entries again, and snapshots would keep all of them.
+//!
+//! The acceptance of a loss may remove committed entries, and bring older versions of rows back that the
+//! scan has passed. So a build that runs across one begins anew, and none begins while one is under way.
 //!
 //! The scan runs in the idle class, like reads of whole tables. The commits do not: a thread that
 //! is not scheduled must not lead a commit group. Instead they use only a part of the time. In
@@ -218,10 +220,7 @@ impl IndexBuilds {
 struct FailedBuild {
     of: Building,
     at: Instant,
-    /// The key at which the next attempt begins, unless files have changed.
-    from: Vec<u8>,
-    /// The [`Catalog::file_changes`] when the attempt began.
-    file_changes: u64,
+    progress: Progress,
 }
 
 impl FailedBuild {
@@ -231,13 +230,30 @@ impl FailedBuild {
     }
 }
 
-/// Returns the key at which the next attempt at a build begins, and removes the build from `failed`.
-/// `file_changes` is the present [`Catalog::file_changes`].
-fn take_begin(failed: &mut Vec<FailedBuild>, building: &Building, file_changes: u64) -> Vec<u8> {
+/// The progress of a build over all of its attempts.
+#[derive(Debug)]
+struct Progress {
+    /// The key at which the next attempt begins: all rows before it have committed entries.
+    from: Vec<u8>,
+    /// The [`Catalog::losses`] before the first row was read. The progress counts only as long as they are
+    /// the same.
+    losses: Option<u64>,
+}
+
+/// Returns the progress with which the next attempt at a build begins, and removes the build from `failed`.
+/// `losses` are the present [`Catalog::losses`].
+fn take_progress(
+    failed: &mut Vec<FailedBuild>,
+    building: &Building,
+    losses: Option<u64>,
+) -> Progress {
     let place = failed.iter().position(|one| one.of == *building);
-    let before = place.map(|place| failed.swap_remove(place));
-    let before = before.filter(|before| before.file_changes == file_changes);
-    before.map_or_else(|| PARTITIONS_START.to_vec(), |before| before.from)
+    let before = place.map(|place| failed.swap_remove(place).progress);
+    let before = before.filter(|before| before.losses == losses);
+    before.unwrap_or_else(|| Progress {
+        from: PARTITIONS_START.to_vec(),
+        losses,
+    })
 }
 
 /// A batch of index entries that a scan sends to be committed.
@@ -261,19 +277,17 @@ fn run(shared: &Shared) {
         failed.retain(|one| building.contains(&one.of));
         let is_due = |table: &Building| !failed.iter().any(|one| one.holds_up(table));
         if let Some(next) = building.iter().find(|table| is_due(table)) {
-            let file_changes = shared.catalog.file_changes();
-            let mut from = take_begin(&mut failed, next, file_changes);
+            let mut progress = take_progress(&mut failed, next, shared.catalog.losses());
             // Indexes that were dropped meanwhile are no longer listed, so their failure does not
             // matter.
-            if let Err(error) = build(shared, next, &mut from)
+            if let Err(error) = build(shared, next, &mut progress)
                 && Building::all(&shared.catalog).contains(next)
             {
                 shared.failures.note(next, error.message);
                 failed.push(FailedBuild {
                     of: next.clone(),
                     at: Instant::now(),
-                    from,
-                    file_changes,
+                    progress,
                 });
             }
         } else if let Some(first) = failed.iter().map(|one| one.at).min() {
@@ -291,10 +305,10 @@ fn run(shared: &Shared) {
     shared.idle.notify_all();
 }
 
-/// Builds the unfinished indexes of a table, for the rows from the key `from` on. Raises `from` to the
-/// key at which the next attempt has to begin if this one fails. Does nothing if the table was dropped,
-/// or if by now it has other unfinished indexes than `what` lists.
-fn build(shared: &Shared, what: &Building, from: &mut Vec<u8>) -> Result<()> {
+/// Builds the unfinished indexes of a table, for the rows from `progress` on. Raises `progress` to the key at
+/// which the next attempt has to begin if this one fails. Does nothing if the table was dropped, or if by
+/// now it has other unfinished indexes than `what` lists.
+fn build(shared: &Shared, what: &Building, progress: &mut Progress) -> Result<()> {
     let catalog = &shared.catalog;
     let table = catalog.state().current(&what.table).cloned();
     // If the table has other unfinished indexes by now, the next listing has them.
@@ -302,7 +316,7 @@ fn build(shared: &Shared, what: &Building, from: &mut Vec<u8>) -> Result<()> {
     let Some(table) = table.filter(is_listed) else {
         return Ok(());
     };
-    match build_indexes(shared, &table, &what.indexes, from) {
+    match build_indexes(shared, &table, &what.indexes, progress) {
         // The table was dropped meanwhile. Its failure must not delay the build of a new table that has
         // its name, its id and the ids of its indexes.
         Err(_) if catalog.state().current(&table).is_none() => Ok(()),
@@ -310,15 +324,20 @@ fn build(shared: &Shared, what: &Building, from: &mut Vec<u8>) -> Result<()> {
     }
 }
 
-/// Builds the indexes of a table with the ids `building`, for the rows from the key `from` on. Raises
-/// `from` as [`build`] does. Returns early, without an error, if the builds are stopped.
+/// Builds the indexes of a table with the ids `building`, for the rows from `progress` on. Raises
+/// `progress` as [`build`] does. Returns without an error, and leaves the indexes unfinished, if the
+/// builds are stopped, or a loss was accepted since the first row was read.
 fn build_indexes(
     shared: &Shared,
     table: &CqlTable,
     building: &[u32],
-    from: &mut Vec<u8>,
+    progress: &mut Progress,
 ) -> Result<()> {
     let catalog = &shared.catalog;
+    if progress.losses.is_none() {
+        let error = "files are being rewritten without their lost parts";
+        return Err(ErrorResponse::server(error));
+    }
     // Only writers that hold an earlier state of the catalog write no entries for these indexes.
     for earlier in catalog.earlier_states() {
         while earlier.strong_count() > 0 {
@@ -331,11 +350,11 @@ fn build_indexes(
     fence(Ordering::Acquire);
     let done = thread::scope(|scope| {
         let (sender, batches) = sync_channel(1);
-        let begin = from.clone();
+        let from = progress.from.clone();
         let scan = thread::Builder::new()
             .name("cql-index-scan".into())
-            .spawn_scoped(scope, move || scan(shared, table, building, begin, &sender));
-        let committed = commit_all(shared, table, &batches, from);
+            .spawn_scoped(scope, move || scan(shared, table, building, from, &sender));
+        let committed = commit_all(shared, table, &batches, progress);
         // Unblocks a scan that has another batch to send: its send fails.
         drop(batches);
         let scanned = match scan {
@@ -351,14 +370,24 @@ fn build_indexes(
     if !done || shared.is_stopped() {
         return Ok(());
     }
-    mark_built(catalog, table, building)
+    mark_built(catalog, table, building, progress)
 }
 
 /// Marks the indexes with the ids `built` as built, so that statements use them; does nothing if the
-/// table was dropped. This change of the schema syncs the log, and with the log the index entries.
-fn mark_built(catalog: &Catalog, table: &CqlTable, built: &[u32]) -> Result<()> {
+/// table was dropped, or `progress` does not count any more because a loss was accepted. This change of the
+/// schema syncs the log, and with the log the index entries.
+fn mark_built(
+    catalog: &Catalog,
+    table: &CqlTable,
+    built: &[u32],
+    progress: &Progress,
+) -> Result<()> {
     let (keyspace, name) = (table.schema().keyspace(), table.schema().name());
     let changed = catalog.change_table(table, |schema| {
+        // Under the lock of changes, which the acceptance of a loss takes, too, before it rewrites a file.
+        if catalog.losses() != progress.losses {
+            return Ok(None);
+        }
         let mark = |table: &TableSchema| {
             let marked = |table: TableSchema, &id: &u32| table.with_index_built(id);
             Ok(built.iter().fold(table.clone(), marked))
@@ -369,16 +398,16 @@ fn mark_built(catalog: &Catalog, table: &CqlTable, built: &[u32]) -> Result<()> 
     changed.map(drop).map_err(of_schema)
 }
 
-/// Commits the index entries that a scan sends, batch by batch, with pauses in between. After each
-/// commit, sets `from` to the key from which a scan finds the rows without committed entries.
+/// Commits the index entries that a scan sends, batch by batch, with pauses in between. Raises `progress`
+/// after each commit. Returns early if the builds are stopped, or `progress` does not count any more.
 fn commit_all(
     shared: &Shared,
     table: &CqlTable,
     batches: &Receiver<Batch>,
-    from: &mut Vec<u8>,
+    progress: &mut Progress,
 ) -> Result<()> {
     for Batch { entries, next } in batches {
-        if shared.is_stopped() {
+        if shared.is_stopped() || shared.catalog.losses() != progress.losses {
             break;
         }
         let begun = Instant::now();
@@ -388,7 +417,7 @@ fn commit_all(
         }
         shared.catalog.db().write(batch).map_err(of_store)?;
         if let Some(next) = next {
-            *from = next;
+            progress.from = next;
         }
         shared.pause(begun.elapsed() * PARTS_LEFT);
     }

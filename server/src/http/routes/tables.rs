@@ -162,13 +162,8 @@ async fn accept_loss(
          again, and accept the new token"
     );
     let report = served.json_work(WorkKind::Long, move |node| {
-        let db = node.database("a repair")?;
-        // Otherwise a crash during the rewrite could lose records that the catalog has in memory.
-        node.write_catalog_before_loss(&keyspace, &table)?;
-        let report = db.rewrite_damaged(&keyspace, &table, &token);
-        // Also after an error: some of the files may have been rewritten.
-        node.reread_catalog();
-        report?.ok_or_else(|| Problem::new(StatusCode::CONFLICT, Failure::Corrupt, detail))
+        let report = node.accept_loss(&keyspace, &table, &token)?;
+        report.ok_or_else(|| Problem::new(StatusCode::CONFLICT, Failure::Corrupt, detail))
     });
     report.await
 }

@@ -50,6 +50,14 @@ fn add_role(catalog: &Catalog, name: &str) {
     assert!(change_roles(catalog, |roles| roles.with_new(name, Role::default())).unwrap());
 }
 
+/// Grants all permissions on `on` to a role.
+fn grant_all(catalog: &Catalog, role: &str, on: &Resource) {
+    let granted = change_roles(catalog, |roles| {
+        Ok(roles.with_permissions(role, on, PermissionSet::ALL)?.0)
+    });
+    assert!(granted.unwrap());
+}
+
 fn unreadable(catalog: &Catalog) -> Vec<String> {
     let mut all = catalog.unreadable();
     all.extend(catalog.unreadable_in_snapshots().unwrap());

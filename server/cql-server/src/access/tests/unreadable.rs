@@ -102,6 +102,17 @@ fn only_superusers_pass_on_a_role_that_an_unreadable_role_may_make_a_superuser()
     server.run("DROP IDENTITY 'spiffe://x/team'");
 }
 
+/// Permissions on a keyspace stay while its record cannot be read, and the schema may lack it then.
+#[test]
+fn permissions_on_a_keyspace_that_the_schema_lacks_can_be_revoked() {
+    let mut server = super::server(&[]);
+    let on = Resource::keyspace("shop");
+    server.only(U, &[(on.clone(), on.applicable())]);
+    server.run("REVOKE ALL ON KEYSPACE shop FROM u");
+    let state = server.executor.catalog().roles().state();
+    assert!(state.roles().get(U).unwrap().permissions.is_empty());
+}
+
 /// Regression: when a role could not be read, the error of its login mentioned only a wrong
 /// password. Logins with other names get the same error, so that it does not reveal which roles
 /// exist.

@@ -185,6 +185,64 @@ fn a_damaged_block_takes_only_the_table_out_of_service_whose_record_it_has() {
     assert!(catalog.state().table("app", "t").is_some());
 }
 
+/// Regression: if a start could not read the record of a keyspace in which CQL had created no table, it removed
+/// the permissions on the keyspace, as if CQL had not created it. A refused CREATE KEYSPACE removed them, too.
+#[test]
+fn permissions_on_a_keyspace_of_native_tables_stay_while_its_record_cannot_be_read() {
+    let (disk, catalog) = with_rows();
+    let other = catalog.db().existing_keyspace("other").unwrap();
+    let native = other.table("native", ebb_storage::TableOptions::default());
+    add_role(&catalog, "ada");
+    let on = [
+        Resource::keyspace("other"),
+        Resource::AllTables("other".into()),
+    ];
+    for on in &on {
+        grant_all(&catalog, "ada", on);
+    }
+    let has_all = |catalog: &Catalog| {
+        let state = catalog.roles().state();
+        let ada = state.roles().get("ada").unwrap();
+        on.iter().all(|on| ada.permissions.contains_key(on))
+    };
+    let records = table(&catalog, "ebb_system", "keyspaces");
+    let record = records.get(b"other").unwrap().unwrap();
+    catalog.db().flush().unwrap();
+    let before = sstables(&disk);
+    records.put(b"other", &record).unwrap();
+    catalog.db().flush().unwrap();
+    let after = sstables(&disk);
+    drop((other, native.unwrap(), records, catalog));
+    let new: Vec<&PathBuf> = after.difference(&before).collect();
+    let [of_record] = <[&PathBuf; 1]>::try_from(new).unwrap();
+    // In the only data block, behind the header of 20 bytes.
+    disk.flip_bit(of_record, 30, 3).unwrap();
+
+    let create: Change = |schema| schema.create_keyspace(keyspace("other"));
+    for _ in 0..2 {
+        let catalog = open(&disk).unwrap();
+        assert!(catalog.state().schema().keyspace("other").is_none());
+        assert!(has_all(&catalog));
+        let refused = apply(&catalog, create);
+        assert!(matches!(refused, Err(CatalogError::Foreign { .. })));
+        // The next opening and each change of the schema remove permissions on what is gone.
+        assert!(apply(&catalog, CHANGES[6]).unwrap());
+        assert!(has_all(&catalog));
+    }
+    let catalog = open(&disk).unwrap();
+    let records = table(&catalog, "ebb_system", "keyspaces");
+    records.put(b"other", &record).unwrap();
+    drop((records, catalog));
+    let catalog = open_whole(&disk);
+    assert!(catalog.state().schema().keyspace("other").is_some());
+    assert!(has_all(&catalog));
+    let other = catalog.db().existing_keyspace("other").unwrap();
+    other.drop_table("native").unwrap();
+    let drop_keyspace: Change = |schema| schema.drop_keyspace("other");
+    assert!(apply(&catalog, drop_keyspace).unwrap());
+    assert!(!has_all(&catalog));
+}
+
 /// Regression: an operator accepted the loss of a damaged block with a record, and the server
 /// crashed before it wrote the record again. The next start took the table out of service.
 #[test]

@@ -4,14 +4,6 @@ use ebb_model::key::SCHEMA_KEY;
 
 use super::*;
 
-/// Grants all permissions on `on` to a role.
-fn grant_all(catalog: &Catalog, role: &str, on: &Resource) {
-    let granted = change_roles(catalog, |roles| {
-        Ok(roles.with_permissions(role, on, PermissionSet::ALL)?.0)
-    });
-    assert!(granted.unwrap());
-}
-
 /// Regression: a role could get an identity that an unreadable role had. Once that role was restored, both
 /// had it.
 #[test]
