@@ -212,7 +212,7 @@ fn open_table(
     let is_publication = matches!(application, ApplicationRequest::Publish(_));
     // Only tables that CQL made have a schema.
     let schema = match schema_at(&table, &request.table.to_string()) {
-        // The publication reads the schema again, and leaves out the table if it has others.
+        // The publication reads the schema again, and leaves out this table if it can read another one.
         Err(CatalogError::Schema(SchemaError::Unreadable(_))) if is_publication => None,
         schema => schema?,
     };

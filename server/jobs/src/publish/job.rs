@@ -221,7 +221,7 @@ impl PublicationJob {
         }
         let left_out = LeftOut::default();
         for (name, error) in unreadable {
-            if tables.iter().all(|table| table.is_published) {
+            if tables.is_empty() {
                 return Err(error.into());
             }
             // After the other tables, whose indexes are those of the tables of `cells`. Without its schema, the

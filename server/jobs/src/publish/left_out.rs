@@ -1,7 +1,7 @@
 //! The tables that a publication leaves out, because their schemas or rows cannot be read, or rows cannot be published.
 //!
-//! Damage in the store, or a value that Iceberg cannot represent, fails only the table that has it, unless no other
-//! table is left. The other tables get the tag. The set is not whole then, so `main` moves in no table, no old
+//! Damage in the store, or a value that Iceberg cannot represent, fails only the table that has it, unless it is the
+//! only table. The other tables get the tag. The set is not whole then, so `main` moves in no table, no old
 //! publication is removed, no completion record is written, and the job fails. The same command finishes the
 //! publication once the table can be published, as after an interruption between two commits.
 
@@ -40,18 +40,18 @@ impl PublicationJob {
     /// Leaves out the table of the store whose rows `split` has, because of `error`.
     ///
     /// # Errors
-    /// Returns `error` if it is not certain that every attempt would repeat it, if the disk is full, or if no other
-    /// table is left to publish: then the whole job fails.
+    /// Returns `error` if it is not certain that every attempt would repeat it, if the disk is full, or if the
+    /// publication has no other table: then the whole job fails.
     pub(super) fn leave_out(&self, split: &Split, error: TaskError) -> Result<(), TaskError> {
         let is_of_table = error.is_final() && Failure::of(&error) != Failure::DiskFull;
+        // Others may be published already: the error at the end then still names `--table`.
+        let has_others = self.stored.len() > 1;
         let is_left = |stored: usize| {
             let mut tables = self.tables_of(stored);
             tables.any(|(_, table)| !table.is_published)
         };
-        let has_others =
-            |stored: usize| (0..self.stored.len()).any(|other| other != stored && is_left(other));
         match CellsInput::table_of(split) {
-            Some(stored) if is_of_table && is_left(stored) && has_others(stored) => {
+            Some(stored) if is_of_table && has_others && is_left(stored) => {
                 self.left_out.add(stored, error);
                 Ok(())
             }
@@ -86,7 +86,7 @@ impl PublicationJob {
 
     /// Returns the error of a publication that has committed all tables but those that it leaves out; `None` if it
     /// leaves none out. The remedy comes first, because the runtime keeps only the beginning of a long cause. It is
-    /// an error of the input if all tables have values that were refused.
+    /// an error of the input if all tables that are left out have values that were refused.
     pub(super) fn left_out_error(&self) -> Option<TaskError> {
         let left_out = lock(&self.left_out.0);
         if left_out.is_empty() {
@@ -95,12 +95,17 @@ impl PublicationJob {
         let cause =
             |(stored, error): (&usize, &TaskError)| format!("{}: {error}", self.stored[*stored].0);
         let causes: Vec<String> = left_out.iter().map(cause).collect();
+        let tables = self.stored.len();
+        let others = if left_out.len() < tables {
+            "; or publish the others by --table"
+        } else {
+            ""
+        };
         let text = format!(
             "{} of {} cannot be published, and main stays in all of them: repair damage and repeat the command; if \
-             values are refused, change the options, or change the values and publish a new snapshot; or publish the \
-             others by --table; {}",
+             values are refused, change the options, or change the values and publish a new snapshot{others}; {}",
             left_out.len(),
-            counted(self.stored.len(), "table"),
+            counted(tables, "table"),
             causes.join("; ")
         );
         let is_refusal = |error: &TaskError| matches!(error, TaskError::Invalid(_));
