@@ -426,8 +426,3 @@ fn log_end(job: &RunningJob, word: &str, end: &JobEnd) {
         error!(target: "jobs", "the end of job {id} ({word}) is not in the history: {error}");
     }
 }
-
-/// Returns a failure with this cause in the form that the history stores.
-pub(super) fn failed(cause: &str) -> serde_json::Value {
-    json!({"outcome": {"kind": "failed", "cause": cause}})
-}

@@ -24,23 +24,33 @@ pub struct EndedJobs {
     pub goals_missed: u64,
 }
 
+/// Returns the word for an outcome: `succeeded`, `failed` or `cancelled`.
+pub(super) fn word(outcome: &Outcome) -> &'static str {
+    match outcome {
+        Outcome::Succeeded => "succeeded",
+        Outcome::Failed { .. } => "failed",
+        Outcome::Cancelled => "cancelled",
+    }
+}
+
 impl EndedJobs {
     /// Counts a job, and returns the word for its outcome: `succeeded`, `failed`, `cancelled` or `parked`.
     pub(super) fn count(&mut self, end: &JobEnd) -> &'static str {
-        let (counter, word) = match &end.report.outcome {
-            _ if end.parked => (&mut self.parked, "parked"),
-            Outcome::Succeeded => (&mut self.succeeded, "succeeded"),
-            Outcome::Cancelled => (&mut self.cancelled, "cancelled"),
-            Outcome::Failed { .. } => (&mut self.failed, "failed"),
+        let outcome = &end.report.outcome;
+        let counter = match outcome {
+            _ if end.parked => &mut self.parked,
+            Outcome::Succeeded => &mut self.succeeded,
+            Outcome::Cancelled => &mut self.cancelled,
+            Outcome::Failed { .. } => &mut self.failed,
         };
         *counter += 1;
-        let has_verdict = !end.parked && end.report.outcome != Outcome::Cancelled;
+        let has_verdict = !end.parked && *outcome != Outcome::Cancelled;
         match end.report.met.filter(|_| has_verdict) {
             Some(true) => self.goals_met += 1,
             Some(false) => self.goals_missed += 1,
             None => {}
         }
-        word
+        if end.parked { "parked" } else { word(outcome) }
     }
 }
 

@@ -9,6 +9,7 @@ use ebb_jobs::history::{
 use ebb_jobs::launch::{delete_own_snapshots, permit_all};
 use ebb_jobs::request::JobRequest;
 use ebb_jobs::restart::{ended, lacks_park, request_to_retry};
+use ebb_scheduler::runtime::Outcome;
 use serde_json::json;
 
 use super::Node;
@@ -95,8 +96,7 @@ impl Jobs for Node {
         if record.state != RecordState::Started {
             return Err(ended(&record, "discard"));
         }
-        let report = json!({"outcome": {"kind": "cancelled"}});
-        let ended = self.end_unstarted(&record, RecordState::Cancelled, report)?;
+        let ended = self.end_unstarted(&record, &Outcome::Cancelled)?;
         Ok(JobView::remembered(ended))
     }
 }
@@ -413,18 +413,19 @@ impl Node {
         Ok((self.job(&record.id)?, claim))
     }
 
-    /// Records `state` and `report` as the end of a job that does not start, and deletes the snapshots that
-    /// were created for it. Returns the record with the end.
+    /// Records `outcome` as the end of a job that does not start, deletes the snapshots that were created for it,
+    /// and keeps the end for [`take_ended`](Self::take_ended). Returns the record with the end.
     ///
     /// # Errors
     /// When the history cannot be written.
     pub(super) fn end_unstarted(
         &self,
         record: &JobRecord,
-        state: RecordState,
-        report: serde_json::Value,
+        outcome: &Outcome,
     ) -> Result<JobRecord, JobError> {
+        let (state, report) = (RecordState::of(outcome), json!({"outcome": outcome}));
         let ended = self.recorded()?.end(record, state, Some(report))?;
+        self.registry.note_end_of_unstarted(&record.id, outcome);
         if let Some(db) = self.db() {
             delete_own_snapshots(db, &record.own_snapshots);
         }

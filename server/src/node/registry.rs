@@ -5,10 +5,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 use ebb_jobs::request::OutputPlace;
-use ebb_scheduler::runtime::{SubmitError, TaskError};
+use ebb_scheduler::runtime::{Outcome, SubmitError, TaskError};
 use ebb_tables::names::TableName;
 
-use super::ended::EndedJobs;
+use super::ended::{EndedJobs, word};
 use super::running::{RunningJob, Stop};
 use super::running_maintenance::RunningMaintenance;
 use crate::jobs::JobEnd;
@@ -50,14 +50,15 @@ struct Claim {
     is_new: bool,
 }
 
-/// The end of a job, a backup, a restore or a verification.
+/// The end of a job, a backup, a restore or a verification; also of a job that was discarded, or whose restart found
+/// that it cannot or need not start again.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct EndedJob {
     pub(crate) id: String,
     /// The outcome: `succeeded`, `failed`, `cancelled` or `parked`.
     pub(crate) state: &'static str,
-    /// The time of the end, in seconds of the runtime's time; `None` for a backup, a restore or a
-    /// verification, whose ends are not predicted.
+    /// The time of the end, in seconds of the runtime's time; `None` for a backup, a restore, a verification or a
+    /// job that did not run, whose ends are not predicted.
     pub(crate) finished_s: Option<f64>,
 }
 
@@ -174,6 +175,15 @@ impl Registry {
         });
         state.jobs.remove(id);
         word
+    }
+
+    /// Keeps the end of a job that does not run, for [`take_ended`](Self::take_ended).
+    pub(super) fn note_end_of_unstarted(&self, id: &str, outcome: &Outcome) {
+        self.lock().note_end(EndedJob {
+            id: id.to_string(),
+            state: word(outcome),
+            finished_s: None,
+        });
     }
 
     /// Removes and returns the jobs, backups and verifications that ended since the last call; of more than

@@ -10,6 +10,7 @@ use ebb_storage::MaintenanceProgress;
 use tokio::sync::Notify;
 
 use super::byte_rate::ByteRate;
+use super::ended::word;
 use crate::jobs::{ByteProgress, JobProgress, JobView, Run};
 
 /// A handle of a backup, a restore or a verification that runs on this node. Clones stand for the same one.
@@ -145,11 +146,7 @@ impl RunningMaintenance {
 
     /// Notes how the work ended.
     pub(super) fn note_outcome(&self, outcome: &Outcome) {
-        self.lock().outcome = match outcome {
-            Outcome::Succeeded => "succeeded",
-            Outcome::Failed { .. } => "failed",
-            Outcome::Cancelled => "cancelled",
-        };
+        self.lock().outcome = word(outcome);
     }
 
     /// Returns how the work ended: `succeeded`, `failed` or `cancelled`.

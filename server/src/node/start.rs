@@ -3,18 +3,17 @@
 use std::sync::Arc;
 
 use ebb_jobs::advice::FreeCores;
-use ebb_jobs::history::{JobRecord, OwnSnapshot, RecordState, Submission};
+use ebb_jobs::history::{JobRecord, OwnSnapshot, Submission};
 use ebb_jobs::launch::{OpenJob, TableCheck, check_files, found_output, last_output_table};
 use ebb_jobs::request::{JobRequest, OutputPlace};
 use ebb_jobs::restart::{Fate, check_output, fate, unsettled_writer};
 use ebb_jobs::{Failure, JobError, Work};
-use ebb_scheduler::runtime::{JobSpec, SubmitError};
+use ebb_scheduler::runtime::{JobSpec, Outcome, SubmitError};
 use ebb_storage::Db;
-use serde_json::json;
 use tracing::warn;
 
 use super::Node;
-use super::drive::{AcceptedJob, failed};
+use super::drive::AcceptedJob;
 use super::expect::prospect;
 use super::jobs::running;
 use super::registry::JobClaim;
@@ -166,12 +165,14 @@ pub(super) fn restart(
     let request = match fate(&record, found)? {
         Fate::Start(request) => request,
         Fate::Succeeded => {
-            let report = json!({"outcome": {"kind": "succeeded"}});
-            let ended = node.end_unstarted(&record, RecordState::Succeeded, report)?;
+            let ended = node.end_unstarted(&record, &Outcome::Succeeded)?;
             return Ok(Restart::HadSucceeded(Box::new(ended)));
         }
         Fate::GiveUp(cause) => {
-            node.end_unstarted(&record, RecordState::Failed, failed(&cause))?;
+            let outcome = Outcome::Failed {
+                cause: cause.clone(),
+            };
+            node.end_unstarted(&record, &outcome)?;
             return Ok(Restart::GivenUp(cause));
         }
     };
@@ -197,7 +198,8 @@ pub(super) fn restart(
     if let Err(error) = &started {
         let again = history.job(&record.id)?.unwrap_or(record);
         if !may_start_later(error) {
-            node.end_unstarted(&again, RecordState::Failed, failed(&error.to_string()))?;
+            let cause = error.to_string();
+            node.end_unstarted(&again, &Outcome::Failed { cause })?;
         } else if has_begun && let Err(unparked) = history.park(&again) {
             let id = &again.id;
             warn!(target: "jobs", "the history does not show that job {id} is parked: {unparked}");

@@ -3,8 +3,7 @@
 use std::cell::{OnceCell, RefCell};
 use std::io::{BufRead, BufReader};
 
-use ebb_jobs::history::{BackupRequest, MaintenanceOptions};
-use ebb_storage::TableOptions;
+use ebb_jobs::history::{BackupRequest, History, MaintenanceOptions};
 use serde_json::Map;
 
 use super::*;
@@ -163,11 +162,7 @@ fn a_job_is_predicted_and_what_another_would_change() {
 #[test]
 fn the_start_and_the_end_of_a_backup_are_events() {
     let (dir, node, server) = serve();
-    let db = node.db().unwrap();
-    let app = db.keyspace("app").unwrap();
-    let table = app.table("t", TableOptions::default()).unwrap();
-    table.put(b"k", b"v").unwrap();
-    db.flush().unwrap();
+    write_a_row(&node);
     let token = token(dir.path(), Scope::Read);
     let mut stream = stream(&server, &token, None);
     event(&mut stream, "sample");
@@ -191,6 +186,21 @@ fn the_start_and_the_end_of_a_backup_are_events() {
     for (change, state) in [(started.get().unwrap(), "running"), (&ended, "succeeded")] {
         assert_eq!(*change, serde_json::json!({"id": id, "state": state}));
     }
+}
+
+/// Regression: clients that follow the events still had a discarded job as an unfinished one.
+#[test]
+fn the_discard_of_a_job_is_an_event() {
+    let (dir, node, server) = serve();
+    let request = pi(1, OutputPlace::File(dir.path().join("pi.tsv")));
+    let history = History::open(node.db().unwrap()).unwrap();
+    let id = history.begin(&request, Vec::new(), None).unwrap().id;
+    let token = token(dir.path(), Scope::Read);
+    let mut stream = stream(&server, &token, None);
+    event(&mut stream, "sample");
+    client(dir.path()).discard(&id).unwrap();
+    let ended = event(&mut stream, "job");
+    assert_eq!(ended, serde_json::json!({"id": id, "state": "cancelled"}));
 }
 
 #[test]
