@@ -14,7 +14,7 @@ use ebb_jobs::request::{
     ApplicationRequest, JobRequest, OutputPlace, PiRequest, PublishRequest, SimulateRequest,
 };
 use ebb_scheduler::runtime::Outcome;
-use ebb_storage::Options;
+use ebb_storage::{Options, TableOptions};
 use ebb_test_support::wait::{HANG, until_some};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -85,6 +85,15 @@ fn serve_with(dir: &Path, options: HttpOptions) -> (Arc<Node>, HttpServer) {
     let metrics = Metrics::of(Arc::clone(&node));
     let server = HttpServer::start(&data, Arc::clone(&node), metrics, options).unwrap();
     (node, server)
+}
+
+/// Writes a row to the table `app.t`, and flushes it into a file.
+fn write_a_row(node: &Node) {
+    let db = node.db().unwrap();
+    let app = db.keyspace("app").unwrap();
+    let table = app.table("t", TableOptions::default()).unwrap();
+    table.put(b"k", b"v").unwrap();
+    db.flush().unwrap();
 }
 
 fn pi(points: u64, output: OutputPlace) -> JobRequest {

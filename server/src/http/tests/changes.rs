@@ -277,12 +277,11 @@ fn files_are_written_below_the_roots_only() {
 #[test]
 fn a_restore_ends_when_the_node_closes() {
     let (dir, node, server) = serve();
-    let db = node.db().unwrap();
-    let app = db.keyspace("app").unwrap();
-    let table = app.table("t", TableOptions::default()).unwrap();
-    table.put(b"k", b"v").unwrap();
-    db.flush().unwrap();
-    db.backup(dir.path().join("backups/monday")).unwrap();
+    write_a_row(&node);
+    node.db()
+        .unwrap()
+        .backup(dir.path().join("backups/monday"))
+        .unwrap();
     let admin = token(dir.path(), Scope::Admin);
     node.shutdown(Stop::Park);
     let monday = json!({"name": "monday"}).to_string();

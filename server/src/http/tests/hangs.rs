@@ -4,9 +4,7 @@
 use std::fs::File;
 use std::sync::Mutex;
 
-use ebb_storage::{
-    CompactionOptions, CompactionPicker, Maintenance, Pick, TableOptions, TableShape,
-};
+use ebb_storage::{CompactionOptions, CompactionPicker, Maintenance, Pick, TableShape};
 use rustix::fs::{FlockOperation, flock};
 
 use super::*;
@@ -76,10 +74,7 @@ fn reads_of_tables_that_wait_for_the_disk_leave_threads_to_other_requests() {
     let data = data(dir.path());
     let node = Node::open(&data, options, NodeOptions::for_tests()).unwrap();
     let node = Arc::new(node);
-    let app = node.db().unwrap().keyspace("app").unwrap();
-    let table = app.table("t", TableOptions::default()).unwrap();
-    table.put(b"k", b"v").unwrap();
-    node.db().unwrap().flush().unwrap();
+    write_a_row(&node);
     let metrics = Metrics::of(Arc::clone(&node));
     let _server = HttpServer::start(&data, node, metrics, HttpOptions::default()).unwrap();
     for path in ["/v1/tables", "/v1/tables/app/t"] {
@@ -187,10 +182,7 @@ fn a_request_is_refused_when_too_many_wait_for_the_same_work() {
 #[test]
 fn the_statistics_are_served_beside_as_much_long_work_as_is_accepted() {
     let (dir, node, _server) = serve();
-    let app = node.db().unwrap().keyspace("app").unwrap();
-    let table = app.table("t", TableOptions::default()).unwrap();
-    table.put(b"k", b"v").unwrap();
-    node.db().unwrap().flush().unwrap();
+    write_a_row(&node);
     let verify = |_| send_over_socket(dir.path(), "POST /v1/verify?rate_bytes_per_s=1", "");
     let sent: Vec<_> = (0..WorkKind::Long.places()).map(verify).collect();
     until_some("the verifications to run", || {
