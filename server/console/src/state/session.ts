@@ -1,6 +1,7 @@
 // Who looks at the page.
 
 import { computed, signal } from "@preact/signals";
+import { frozen } from "../api/frozen";
 import { Problem, changeSession, get } from "../api/request";
 import type { Session } from "../api/types";
 
@@ -26,6 +27,33 @@ export async function ask(): Promise<void> {
   }
 }
 
+/** The name of the channel between the tabs of one server. All of them send the same cookie. */
+const CHANNEL = "ebb-session";
+
+/** `null` while the page does not follow the other tabs. */
+let tabs: BroadcastChannel | null = null;
+
+/** Asks again for the session after each login and logout in another tab, until the returned function is called. */
+export function followTabs(): () => void {
+  const channel = frozen === null ? opened() : null;
+  if (channel === null) return () => {};
+  channel.onmessage = () => void ask();
+  tabs = channel;
+  return () => {
+    channel.close();
+    tabs = null;
+  };
+}
+
+/** `null`: the browser has no channels. Firefox refuses them if its user blocks cookies. */
+function opened(): BroadcastChannel | null {
+  try {
+    return new BroadcastChannel(CHANNEL);
+  } catch {
+    return null;
+  }
+}
+
 /** The address that a command prints has a token behind this; no server ever sees it. */
 const IN_ADDRESS = "#token=";
 
@@ -46,6 +74,7 @@ export async function enter(): Promise<void> {
 /** Logs in; throws the problem when the token is not good. */
 export async function logIn(token: string): Promise<void> {
   await changeSession("POST", { token: token.trim() });
+  tabs?.postMessage(null);
   await ask();
   if (session.value === null) throw new Problem(401, "The browser keeps no cookie of this server.");
 }
@@ -53,5 +82,6 @@ export async function logIn(token: string): Promise<void> {
 /** Logs out. Throws the problem if the server does not answer: the login stays, as no script can delete its cookie. */
 export async function logOut(): Promise<void> {
   await changeSession("DELETE");
+  tabs?.postMessage(null);
   session.value = null;
 }

@@ -1,7 +1,7 @@
 // Who is not logged in logs in; the others see the server.
 
 import { useEffect } from "preact/hooks";
-import { ask, enter, session, sessionProblem } from "../state/session";
+import { ask, enter, followTabs, session, sessionProblem } from "../state/session";
 import { Console } from "./console";
 import { Login } from "./login";
 
@@ -9,6 +9,7 @@ import { Login } from "./login";
 const RETRY_MS = 3000;
 
 export function App() {
+  useEffect(followTabs, []);
   useEffect(() => void enter(), []);
   const problem = sessionProblem.value;
   useEffect(() => {
@@ -34,5 +35,6 @@ export function App() {
       </main>
     );
   }
-  return session.value === null ? <Login /> : <Console />;
+  // Another principal, who has logged in in another tab, gets a console of its own.
+  return session.value === null ? <Login /> : <Console key={JSON.stringify(session.value)} />;
 }
