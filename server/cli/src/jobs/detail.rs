@@ -1,6 +1,6 @@
 //! The view of one job: its counters, its attempts, and a timeline.
 
-use ebb_jobs::history::{JobAttempt, JobRecord, RecordState};
+use ebb_jobs::history::{DAMAGED_KEPT_MAX, JobAttempt, JobRecord, RecordState};
 use ebb_scheduler::runtime::AttemptOutcome;
 use ebb_server::jobs::{JobProgress, JobView};
 use ebb_storage::RestoredFile;
@@ -108,11 +108,12 @@ fn maintenance(job: &JobRecord) -> Vec<String> {
     if let Some((files, bytes, damaged)) = made.or(read) {
         let (files, bytes) = (counted(files, "file"), HumanBytes(bytes));
         lines.push(format!("  files    {files}, {bytes}"));
+        let more = more_of("damaged", damaged.len());
         let damaged = damaged.iter().map(|finding| {
             let (path, offset) = (finding.path.display(), finding.offset);
             format!("  damaged  {path} at offset {offset}: {}", finding.detail)
         });
-        lines.extend(damaged);
+        lines.extend(damaged.chain(more));
     }
     let unchecked_bytes = verified.map_or(0, |read| read.wal_unchecked_bytes);
     if unchecked_bytes > 0 {
@@ -131,8 +132,17 @@ fn maintenance(job: &JobRecord) -> Vec<String> {
             .iter()
             .map(|restored| file("restored", restored)),
     );
+    lines.extend(more_of("restored", files.restored.len()));
     lines.extend(files.left.iter().map(|left| file("damaged", left)));
+    lines.extend(more_of("damaged", files.left.len()));
     lines
+}
+
+/// Returns a line for a list of `count` files or places, each `damaged` or `restored`, that is as long as the history
+/// keeps; `None` for a shorter list, which is complete.
+fn more_of(what: &str, count: usize) -> Option<String> {
+    let text = "there may be more: the history keeps the first";
+    (count >= DAMAGED_KEPT_MAX).then(|| format!("  {what}  {text} {DAMAGED_KEPT_MAX}"))
 }
 
 /// Returns the line about the progress of a running job.
@@ -376,19 +386,23 @@ mod tests {
 
     #[test]
     fn a_backup_is_shown_with_its_user_its_sizes_and_its_damage() {
-        let made = json!({"files": 2, "bytes": 2048, "linked_bytes": 0, "copied_bytes": 2048,
-            "damaged": [{"path": "/b/7.sst", "offset": 9, "detail": "block checksum"}]});
-        let backup = JobRecord {
-            application: "backup".into(),
-            request: json!({
-                "application": {"backup": {"by": "cron", "rate_bytes_per_s": 1024}},
-                "output": {"to": {"folder": "/b"}},
-            }),
-            state: RecordState::Succeeded,
-            starts: 1,
-            ..record(json!({"outcome": {"kind": "succeeded"}, "backup": made}))
+        let shown = |damaged: usize| {
+            let finding = json!({"path": "/b/7.sst", "offset": 9, "detail": "block checksum"});
+            let made = json!({"files": 2, "bytes": 2048, "linked_bytes": 0, "copied_bytes": 2048,
+                "damaged": vec![finding; damaged]});
+            let backup = JobRecord {
+                application: "backup".into(),
+                request: json!({
+                    "application": {"backup": {"by": "cron", "rate_bytes_per_s": 1024}},
+                    "output": {"to": {"folder": "/b"}},
+                }),
+                state: RecordState::Succeeded,
+                starts: 1,
+                ..record(json!({"outcome": {"kind": "succeeded"}, "backup": made}))
+            };
+            lines(&JobView::remembered(backup), &[]).join("\n")
         };
-        let told = lines(&JobView::remembered(backup), &[]).join("\n");
+        let told = shown(1);
         for part in [
             "backup 1795293012345: succeeded after 1.25 s",
             "output   /b",
@@ -399,6 +413,31 @@ mod tests {
         ] {
             assert!(told.contains(part), "{part:?} in {told}");
         }
+        // Regression: a list that the history had cut looked like a complete one.
+        let more = "damaged  there may be more: the history keeps the first 100";
+        assert!(!told.contains(more), "{told}");
+        assert!(shown(DAMAGED_KEPT_MAX).contains(more));
+    }
+
+    #[test]
+    fn a_restore_is_shown_with_its_files_and_the_list_that_may_have_had_more() {
+        let file = json!({"table": "app.t", "path": "/d/7.sst", "detail": "block checksum"});
+        let files = json!({"restored": vec![file.clone(); DAMAGED_KEPT_MAX], "left": [file]});
+        let restore = JobRecord {
+            application: "restore".into(),
+            request: json!({"application": {"restore": {"by": "ada"}}, "backup": "nightly"}),
+            state: RecordState::Succeeded,
+            ..record(json!({"outcome": {"kind": "succeeded"}, "restore": files}))
+        };
+        let shown = lines(&JobView::remembered(restore), &[]).join("\n");
+        for part in [
+            "restored  /d/7.sst of app.t: block checksum",
+            "restored  there may be more: the history keeps the first 100",
+            "damaged  /d/7.sst of app.t: block checksum",
+        ] {
+            assert!(shown.contains(part), "{part:?} in {shown}");
+        }
+        assert!(!shown.contains("damaged  there may be more"), "{shown}");
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::fmt;
 use bytesize::ByteSize;
 use humantime::Duration;
 use serde::de::{Error, Visitor};
-use serde::{Deserialize, Deserializer, Serializer};
+use serde::{Deserializer, Serializer};
 
 /// The units of sizes in files of settings, the largest first.
 const UNITS: [(&str, u64); 4] = [
@@ -29,7 +29,10 @@ pub(super) fn time(text: &str) -> Result<Duration, String> {
 
 /// Reads a size from a file of settings.
 pub(super) fn read_size<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ByteSize, D::Error> {
-    size(&String::deserialize(deserializer)?).map_err(D::Error::custom)
+    deserializer.deserialize_str(Quoted {
+        form: "a size in quotes, as in \"512MiB\"",
+        parse: size,
+    })
 }
 
 /// Reads an optional size that the file has. Serde does not call this for a size that the file
@@ -67,21 +70,28 @@ pub(super) fn write_size_if_any<S: Serializer>(
 
 /// Reads a time from a file of settings.
 pub(super) fn read_time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
-    deserializer.deserialize_str(TimeVisitor)
+    deserializer.deserialize_str(Quoted {
+        form: "a time with a unit and in quotes, as in \"30s\"",
+        parse: time,
+    })
 }
 
-/// The reader of a time in a file of settings. Its error for a number names the form, with the unit and the quotes.
-struct TimeVisitor;
+/// The reader of a size or a time in a file of settings. Its error for a number without quotes names the form.
+struct Quoted<T> {
+    /// The expected form, with an example.
+    form: &'static str,
+    parse: fn(&str) -> Result<T, String>,
+}
 
-impl Visitor<'_> for TimeVisitor {
-    type Value = Duration;
+impl<T> Visitor<'_> for Quoted<T> {
+    type Value = T;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a time with a unit and in quotes, as in \"30s\"")
+        f.write_str(self.form)
     }
 
-    fn visit_str<E: Error>(self, text: &str) -> Result<Duration, E> {
-        time(text).map_err(E::custom)
+    fn visit_str<E: Error>(self, text: &str) -> Result<T, E> {
+        (self.parse)(text).map_err(E::custom)
     }
 }
 

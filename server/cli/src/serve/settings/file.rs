@@ -88,11 +88,15 @@ mod tests {
         assert_eq!(Settings::parse(&table.to_string()).unwrap(), settings);
     }
 
-    /// Regression: the error for a number only named the type `string`, and not the unit.
+    /// Regression: the error for a number only named the type `string`, and neither the unit nor the quotes.
     #[test]
-    fn the_error_of_a_time_without_a_unit_shows_one() {
-        for (wrong, remedy) in [("90", "as in \"30s\""), ("\"90\"", "write 90s")] {
-            let error = Settings::parse(&format!("grace = {wrong}")).unwrap_err();
+    fn the_error_of_a_number_shows_the_form_of_a_time_or_a_size() {
+        for (wrong, remedy) in [
+            ("grace = 90", "as in \"30s\""),
+            ("grace = \"90\"", "write 90s"),
+            ("memory = 1073741824", "as in \"512MiB\""),
+        ] {
+            let error = Settings::parse(wrong).unwrap_err();
             assert!(
                 error.contains(remedy) && error.contains("line 1"),
                 "{error}"
