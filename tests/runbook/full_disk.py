@@ -19,8 +19,8 @@ MIB = 1 << 20
 LOW_WATER_BYTES, JOBS_LEAVE_BYTES = 64 * MIB, 128 * MIB
 # The rows of a table, and their bytes, which do not compress.
 ROWS, ROW_BYTES = range(40), MIB // 2
-# The exit code of a command whose job has failed in a server.
-JOB_FAILED = 6
+# The exit code of a command whose job found the disk full.
+DISK_FULL = 8
 SORT = "run sort --generate 100000000 --output sorted.txt"
 
 
@@ -151,7 +151,7 @@ def stops_a_job(work, directory):
         job.kill()
     error = job.stderr.read()
     print(f"{writes} writes, at least {least_bytes} bytes free: {error}", flush=True)
-    assert job.returncode == JOB_FAILED, job.returncode
+    assert job.returncode == DISK_FULL, job.returncode
     assert "disk is full" in error, error
     assert LOW_WATER_BYTES < least_bytes < JOBS_LEAVE_BYTES + 32 * MIB, "the job did not spill"
     assert takes_writes(server, 0)
