@@ -184,7 +184,7 @@ pub struct Stats {
     /// The longest time that a single write waited by throttling and stalls together, in
     /// microseconds.
     pub write_wait_us_max: u64,
-    /// Calls to the disk (reads, writes and fsyncs) that have been under way for at least five seconds.
+    /// Reads, writes and fsyncs of files of the database that have been under way for at least five seconds.
     pub disk_calls_stuck: usize,
     /// The longest time for which an SSTable was not checked, in milliseconds. A file that was
     /// never checked counts from about its creation, or from the first check of any file. `None` if

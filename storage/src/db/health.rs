@@ -21,8 +21,8 @@ pub struct Health {
     pub read_only_cause: Option<String>,
     /// The kinds of work that found no space on the disk when they were last tried.
     pub starved: Vec<SpaceUse>,
-    /// The calls to the disk that have not returned for five seconds, the longest first. Only with
-    /// `Maintenance::Background`.
+    /// The calls on files of the database that have not returned for five seconds, the longest first. Only
+    /// with `Maintenance::Background`.
     pub stuck_calls: Vec<StuckCall>,
     /// The tables with damaged or unreadable files, as `keyspace.table`: reads that need those files
     /// fail.
@@ -45,7 +45,7 @@ impl Engine {
         Health {
             read_only_cause: self.read_only_cause(),
             starved: self.events.starved(),
-            stuck_calls: self.disk_watch.stuck(),
+            stuck_calls: self.stuck_calls(),
             damaged_tables: named(|table| {
                 table.version().all_runs().any(|run| !run.is_mergeable())
             }),

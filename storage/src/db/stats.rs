@@ -42,7 +42,7 @@ impl Engine {
             compactions_running: self.claims.running(),
             compaction_debt_bytes: tables.iter().map(|t| t.compaction_debt_bytes).sum(),
             oldest_file_check_ms: self.oldest_file_check_ms(),
-            disk_calls_stuck: self.disk_watch.stuck().len(),
+            disk_calls_stuck: self.stuck_calls().len(),
             // `None` also if the disk returns an error: statistics never fail.
             free_bytes: self.runs.tables().free_bytes().ok().flatten(),
             wal_bytes_written,
