@@ -21,9 +21,9 @@ Examples:
   ebb verify
   ebb verify --data ./ebb-backup --json | jq '.findings[].path'
 
-Every file is read once, also both copies of CURRENT and of the manifest, then the schema of each
-table, type and snapshot, the roles and the records of the node, as a server reads them. Nothing
-is repaired. If anything is damaged the exit code is 5. `ebb restore` takes damaged files from a
+Every file is read, a damaged SSTable twice, also both copies of CURRENT and of the manifest, then
+the schema of each table, type and snapshot, the roles and the records of the node, as a server
+reads them. Nothing is repaired; a server puts damaged SSTables into quarantine. If anything is damaged the exit code is 5. `ebb restore` takes damaged files from a
 backup. Without a backup, `ebb repair` saves what can be read: into another directory, or with
 --online by rewriting the damaged files in place.
 

@@ -529,6 +529,14 @@ impl Db {
         self.inner.health()
     }
 
+    /// Returns the damage to a copy of the manifest or of `CURRENT` that the opening of the database found. The
+    /// content was read from the other copy, so nothing is lost. Unless the disk was full or the database was
+    /// opened only to be read, both copies were then written again. A kill of the process while it created the
+    /// database also leaves one copy of `CURRENT`.
+    pub fn manifest_damage(&self) -> Vec<Error> {
+        self.inner.manifest_damage()
+    }
+
     /// Returns a meter. While the meter lives, it measures requests: their number, latencies and bytes.
     /// Each measured request reads the clock twice. So at a high rate (some 40,000 requests per second
     /// or more) only a random sample is measured, and the results are scaled up.
@@ -568,10 +576,12 @@ impl Db {
     /// Verifies every file of the database as it is now, past every cache, and goes on after
     /// damage: each SSTable's checksums, order, bounds and filter; the runs of SSTables; the
     /// snapshots; the log; both copies of the manifest and of `CURRENT`. First reads the files in
-    /// quarantine, and ends the quarantine of each that is whole. Then reads every file once, while the
+    /// quarantine, and ends the quarantine of each that is whole. Then reads the files, while the
     /// database goes on working: first the log, which is not shortened until then, then the SSTables, of
     /// which none is removed until the end. If the log exceeds [`Options::wal_bytes_max`] before it was
     /// read, it is shortened, and the rest of it is not checked: see [`VerifyReport::wal_unchecked_bytes`].
+    /// An SSTable is read again if the first reading finds damage. At the end, the damaged SSTables go into
+    /// quarantine.
     ///
     /// Calls `progress` before the manifest is read, and then after each block of an SSTable, each
     /// piece of the log and each file. Drops `progress` before the release of the files and the log,

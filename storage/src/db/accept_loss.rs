@@ -90,7 +90,7 @@ impl Engine {
     /// Waits until no merge has claimed the run of a file, and the limit on merges at once permits
     /// one more claim. Then claims the run, and returns the claim with the run; `None` if the run
     /// no longer has the file.
-    fn claim_file(
+    pub(super) fn claim_file(
         &self,
         table: &TableCore,
         (run, file): (RunId, FileNumber),

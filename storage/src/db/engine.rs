@@ -310,6 +310,11 @@ impl Engine {
         self.manifest.lock().unwrap().inspect()
     }
 
+    /// See [`Db::manifest_damage`](crate::Db::manifest_damage).
+    pub(crate) fn manifest_damage(&self) -> Vec<Error> {
+        self.manifest.lock().unwrap().damage().to_vec()
+    }
+
     /// Makes an edit of the manifest durable, then calls `show` to make its effect visible to
     /// readers, and returns true. The manifest is locked during both steps, so that no other edit
     /// comes in between.

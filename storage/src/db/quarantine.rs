@@ -77,7 +77,7 @@ impl Engine {
                     return self.meet_failure(table, inputs, again);
                 };
                 table.left_out.remove([run]);
-                return self.quarantine(table, number, found);
+                return self.quarantine(table, number, found).map(drop);
             }
         }
         let (suspects, file) = match damaged {
@@ -101,14 +101,14 @@ impl Engine {
 
     /// Puts a file into quarantine: records in the manifest that it is damaged, so that merges leave its
     /// run alone, and notifies the event listeners. (Reads of its damaged blocks fail in any case, and
-    /// reads of its other blocks go on.) Does nothing if the table no longer has the file. The caller
-    /// keeps other threads from replacing the run of the file meanwhile.
+    /// reads of its other blocks go on.) Does nothing, and returns false, if the table no longer has the
+    /// file. The caller keeps other threads from replacing the run of the file meanwhile.
     pub(super) fn quarantine(
         &self,
         table: &TableCore,
         file: FileNumber,
         quarantine: Quarantine,
-    ) -> Result<()> {
+    ) -> Result<bool> {
         let edit = Edit::Quarantine {
             table: table.id,
             file,
@@ -119,12 +119,13 @@ impl Engine {
         };
         if mutation::is(Mutation::ForgetQuarantine) {
             show();
-            return Ok(());
+            return Ok(true);
         }
         // A table that was dropped meanwhile needs no quarantine.
         let is_there = |state: &State| state.has_file(table.id, file);
         let edit = |state: &State| is_there(state).then_some(edit);
-        if self.install(&[], edit, |_| show())? {
+        let is_recorded = self.install(&[], edit, |_| show())?;
+        if is_recorded {
             self.events.tell(Event::Quarantined {
                 keyspace: &table.keyspace,
                 table: &table.name,
@@ -133,7 +134,52 @@ impl Engine {
                 detail: &quarantine.detail,
             });
         }
-        Ok(())
+        Ok(is_recorded)
+    }
+
+    /// Reads the file with this number past all caches, and puts it into quarantine if it is damaged: a
+    /// verification, a backup or a restore has found damage in it. Waits for a merge that reads the run of
+    /// the file. Returns whether the file is in quarantine now. Also returns false if no table has the file
+    /// any more, or if the quarantine cannot be recorded, because the disk is full or the database accepts
+    /// no writes.
+    pub(crate) fn quarantine_if_damaged(&self, number: FileNumber) -> bool {
+        if self.check_access().is_err() || self.wal.failure().is_some() {
+            return false;
+        }
+        let run_in = |table: &TableCore| -> Option<RunId> {
+            let version = table.version();
+            let mut runs = version.runs.iter();
+            let run = runs.find(|run| run.meta().numbers().any(|file| file == number));
+            run.map(|run| run.id())
+        };
+        let tables = self.tables();
+        let place = tables
+            .iter()
+            .find_map(|table| Some((table, run_in(table)?)));
+        let Some((table, id)) = place else {
+            return false;
+        };
+        // No merge may replace the run meanwhile.
+        let Some((claim, run)) = self.claim_file(table, (id, number)) else {
+            return false;
+        };
+        let mut files = run.meta().files.iter().zip(run.files());
+        let is_damaged = match files.find(|(meta, _)| meta.number == number) {
+            Some((meta, _)) if meta.quarantine.is_some() => true,
+            Some((_, file)) => {
+                let read = file.table().map(|table| table.verify_past_caches());
+                let found = read.and_then(|read| Quarantine::of(&read.err()?));
+                found.is_some_and(|found| {
+                    table.left_out.remove([id]);
+                    self.quarantine(table, number, found).unwrap_or(false)
+                })
+            }
+            None => false,
+        };
+        drop(claim);
+        // A thread that looked for merges meanwhile has passed over the run.
+        self.signal.compact();
+        is_damaged
     }
 
     /// Ends the quarantine of each file in which a reading of all blocks, past all caches, finds no

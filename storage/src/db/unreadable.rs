@@ -92,7 +92,7 @@ impl Engine {
                         failed = Some(full);
                         continue;
                     }
-                    recorded => recorded?,
+                    recorded => recorded.map(drop)?,
                 }
                 quarantine = Some(found);
             }

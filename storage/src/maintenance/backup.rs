@@ -127,6 +127,8 @@ pub struct Backup<'a> {
     cache: Arc<BlockCache>,
     meter: Meter,
     info: BackupInfo,
+    /// The SSTables in which damage was found that the database did not know.
+    suspects: Vec<FileNumber>,
 }
 
 /// The origin of an SSTable of the backup.
@@ -202,6 +204,7 @@ impl<'a> Backup<'a> {
             cache: Arc::new(BlockCache::new(0)),
             meter,
             info: BackupInfo::default(),
+            suspects: Vec::new(),
         })
     }
 
@@ -238,7 +241,9 @@ impl<'a> Backup<'a> {
     }
 
     /// Copies and checks the last segment of the log, and makes the directory a database. If the new
-    /// backup has damage and the directory has an older backup, the older one stays instead.
+    /// backup has damage and the directory has an older backup, the older one stays instead. Reads again
+    /// the SSTables of the database in which new damage was found, and puts damaged ones into quarantine.
+    /// That takes locks for which requests wait, so the calling thread must not have a low priority.
     /// Returns `None` if `step` returns `Break`; the backup is then dropped (see [`Self`]).
     ///
     /// # Errors
@@ -253,6 +258,11 @@ impl<'a> Backup<'a> {
             return Ok(None);
         }
         self.unsynced.sync_all()?;
+        // Nothing is kept while the damaged files are read again.
+        self.capture.release();
+        for number in &self.suspects {
+            self.engine.quarantine_if_damaged(*number);
+        }
         let BackupInfo {
             linked_bytes,
             copied_bytes,
@@ -391,6 +401,9 @@ impl<'a> Backup<'a> {
             ControlFlow::Continue(bytes) => bytes,
             ControlFlow::Break(()) => return Ok(ControlFlow::Break(())),
         };
+        if self.info.damaged.len() > known && file.quarantine.is_none() {
+            self.suspects.push(file.number);
+        }
         if put_at != to {
             // The rename replaces a file of the older backup, so the bytes must be durable first.
             self.unsynced.sync_all()?;

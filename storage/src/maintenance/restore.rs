@@ -236,6 +236,9 @@ fn restore_if_damaged(
         })?,
         None => Some(backup.reason_of_lack()),
     };
+    if failed.is_some() && !engine.runs.is_missing(meta.number) {
+        engine.quarantine_if_damaged(meta.number);
+    }
     let list = match &failed {
         None => &mut report.restored,
         Some(_) => &mut report.left,

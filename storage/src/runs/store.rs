@@ -266,7 +266,7 @@ impl RunStore {
 
     /// Asks the system to drop its cached pages of a file, so that the next read comes from the
     /// disk. If the system refuses, the next read may come from the cache.
-    fn forget_cached(&self, number: FileNumber) {
+    pub(crate) fn forget_cached(&self, number: FileNumber) {
         let file = self.open_files.open(&self.tables, number.0);
         let _ = file.and_then(|file| file.forget_cached());
     }

@@ -3,6 +3,8 @@
 
 #[path = "quarantine/beside_merges.rs"]
 mod beside_merges;
+#[path = "quarantine/found.rs"]
+mod found;
 #[path = "quarantine/merges.rs"]
 mod merges;
 #[path = "quarantine/reads.rs"]

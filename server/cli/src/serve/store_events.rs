@@ -14,7 +14,7 @@ use crate::interrupt::StopHandle;
 const REMEDIES: &str = "replace it from a backup with ebb restore, or give up what is lost of it with \
                         ebb repair --online";
 
-/// Logs the events from now on, and the files that are damaged or unreadable already. Events that
+/// Logs the events from now on, and the files that were found damaged or unreadable before. Events that
 /// need an operator have the levels warn and error, flushes and merges the level debug.
 ///
 /// If `stop` is given, the server stops once writes have stopped for good: the cause goes into the
@@ -81,7 +81,7 @@ pub(super) fn log(db: &Db, stop: Option<StopHandle>) -> Arc<OnceLock<String>> {
                 let (path, s) = (path.display(), lasts.as_secs());
                 error!(
                     target: STORAGE,
-                    left_out, "the disk hangs: the {call} of {path} has not returned for {s}s"
+                    left_out, "a disk hangs: the {call} of {path} has not returned for {s}s"
                 );
             }
         }
@@ -121,6 +121,13 @@ pub(super) fn log(db: &Db, stop: Option<StopHandle>) -> Arc<OnceLock<String>> {
         // Later kinds of events: the enumeration is not exhaustive.
         _ => {}
     });
+    for damage in db.manifest_damage() {
+        warn!(
+            target: STORAGE,
+            "{damage}; nothing is lost, because the other copy has this part whole; check whether the disk \
+             fails, unless the server was killed while it created the database"
+        );
+    }
     // After the events are on: a file that is found damaged meanwhile is logged twice, not never.
     for table in db.stats().tables {
         for file in &table.quarantine {

@@ -147,6 +147,23 @@ fn a_server_starts_over_it_logs_it_and_serves_everything_else() {
     place.ebb("verify").ok();
 }
 
+/// Regression: the start wrote the damaged copy again, and no line of the log reported the damage.
+#[test]
+fn a_start_logs_the_damage_to_one_copy_of_the_manifest() {
+    let place = with_change(|_| {});
+    let name = place.read("ebb-data/CURRENT");
+    let manifest = place.path("ebb-data").join(name.trim_end());
+    let mut bytes = std::fs::read(&manifest).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    std::fs::write(&manifest, bytes).unwrap();
+    let mut server = Server::start(&place, "");
+    server.error_line_with("nothing is lost, because the other copy has this part");
+    assert_eq!(server.stop(), Some(0));
+    place.until_unlocked();
+    place.ebb("verify").ok();
+}
+
 #[test]
 fn a_server_starts_over_a_damaged_history_of_jobs_and_serves_all_tables() {
     let place = with_change(|db| {

@@ -8,7 +8,7 @@ use super::contradictions::contradictions;
 use super::log_check::LogCheck;
 use super::report::{Finding, VerifyReport, finding};
 use super::segment_check::SegmentCheck;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::file_system::read_in_steps;
 use crate::files;
 use crate::key::{FileNumber, SeqNo, TableId};
@@ -75,7 +75,7 @@ pub fn verify(
 /// meanwhile. `segments` are the WAL segments, each with the number of bytes to verify. `log` is the guard
 /// that keeps them. It is dropped after their check; once it has ended, the rest of them is not checked.
 /// Calls `step` before the manifest is read, and then after each block, each piece of a segment and each
-/// file. Returns `None` if `step` returns `Break`.
+/// file. Returns the report, and the SSTables in which damage was found; `None` if `step` returns `Break`.
 pub(super) fn verify_state(
     options: &Options,
     dir: &Path,
@@ -84,12 +84,12 @@ pub(super) fn verify_state(
     manifest: Inspection,
     log: Option<BoundedHold<'_>>,
     step: Step<'_>,
-) -> Option<VerifyReport> {
+) -> Option<(VerifyReport, Vec<FileNumber>)> {
     let mut check = Check::new(options, dir, false, step);
     let segments = with_paths(dir, segments);
     let is_whole =
         check.manifest(manifest).is_continue() && check.state(state, &segments, log).is_continue();
-    is_whole.then_some(check.report)
+    is_whole.then_some((check.report, check.damaged))
 }
 
 fn with_paths(dir: &Path, segments: &[(FileNumber, u64)]) -> Vec<(Segment, u64)> {
@@ -105,6 +105,8 @@ struct Check<'a> {
     runs: RunStore,
     dir: &'a Path,
     report: VerifyReport,
+    /// The SSTables in which damage was found.
+    damaged: Vec<FileNumber>,
     bytes_total: u64,
     /// Whether the log may end with a torn record, which a crash leaves and the next opening cuts
     /// off. An open database has none: each segment has whole records up to a known length.
@@ -124,6 +126,7 @@ impl<'a> Check<'a> {
             ),
             dir,
             report: VerifyReport::default(),
+            damaged: Vec::new(),
             bytes_total: 0,
             may_be_torn,
             step,
@@ -294,7 +297,7 @@ impl<'a> Check<'a> {
     /// the file is whole now.
     fn known_damage(&mut self, meta: &FileMeta, quarantine: &Quarantine, from: usize) {
         for finding in &mut self.report.findings[from..] {
-            finding.detail.push_str("; it is in quarantine");
+            finding.note_quarantine();
         }
         if self.report.findings.len() == from {
             let detail = format!(
@@ -305,34 +308,61 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// Checks an SSTable by itself, and adds its faults to the report. Returns the SSTable; `None` if
-    /// it cannot be opened. `id` is the id that the file must have, if known.
+    /// Checks an SSTable by itself, and adds the faults that it shows twice to the report. Returns the SSTable;
+    /// `None` if it cannot be opened. `id` is the id that the file must have, if known.
     fn sstable(
         &mut self,
         number: FileNumber,
         id: Option<FileId>,
     ) -> ControlFlow<(), Option<Arc<SsTable>>> {
+        let mut bytes_done = 0;
+        let (mut file, mut found) = self.read_sstable((number, id), &mut bytes_done)?;
+        if !found.is_empty() {
+            // Bytes that changed on their way from the disk are no damage.
+            (file, found) = self.read_sstable((number, id), &mut bytes_done)?;
+        }
+        if found
+            .iter()
+            .any(|error| error.kind() == ErrorKind::Corruption)
+        {
+            self.damaged.push(number);
+        }
+        for error in found {
+            self.add_error(error);
+        }
+        let bytes = match &file {
+            Some(file) => {
+                self.report.entries += file.properties().entries_with_tombstones();
+                file.file_bytes()
+            }
+            // The progress must not fall.
+            None => self.table_bytes(number).max(bytes_done),
+        };
+        self.read(bytes)?;
+        ControlFlow::Continue(file)
+    }
+
+    /// Reads an SSTable past the caches of the system. Returns the SSTable, `None` if it cannot be opened, and
+    /// its faults. `bytes_done` is the most that a reading of this file has reached: the progress must not fall.
+    fn read_sstable(
+        &mut self,
+        (number, id): (FileNumber, Option<FileId>),
+        bytes_done: &mut u64,
+    ) -> ControlFlow<(), (Option<Arc<SsTable>>, Vec<Error>)> {
+        self.runs.forget_cached(number);
         let file = match self.runs.open_table(number, id) {
             Ok(file) => file,
-            Err(error) => {
-                self.add_error(error);
-                self.read(self.table_bytes(number))?;
-                return ControlFlow::Continue(None);
-            }
+            Err(error) => return ControlFlow::Continue((None, vec![error])),
         };
         let (mut found, mut bytes) = (Vec::new(), 0_u64);
         let mut step = |more: u64| {
             // The length of a block that cannot be read may be any number.
             bytes = file.file_bytes().min(bytes.saturating_add(more));
-            self.advance(bytes)
+            *bytes_done = bytes.max(*bytes_done);
+            self.advance(*bytes_done)
         };
         file.verify_all(&mut step, &mut |error| found.push(error))?;
-        for error in found {
-            self.add_error(error);
-        }
-        self.report.entries += file.properties().entries_with_tombstones();
-        self.read(file.file_bytes())?;
-        ControlFlow::Continue(Some(file))
+        ControlFlow::Continue((Some(file), found))
     }
 
     /// Checks the segments of the log, until `hold` has ended. Returns the ingested runs that only the

@@ -9,11 +9,13 @@
 //! the time of the next opening. A verification that waits while it reads the log, for its rate or for CPU
 //! time, holds the log up to its bound, and leaves the rest of it unchecked then. The SSTables that merges
 //! replace meanwhile stay until the end, as for a reader. So the verification ends before they fill the disk.
+//!
+//! At the end, the damaged SSTables go into quarantine.
 
 use std::ops::ControlFlow;
 
 use super::check::verify_state;
-use super::report::VerifyReport;
+use super::report::{Finding, VerifyReport};
 use crate::db::{Engine, KeptFiles};
 use crate::error::Result;
 use crate::maintenance::progress::MaintenanceProgress;
@@ -31,15 +33,14 @@ pub(crate) fn verify_online(
         return Ok(None);
     };
     let mut capture = engine.capture()?;
-    let kept = KeptFiles {
+    let kept = engine.backup_files.add(KeptFiles {
         sstables: capture.sstables().collect(),
         segments: Vec::new(),
-    };
-    let _kept = engine.backup_files.add(kept);
+    });
     let manifest = engine.inspect_manifest()?;
     let mut space = SpaceLooks::new(engine);
     let log = capture.take_log().map(SegmentHold::bounded);
-    let report = verify_state(
+    let verified = verify_state(
         &engine.options,
         engine.dir(),
         &capture.state,
@@ -55,5 +56,20 @@ pub(crate) fn verify_online(
     if let Some(shortage) = space.shortage() {
         return Err(shortage);
     }
-    Ok(report.map(|report| VerifyReport { lifted, ..report }))
+    let Some((mut report, damaged)) = verified else {
+        return Ok(None);
+    };
+    // Nothing is kept while the damaged files are read again.
+    drop((capture, kept));
+    for number in damaged {
+        if !goes_on() {
+            return Ok(None);
+        }
+        if engine.quarantine_if_damaged(number) {
+            let path = engine.runs.name(number);
+            let of_file = report.findings.iter_mut().filter(|it| it.path == path);
+            of_file.for_each(Finding::note_quarantine);
+        }
+    }
+    Ok(Some(VerifyReport { lifted, ..report }))
 }

@@ -52,6 +52,16 @@ pub struct VerifyReport {
     pub lifted: Vec<String>,
 }
 
+impl Finding {
+    /// Adds to the description that the file is in quarantine, unless the description has that already.
+    pub(super) fn note_quarantine(&mut self) {
+        let note = "; it is in quarantine";
+        if !self.detail.ends_with(note) {
+            self.detail.push_str(note);
+        }
+    }
+}
+
 /// Converts an error to a finding. The finding has the path `dir` unless the error is
 /// [`Error::Corruption`], [`Error::UnsupportedFormat`] or [`Error::Io`].
 pub(crate) fn finding(error: Error, dir: &Path) -> Finding {
