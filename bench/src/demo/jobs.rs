@@ -98,6 +98,27 @@ impl RepeatedText {
         })
     }
 
+    /// Returns the text, repeated as often as needed, as an input that costs `cpu_s` seconds of CPU
+    /// time, in tasks of about `task_cpu_s`. One pass over the text costs `pass_cpu_s`.
+    pub(super) fn sized(
+        text: &SnapshotTable,
+        pass_cpu_s: f64,
+        cpu_s: f64,
+        task_cpu_s: f64,
+    ) -> Result<Self> {
+        let pieces = (pass_cpu_s / task_cpu_s).ceil().max(1.0) as usize;
+        let cut = Self::new(text.clone(), pieces, 1)?;
+        // A small text cannot be cut into as many pieces as requested.
+        let piece_cpu_s = pass_cpu_s / cut.pieces() as f64;
+        let tasks = (cpu_s / piece_cpu_s).round().max(1.0) as u32;
+        Ok(Self { tasks, ..cut })
+    }
+
+    /// Returns the CPU time of one pass over the text, if a job with this input used `cpu_s`.
+    pub(super) fn pass_cpu_s(&self, cpu_s: f64) -> f64 {
+        cpu_s / f64::from(self.tasks) * self.pieces() as f64
+    }
+
     pub(super) fn pieces(&self) -> usize {
         self.pieces.len()
     }

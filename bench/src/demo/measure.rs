@@ -29,10 +29,16 @@ const EBB_OF_PEAK: f64 = 0.1;
 /// The rate of the load while tasks are measured, as a fraction of its peak: about its mean over
 /// the day. The load runs because it shares caches and memory with the tasks.
 const BESIDE_TASKS: f64 = 0.5;
-/// The number of pieces into which the jobs' input text is cut; a task reads one.
+/// The number of pieces into which the jobs' input text is cut for the first run of a measured job; a
+/// task reads one.
 const PIECES: usize = 32;
-/// The number of tasks of a job that is measured.
+/// The number of tasks of the first run.
 const TASKS: u32 = 8;
+/// The CPU time of a task of the second run, in seconds: about as much as that of a task of the day. Each
+/// task has costs that do not depend on its piece, so smaller tasks would make a pass seem dearer.
+const TASK_CPU_S: f64 = 0.1;
+/// The CPU time of the second run, in seconds.
+const SECOND_RUN_CPU_S: f64 = 0.5;
 /// The timeout of a measured job, which needs only a few seconds.
 const TASKS_MAX: Duration = Duration::from_secs(60);
 
@@ -114,22 +120,28 @@ pub(super) fn pass_cpu_s(
         spill_dir: setup.spill.clone(),
         ..RuntimeOptions::new(cores)
     })?;
-    let input = RepeatedText::new(text.clone(), PIECES, TASKS)?;
-    let measure = |(i, application): (usize, &Application)| {
-        let name = format!("measure-{i}");
-        let spec = spec(setup, ("measured", &name), *application, &input, 0.1)?;
+    // Returns the CPU time of a pass, measured by a job over this input, whose output goes into the folder `run`.
+    let measure = |run: &str, application: Application, input: &RepeatedText| {
+        let name = application.name();
+        let spec = spec(setup, (run, name), application, input, TASK_CPU_S)?;
         let report = runtime.submit(spec)?.wait_timeout(TASKS_MAX);
         let report = report.with_context(|| {
-            let name = application.name();
             format!("measuring {name} took more than {TASKS_MAX:?}: other programs leave no CPU")
         })?;
         match report.outcome {
-            Outcome::Succeeded => Ok(report.cpu_s / f64::from(TASKS) * input.pieces() as f64),
-            Outcome::Failed { cause } => bail!("measuring {} failed: {cause}", application.name()),
-            Outcome::Cancelled => bail!("measuring {} was cancelled", application.name()),
+            Outcome::Succeeded => Ok(input.pass_cpu_s(report.cpu_s)),
+            Outcome::Failed { cause } => bail!("measuring {name} failed: {cause}"),
+            Outcome::Cancelled => bail!("measuring {name} was cancelled"),
         }
     };
-    let costs = applications.iter().enumerate().map(measure).collect();
+    // The first run fills the caches, and shows how large the pieces of the second one must be.
+    let first_input = RepeatedText::new(text.clone(), PIECES, TASKS)?;
+    let measure_twice = |application: &Application| {
+        let pass_cpu_s = measure("measured-first", *application, &first_input)?.max(0.001);
+        let input = RepeatedText::sized(text, pass_cpu_s, SECOND_RUN_CPU_S, TASK_CPU_S)?;
+        measure("measured", *application, &input)
+    };
+    let costs = applications.iter().map(measure_twice).collect();
     runtime.shutdown();
     driver.stop();
     driver.join()?;

@@ -154,7 +154,7 @@ impl SizedJobs {
         ));
         let sized = |(_, application): (&str, Application), cpu_s: f64| {
             let pass_cpu_s = pass_cpu_s[application as usize];
-            size(text, pass_cpu_s, cpu_s, plan.task_cpu_s)
+            RepeatedText::sized(text, pass_cpu_s, cpu_s, plan.task_cpu_s)
         };
         let inputs = JOBS.iter().map(|job| sized(*job, plan.job_cpu_s));
         Ok(Self {
@@ -382,22 +382,6 @@ impl Preparation {
 /// Returns the cores that analytics never get.
 pub(super) fn reserve_cores(cores: u32) -> f64 {
     RESERVE * f64::from(cores)
-}
-
-/// Returns the text, repeated as often as needed, as an input that costs `cpu_s` seconds of CPU
-/// time, in tasks of about `task_cpu_s`. One pass over the text costs `pass_cpu_s`.
-fn size(
-    text: &SnapshotTable,
-    pass_cpu_s: f64,
-    cpu_s: f64,
-    task_cpu_s: f64,
-) -> Result<RepeatedText> {
-    let pieces = (pass_cpu_s / task_cpu_s).ceil().max(1.0) as usize;
-    let cut = RepeatedText::new(text.clone(), pieces, 1)?;
-    // A small text cannot be cut into as many pieces as requested.
-    let piece_cpu_s = pass_cpu_s / cut.pieces() as f64;
-    let tasks = (cpu_s / piece_cpu_s).round().max(1.0) as u32;
-    RepeatedText::new(text.clone(), pieces, tasks)
 }
 
 fn job_outcomes(record: &DayRecord, simulated: Vec<Option<f64>>) -> Vec<JobOutcome> {
