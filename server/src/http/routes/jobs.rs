@@ -8,7 +8,7 @@ use axum::extract::{Extension, State};
 use axum::http::header::LOCATION;
 use axum::http::{HeaderName, StatusCode};
 use ebb_jobs::JobError;
-use ebb_jobs::history::{ATTEMPTS_KEPT_MAX, RecordState, Submission, now_unix_ms};
+use ebb_jobs::history::{ATTEMPTS_KEPT_MAX, JobRecord, RecordState, Submission, now_unix_ms};
 use ebb_jobs::launch::OpenedTable;
 use ebb_jobs::request::{JobRequest, OutputPlace};
 use ebb_tables::names::TableName;
@@ -174,7 +174,7 @@ async fn change_job<T: Send + 'static>(
     served: &Served,
     principal: Principal,
     id: String,
-    change: impl FnOnce(&Node, &str) -> Result<T, JobError> + Send + 'static,
+    change: impl FnOnce(&Node, &JobRecord) -> Result<T, Problem> + Send + 'static,
 ) -> Result<T, Problem> {
     let changed = served.checked_work(WorkKind::JobChanges, move |node| {
         let record = node.job(&id)?;
@@ -184,7 +184,7 @@ async fn change_job<T: Send + 'static>(
             let request = record.request().map_err(JobError::from)?;
             check_recorded_job(&principal, &record, &request, node.db())?;
         }
-        Ok(change(node, &record.id)?)
+        change(node, &record)
     });
     changed.await
 }
@@ -474,7 +474,13 @@ async fn cancel(
     Extension(principal): Extension<Principal>,
     Named(id): Named<String>,
 ) -> Answer<Cancelled> {
-    let stopping = change_job(&served, principal, id, <Node as Jobs>::cancel).await?;
+    let cancelled = change_job(
+        &served,
+        principal,
+        id,
+        |node, job| Ok(node.cancel(&job.id)?),
+    );
+    let stopping = cancelled.await?;
     Ok(Json(Cancelled { stopping }))
 }
 
@@ -528,7 +534,8 @@ async fn attempts(
 /// Starts an unfinished job again
 ///
 /// A job that reads or writes files of the server's machine, a backup and a verification need a token with
-/// scope `admin`. A role needs the permissions that it needs to submit the job.
+/// scope `admin`. A role needs the permissions that it needs to submit the job. Over the network, the output
+/// must be one that a job submitted over the network may have.
 #[utoipa::path(
     post, path = "/v1/jobs/{id}/restart", operation_id = "restart_job", tag = "jobs",
     params(("id" = String, Path, description = "The id of the job, or `last` for the latest")),
@@ -544,11 +551,20 @@ async fn attempts(
 async fn restart(
     State(served): At,
     Extension(principal): Extension<Principal>,
+    Extension(peer): Extension<Peer>,
     Named(id): Named<String>,
 ) -> Answer<RestartView> {
     let client = principal.clone();
-    let restarted = change_job(&served, principal, id, move |node, id| {
-        let restarted = node.restart_as(id, &start_check(node, &client))?;
+    let roots = Arc::clone(&served.roots);
+    let restarted = change_job(&served, principal, id, move |node, job| {
+        // A restart only ends a backup, a restore or a verification: it starts none of them.
+        if !job.is_maintenance() {
+            // The job may have come over the socket, where an output may have any place.
+            let request = job.request().map_err(JobError::from)?;
+            check_inputs(&client, peer, &request)?;
+            check_output(peer, &roots, &request)?;
+        }
+        let restarted = node.restart_as(&job.id, &start_check(node, &client))?;
         Ok(restarted.map(|job| job.view()))
     });
     restarted.await.map(Json)
@@ -609,6 +625,8 @@ async fn discard(
     Extension(principal): Extension<Principal>,
     Named(id): Named<String>,
 ) -> Answer<JobView> {
-    let discarded = change_job(&served, principal, id, <Node as Jobs>::discard);
+    let discarded = change_job(&served, principal, id, |node, job| {
+        Ok(node.discard(&job.id)?)
+    });
     discarded.await.map(Json)
 }

@@ -70,6 +70,55 @@ fn a_cancelled_job_is_retried_as_another_job_and_one_that_succeeded_is_not() {
     assert_eq!(own.list().unwrap().len(), 5);
 }
 
+/// Regression: a restart over the network wrote outside of the root for outputs, and could publish with the
+/// credentials of the server.
+#[test]
+fn a_restart_over_the_network_requires_an_output_that_a_submission_may_have() {
+    let (dir, node, server) = serve();
+    let own = client(dir.path());
+    let history = History::open(node.db().unwrap()).unwrap();
+    // A server that is killed leaves jobs unfinished, also those that came over its socket.
+    let begin = |request: &JobRequest| history.begin(request, Vec::new(), None).unwrap().id;
+    let [inside, elsewhere] = ["outputs/pi.tsv", "pi.tsv"].map(|path| dir.path().join(path));
+    let inside_job = begin(&pi(1, OutputPlace::File(inside.clone())));
+    let outside_job = begin(&pi(1, OutputPlace::File(elsewhere.clone())));
+    let bucket_job = begin(&pi(
+        1,
+        OutputPlace::Iceberg("s3://lake/ebb".parse().unwrap()),
+    ));
+    let mut by_catalog = pi(1, OutputPlace::Iceberg("lake".parse().unwrap()));
+    by_catalog.application = ApplicationRequest::Publish(PublishRequest {
+        catalog: Some("https://catalog.example.org".parse().unwrap()),
+        ..PublishRequest::default()
+    });
+    let catalog_job = begin(&by_catalog);
+    let admin = token(dir.path(), Scope::Admin);
+    let restart = |id: &str| {
+        let request = format!("POST /v1/jobs/{id}/restart");
+        ask(&server, &request, "localhost", Some(&admin), "")
+    };
+    for (id, reason) in [
+        (&outside_job, "does not lie below"),
+        (&bucket_job, "the credentials of the server"),
+        (&catalog_job, "the credentials of the server"),
+    ] {
+        let (status, answer) = restart(id);
+        assert_eq!(status, 403, "{answer}");
+        assert!(answer.contains(reason), "{answer}");
+        let state = own.show(id, Duration::ZERO).unwrap().record.state;
+        assert_eq!(state, RecordState::Started, "{reason}");
+    }
+    let (status, answer) = restart(&inside_job);
+    assert_eq!(status, 200, "{answer}");
+    // Over the socket, an output may have any place.
+    own.restart(&outside_job).unwrap();
+    for (id, output) in [(&inside_job, inside), (&outside_job, elsewhere)] {
+        let end = wait_for_end(&own, id);
+        assert_eq!(end.report.outcome, Outcome::Succeeded);
+        assert!(output.exists(), "{output:?}");
+    }
+}
+
 /// Regression: the response had the record before this end, as that of a job that had only started.
 #[test]
 fn the_response_to_a_discard_has_the_end_of_the_job() {
