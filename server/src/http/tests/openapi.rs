@@ -78,6 +78,17 @@ fn every_described_route_is_served_and_every_reference_resolves() {
 }
 
 #[test]
+fn the_description_names_its_format_and_the_version_of_the_server() {
+    let (dir, _node, server) = serve();
+    let read = token(dir.path(), Scope::Read);
+    let (_, answer) = ask(&server, "GET /openapi.json", "localhost", Some(&read), "");
+    let description = json(&answer);
+    let format = description["openapi"].as_str().unwrap();
+    assert!(format.starts_with("3.1."), "{format}");
+    assert_eq!(description["info"]["version"], env!("CARGO_PKG_VERSION"));
+}
+
+#[test]
 fn every_described_route_requires_a_token_and_every_change_scope_jobs() {
     let (dir, _node, server) = serve();
     let read = token(dir.path(), Scope::Read);

@@ -108,6 +108,42 @@ fn a_page_logs_in_and_its_cookie_is_as_good_as_the_token() {
     assert_eq!(send(&server, "GET /v1/jobs", &[cookie], "").0, 401);
 }
 
+/// CORS headers would let pages of other sites read responses, and send requests with a token.
+#[test]
+fn no_response_has_cors_headers() {
+    let (dir, _node, server) = serve();
+    let bearer = format!("Bearer {}", token(dir.path(), Scope::Admin).reveal());
+    let origin = ("Origin", "http://evil.example");
+    let with_token = [origin, ("Authorization", &*bearer)];
+    let preflight = [
+        origin,
+        ("Access-Control-Request-Method", "POST"),
+        (
+            "Access-Control-Request-Headers",
+            "authorization, content-type",
+        ),
+    ];
+    let preflight_with_token = [&preflight[..], &with_token[1..]].concat();
+    for (request, headers, expected) in [
+        ("GET /v1/jobs", &with_token[..], 200),
+        ("GET /openapi.json", &with_token, 200),
+        ("GET /metrics", &with_token, 200),
+        ("GET /health/live", &[origin], 200),
+        ("GET /", &[origin], 200),
+        ("GET /v1/jobs", &[origin], 401),
+        ("OPTIONS /v1/jobs", &preflight, 401),
+        ("OPTIONS /v1/session", &preflight, 403),
+        ("OPTIONS /health/live", &preflight, 405),
+        ("OPTIONS /v1/jobs", &preflight_with_token[..], 405),
+    ] {
+        let (status, answer) = send(&server, request, headers, "");
+        assert_eq!(status, expected, "{request}: {answer}");
+        let (head, _) = answer.split_once("\r\n\r\n").unwrap();
+        let is_cors = |line: &str| line.to_ascii_lowercase().starts_with("access-control-");
+        assert!(!head.lines().any(is_cors), "{request}: {head}");
+    }
+}
+
 /// Regression: browsers send cookies to every port of an address, and a login at one server replaced the cookie
 /// of another.
 #[test]
