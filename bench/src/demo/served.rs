@@ -52,9 +52,9 @@ pub struct Served {
     pub page: String,
 }
 
-/// Runs the demo with a server whose console is at the address `http`. Calls `notify` with lines
-/// for people as the demo goes on; the first has the console's address. If this program is started
-/// with `client_args` and an address, it has to call [`run_client`](super::run_client).
+/// Runs the demo with a server whose console is at the address `http`, without TLS. Calls `notify`
+/// with lines for people as the demo goes on; the first has the console's address. If this program
+/// is started with `client_args` and an address, it has to call [`run_client`](super::run_client).
 ///
 /// # Errors
 /// The errors of [`run`](super::run), of opening a port and of starting a process. Also if

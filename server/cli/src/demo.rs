@@ -11,6 +11,7 @@ use ebb_colocate::Objective;
 use ebb_jobs::request::Isolation;
 use ebb_scheduler::policy;
 
+use super::listening::check_clear_http;
 use super::print::{JsonArgs, write_stderr};
 
 const EXAMPLES: &str = "\
@@ -35,6 +36,9 @@ load calls the store in the same process.
 
 The demo uses text that is on the machine, and prints which text, and how much. It does
 not use the network beyond this machine.";
+
+/// A port for a demo that users of other machines reach through a tunnel: that of HTTP in examples.
+const EXAMPLE_PORT: u16 = 9043;
 
 /// The subcommand that sends the requests of the load. `ebb demo` starts it in a process of its
 /// own.
@@ -82,7 +86,8 @@ pub(super) struct Args {
     /// Run no server: the load calls the store in the same process.
     #[arg(long)]
     embedded: bool,
-    /// Address and port of the server for HTTP. With port 0 the system chooses a free port.
+    /// Address and port of the server for HTTP, on the loopback interface: the demo has no TLS.
+    /// With port 0 the system chooses a free port.
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:0")]
     http: SocketAddr,
     /// Isolation of tasks: threads of one process, or processes of their own.
@@ -117,6 +122,9 @@ pub(super) fn run(args: Args) -> Result<()> {
     let in_processes = args.isolate == Isolation::Process;
     let is_oracle = args.forecast == ForecastFrom::Oracle;
     let is_embedded = args.embedded || args.compare || in_processes || is_oracle;
+    if !is_embedded {
+        check_clear_http(args.http, &remedy_for(args.http))?;
+    }
     let policies = if args.compare {
         Policy::compared()
     } else {
@@ -155,6 +163,18 @@ pub(super) fn run(args: Args) -> Result<()> {
     let outcome = outcomes.remove(0);
     let report = demo::write_report(&outcome, &options.data)?;
     tell(&args.json, &outcome, &report)
+}
+
+/// Returns what the user can do in place of a demo that listens at the address `http`.
+fn remedy_for(http: SocketAddr) -> String {
+    let port = match http.port() {
+        0 => EXAMPLE_PORT,
+        port => port,
+    };
+    format!(
+        "use --http 127.0.0.1:{port} and an ssh tunnel (ssh -L {port}:127.0.0.1:{port} HOST), or `ebb serve` \
+         with --tls-cert and --tls-key"
+    )
 }
 
 fn tell(json: &JsonArgs, outcome: &Outcome, report: &Path) -> Result<()> {

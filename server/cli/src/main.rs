@@ -37,6 +37,7 @@ mod get;
 mod interrupt;
 mod jobs;
 mod key_range;
+mod listening;
 mod load;
 mod lock_holder;
 mod names;

@@ -270,6 +270,19 @@ fn other_machines_are_let_in_only_on_request() {
     assert!(!place.path("ebb-data").exists(), "nothing was made");
 }
 
+/// Regression: the demo listened without TLS at any address, and printed a token with it.
+#[test]
+fn the_demo_listens_on_loopback_addresses_only() {
+    let place = Place::new();
+    for address in ["0.0.0.0:0", "[::]:9043"] {
+        let demo = place.ebb(&format!("demo --seconds 5 --http {address}"));
+        let refused = demo.fails(2);
+        let tunnel = "ssh -L 9043:127.0.0.1:9043";
+        assert!(refused.contains(tunnel), "{refused}");
+    }
+    assert!(!place.path("ebb-demo").exists(), "nothing was made");
+}
+
 #[test]
 fn tls_is_reloaded_on_sighup_and_when_its_files_change() {
     let place = Place::new();

@@ -5,6 +5,7 @@ use ebb_colocate::FLOOR_CORES_MIN;
 
 use super::fields::Settings;
 use crate::error::CliError;
+use crate::listening::check_clear_http;
 
 /// The least value of the setting `request-bytes-max`. Drivers' queries of system tables fit into it.
 const REQUEST_BYTES_LEAST: u64 = 64 << 10;
@@ -41,13 +42,11 @@ impl Settings {
                 self.cql
             ));
         }
-        let is_readable = self.is_http_open_to_others() && self.tls_cert.is_none();
-        if let Some(http) = self.http.filter(|_| is_readable && !self.insecure) {
-            return refused(format!(
-                "{http} can be reached from other machines, and HTTP would carry tokens in the \
-                 clear: use --tls-cert and --tls-key, listen on 127.0.0.1, or use --insecure if \
-                 others on the network may read them"
-            ));
+        let is_clear = self.tls_cert.is_none() && !self.insecure;
+        if let Some(http) = self.http.filter(|_| is_clear) {
+            let remedy = "use --tls-cert and --tls-key, listen on 127.0.0.1, or use --insecure if others on \
+                          the network may read them";
+            check_clear_http(http, remedy)?;
         }
         let floor = self.analytics_floor;
         if floor != 0.0 && !(FLOOR_CORES_MIN..=FLOOR_CORES_MOST).contains(&floor) {

@@ -7,16 +7,17 @@ use ebb_server::memory::MemoryLimits;
 use super::authentication::Authentication;
 use super::fields::Settings;
 use crate::error::CliError;
+use crate::listening::is_open_to_others;
 
 impl Settings {
     /// Returns whether clients on other machines may do everything without logging in.
     pub(in crate::serve) fn is_open_to_others(&self) -> bool {
-        !self.cql.ip().is_loopback() && self.authentication == Authentication::None
+        is_open_to_others(self.cql) && self.authentication == Authentication::None
     }
 
     /// Returns whether other machines can connect over HTTP.
     pub(in crate::serve) fn is_http_open_to_others(&self) -> bool {
-        self.http.is_some_and(|http| !http.ip().is_loopback())
+        self.http.is_some_and(is_open_to_others)
     }
 
     /// Divides the memory of the server among its uses. `machine_bytes` is the memory of the machine, if it
