@@ -7,9 +7,11 @@
 //! ```
 //!
 //! `model` has the state of the screen and the effects of keys, and `view` draws it. Neither uses a
-//! terminal or a server, so that tests can run them.
+//! terminal or a server, so that tests can run them. `requests` makes the requests to the server, beside
+//! the reading of keys.
 
 mod model;
+mod requests;
 mod view;
 
 use std::io::{IsTerminal, stdout};
@@ -29,6 +31,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 
 use self::model::{Deed, Model, ServerState};
+use self::requests::{Request, Requests, Response};
 use super::attached::Attached;
 use super::error::CliError;
 use super::interrupt;
@@ -45,6 +48,11 @@ cancelling a job scope jobs, and cancelling a backup or a verification scope adm
 
 /// The time between two requests to the server.
 const EVERY: Duration = Duration::from_secs(1);
+/// The longest wait for a key while the server has not responded: the terminal and the thread of the requests
+/// have no common event to wait for.
+const RESPONSE_POLL: Duration = Duration::from_millis(50);
+/// How long the end of the command waits for responses to cancellations.
+const CANCEL_WAIT: Duration = Duration::from_secs(2);
 /// The exit code when the terminal is gone: 128 plus the number of SIGHUP, the convention of shells.
 const EXIT_HANGUP: i32 = 129;
 
@@ -65,13 +73,15 @@ pub(super) fn run(args: Args) -> Result<()> {
     // The first request comes before the screen is taken, so that an error is printed as usual.
     let mut model = Model::new(client.data().display().to_string());
     model.show(look(&client)?);
-    // A second signal ends the process even while `watch` waits for the server.
+    let mut requests = Requests::start(move |request| respond(&client, request))?;
+    // A second signal ends the process even while `watch` waits for a terminal that takes no output.
     let stopped = interrupt::cancelled_with(give_terminal_back)?;
     end_with_terminal()?;
     let mut terminal = ratatui::init();
-    let ended = watch(&client, &mut model, &mut terminal, &stopped);
+    let ended = watch(&mut requests, &mut model, &mut terminal, &stopped);
     ratatui::restore();
-    ended
+    ended?;
+    requests.finish(CANCEL_WAIT)
 }
 
 /// Restores the terminal before an exit that runs no destructors. (The destructor of
@@ -112,36 +122,65 @@ fn look(client: &JobsClient) -> Result<ServerState> {
     })
 }
 
+/// Sends a request to the server, and waits for the response for as long as that takes.
+fn respond(client: &JobsClient, request: Request) -> Response {
+    match request {
+        Request::State => Response::State(look(client)),
+        Request::Cancel(id) => {
+            let is_stopping = client.cancel(&id).map_err(Into::into);
+            Response::Cancel { id, is_stopping }
+        }
+    }
+}
+
+/// Shows a response of the server. The screen that a key holds shows no newer state.
+fn show(model: &mut Model, response: Response) {
+    match response {
+        Response::State(_) if model.is_held() => {}
+        Response::State(Ok(state)) => model.show(state),
+        Response::State(Err(error)) => model.tell(error.to_string()),
+        Response::Cancel { id, is_stopping } => model.tell(match is_stopping {
+            Ok(true) => format!("cancelling {id}"),
+            Ok(false) => format!("too late for {id}: its output is being put in place"),
+            Err(error) => error.to_string(),
+        }),
+    }
+}
+
 /// Shows the state of the server until a key or a signal ends the command.
 fn watch(
-    client: &JobsClient,
+    requests: &mut Requests,
     model: &mut Model,
     terminal: &mut DefaultTerminal,
     stopped: &AtomicBool,
 ) -> Result<()> {
     let mut looked = Instant::now();
     while !stopped.load(Ordering::Relaxed) {
+        let now = Instant::now();
+        while let Some(response) = requests.next_response(now)? {
+            show(model, response);
+        }
+        let silence = requests.silence(now);
+        model.note_silence(silence);
         terminal.draw(|frame| view::draw(frame, model))?;
-        if event::poll(EVERY.saturating_sub(looked.elapsed()))?
+        let next_look = EVERY.saturating_sub(looked.elapsed());
+        let wait = silence.map_or(next_look, |_| next_look.min(RESPONSE_POLL));
+        if event::poll(wait)?
             && let Event::Key(key) = event::read()?
         {
             match model.press(key) {
                 Deed::Nothing => {}
                 Deed::End => return Ok(()),
-                Deed::Cancel(id) => model.tell(match client.cancel(&id) {
-                    Ok(true) => format!("cancelling {id}"),
-                    Ok(false) => format!("too late for {id}: its output is being put in place"),
-                    Err(error) => error.to_string(),
-                }),
+                Deed::Cancel(id) => {
+                    model.tell(format!("asking the server to cancel {id}"));
+                    requests.send(Request::Cancel(id), Instant::now());
+                }
             }
         }
         if looked.elapsed() >= EVERY {
             looked = Instant::now();
-            if !model.is_held() {
-                match look(client) {
-                    Ok(state) => model.show(state),
-                    Err(error) => model.tell(error.to_string()),
-                }
+            if !model.is_held() && !requests.is_open(&Request::State) {
+                requests.send(Request::State, looked);
             }
         }
     }

@@ -1,5 +1,7 @@
 //! The state of the screen, and the effects of keys.
 
+use std::time::Duration;
+
 use ebb_server::http::TableSummary;
 use ebb_server::jobs::JobView;
 use ebb_server::live::Load;
@@ -7,6 +9,8 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
 /// The length of the load's history on the screen, in seconds.
 pub(super) const SECONDS: u32 = 300;
+/// The shortest silence of the server that the screen shows: above what a busy server takes for a response.
+const SILENCE_MIN: Duration = Duration::from_secs(2);
 
 /// The state of the server, as it last reported it.
 pub(super) struct ServerState {
@@ -34,6 +38,8 @@ pub(super) struct Model {
     /// would cancel it.
     asks: bool,
     held: bool,
+    /// The time for which the server has not responded, if the screen shows it.
+    silence: Option<Duration>,
     /// A message in the footer, until the next key.
     message: Option<String>,
 }
@@ -74,6 +80,16 @@ impl Model {
     /// Shows a message in the footer, until the next key.
     pub(super) fn tell(&mut self, text: String) {
         self.message = Some(text);
+    }
+
+    /// Notes for how long the server has not responded to a request; `None` without a request.
+    pub(super) fn note_silence(&mut self, silence: Option<Duration>) {
+        self.silence = silence.filter(|silence| *silence >= SILENCE_MIN);
+    }
+
+    /// Returns for how long the server has not responded, if that is long enough for the screen.
+    pub(super) fn silence(&self) -> Option<Duration> {
+        self.silence
     }
 
     pub(super) fn is_held(&self) -> bool {

@@ -70,6 +70,11 @@ impl Terminal {
         top
     }
 
+    /// Sends `keys` to the program, as a terminal emulator does when they are pressed.
+    fn press(&mut self, keys: &[u8]) {
+        self.window.write_all(keys).unwrap();
+    }
+
     fn has_printed(&mut self, text: &[u8]) -> bool {
         let mut part = [0; 4096];
         while let Ok(bytes @ 1..) = self.window.read(&mut part) {
@@ -169,6 +174,32 @@ fn send(top: &Running, signal: &str) {
     let pid = top.id().to_string();
     let sent = Command::new("kill").args([signal, &pid]).status();
     assert!(sent.unwrap().success());
+}
+
+/// Regression: no key was read while the server did not respond.
+#[test]
+fn keys_end_top_though_the_server_is_silent() {
+    let place = Place::new();
+    let server = Server::start(&place, "");
+    // The last one is Ctrl-C, which is a key in the raw mode of the terminal.
+    let keys: [&[u8]; 3] = [b"q", b"\x1b", b"\x03"];
+    let mut all = keys.map(|key| {
+        let mut terminal = Terminal::open();
+        let top = terminal.top(&place);
+        (key, terminal, top)
+    });
+    server.signal(Signal::STOP);
+    for (key, terminal, top) in &mut all {
+        until("the note that the server is silent", || {
+            terminal.has_printed(b"responded")
+        });
+        terminal.press(key);
+        until("the end of top", || {
+            terminal.has_printed(LEAVE_SCREEN) && top.has_ended()
+        });
+        assert!(top.status().unwrap().success(), "{key:?}");
+        assert!(terminal.echoes());
+    }
 }
 
 /// Regression: the process used a core for ever.
