@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Problem } from "../src/api/request";
 import type { JobView } from "../src/api/types";
-import { NEWEST, refreshed } from "../src/state/job-list";
+import { type JobList, NEWEST, refreshed } from "../src/state/job-list";
 
 /** A job that started at a time, which is its id, too. */
 function view(startedMs: number, endedMs: number | null = startedMs + 1): JobView {
@@ -115,12 +115,55 @@ test("after a gap the jobs in it that have not ended are found", async () => {
   assert.deepEqual([ids(second.jobs), second.next], [[...down(1500, 1401), 1250], "1401"]);
 });
 
-test("a failed request leaves no job out", async () => {
-  const server = new Server().add(1001, 1200).set(1010, null);
+/** A server with 500 jobs that have not ended, 100 newer ones that have, and a page that has listed them. */
+async function withManyUnended(): Promise<{ server: Server; list: JobList }> {
+  const server = new Server().add(1001, 1600);
+  for (let at = 1001; at <= 1500; at += 1) server.set(at, null);
+  const list = await refreshed(null, NEWEST, NEVER, server.request);
+  assert.deepEqual(ids(list.jobs), down(1600, 1001));
+  assert.deepEqual(server.requested(), ["/v1/jobs?limit=100", ...UNENDED]);
+  return { server, list };
+}
+
+const UNENDED = ["unfinished", "running"].map((state) => `/v1/jobs?state=${state}&limit=1000&after=1501`);
+
+// Regression: each refresh sent a request for each of these jobs, every two seconds. With 500 jobs in two tabs,
+// the requests exceeded the rate limit of the token, and the list stood still.
+test("a refresh of 500 jobs that have not ended takes three requests", async () => {
+  const { server, list } = await withManyUnended();
+  server.jobs.get(1001)!.record.starts = 2;
+  const second = await refreshed(list, NEWEST, NEVER, server.request);
+  assert.deepEqual(server.requested(), ["/v1/jobs?limit=100", ...UNENDED]);
+  assert.deepEqual([ids(second.jobs), second.next], [down(1600, 1001), "1501"]);
+  assert.equal(second.jobs.at(-1)!.record.starts, 2);
+});
+
+test("of many jobs that ended at once, each refresh requests some until all are known", async () => {
+  const { server, list } = await withManyUnended();
+  for (let at = 1001; at <= 1050; at += 1) server.set(at, NEVER);
+  const unended = ({ jobs }: JobList) => jobs.filter(({ record }) => record.ended_unix_ms === null).length;
+  const counts = [];
+  for (let now = list; counts.length < 3; ) {
+    now = await refreshed(now, NEWEST, NEVER, server.request);
+    assert.deepEqual(ids(now.jobs), down(1600, 1001));
+    counts.push([unended(now), server.requested().length]);
+  }
+  assert.deepEqual(counts, [[480, 23], [460, 23], [450, 13]]);
+});
+
+// Regression: one failed request failed the whole refresh.
+test("a job whose request fails keeps its older view", async () => {
+  const server = new Server().add(1001, 1200).set(1010, null).set(1020, null);
   const first = await refreshed(null, NEWEST, NEVER, server.request);
-  const failing = async (path: string): Promise<any> => {
-    if (path === "/v1/jobs/1010") throw new Problem(0, "the server does not answer");
+  const fails = (error: Error) => async (path: string): Promise<any> => {
+    if (path === "/v1/jobs/1010") throw error;
     return server.request(path);
   };
-  await assert.rejects(refreshed(first, NEWEST, NEVER, failing), Problem);
+  server.set(1010, NEVER).set(1020, NEVER);
+  const limited = new Problem(429, "too many requests came with this token");
+  const second = await refreshed(first, NEWEST, NEVER, fails(limited));
+  const ends = ({ jobs }: JobList) => jobs.slice(NEWEST).map(({ record }) => [record.id, record.ended_unix_ms]);
+  assert.deepEqual(ends(second), [["1020", NEVER], ["1010", null]]);
+  assert.deepEqual(ends(await refreshed(second, NEWEST, NEVER, server.request)), [["1020", NEVER], ["1010", NEVER]]);
+  await assert.rejects(refreshed(first, NEWEST, NEVER, fails(new TypeError("a defect of the page"))), TypeError);
 });

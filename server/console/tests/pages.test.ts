@@ -11,4 +11,7 @@ test("all pages of a list are requested, also of one with a query", async () => 
   paths.length = 0;
   await allPages("/v1/names", "names", request);
   assert.equal(paths[0], "/v1/names?limit=1000");
+  paths.length = 0;
+  await allPages("/v1/names", "names", request, "1501");
+  assert.deepEqual(paths, ["/v1/names?limit=1000&after=1501", "/v1/names?limit=1000&after=b%26c"]);
 });

@@ -1,12 +1,18 @@
 // The jobs that the page has: the newest, and those in the pictures. Each refresh requests the newest hundred
-// and each older one that had not ended, because an ended job does not change.
+// and the older ones that had not ended, because an ended job does not change.
 
-import { get } from "../api/request";
+import { Problem, get } from "../api/request";
 import type { JobView, Page } from "../api/types";
 import { type Get, PAGE_MAX, allPages, ifPresent } from "./pages";
 
 /** The number of the newest jobs that each refresh requests. */
 export const NEWEST = 100;
+/**
+ * The most older jobs that a refresh requests one by one. For a few jobs that is less work for the server than
+ * a list of the jobs in a state, for which it reads the whole history. One request for each of 500 jobs would
+ * exceed the rate limit of the token.
+ */
+const SINGLE_MAX = 20;
 
 export interface JobList {
   /** The newest first: without a gap down to the job `next`, and then those that `isInPictures`. */
@@ -45,16 +51,46 @@ async function withOlder(newest: JobList, before: JobList | null, request: Get):
   const oldestId = newest.jobs.at(-1)!.record.id;
   const last = before?.jobs[0];
   if (before === null || last === undefined || last.record.id < oldestId) {
-    // There may be others between the two lists. In this order, a job that is started again meanwhile is in
-    // one of the two states.
-    const unfinished = await inState("unfinished", request);
-    const running = await inState("running", request);
-    return { jobs: merged(newest.jobs, running, unfinished), next: newest.next };
+    // There may be others between the two lists.
+    return { jobs: merged(newest.jobs, await unendedBefore(oldestId, request)), next: newest.next };
   }
   const older = before.jobs.filter((view) => view.record.id < oldestId);
-  const now = await Promise.all(older.map((view) => (hasEnded(view) ? [view] : again(view, request))));
+  const now = await refreshedViews(older.filter((view) => !hasEnded(view)), oldestId, request);
+  const gone = new Set(now.gone);
+  const kept = older.filter((view) => !gone.has(view.record.id));
   const goesFurther = before.next === null || before.next < newest.next!;
-  return { jobs: merged(newest.jobs, now.flat()), next: goesFurther ? before.next : newest.next };
+  return { jobs: merged(newest.jobs, now.views, kept), next: goesFurther ? before.next : newest.next };
+}
+
+/** New views of jobs, and the ids of those that the history has dropped. */
+interface RefreshedViews {
+  views: JobView[];
+  gone: string[];
+}
+
+/**
+ * Requests jobs that had not ended, all of them older than the job `oldestId`. If many of them end at once,
+ * those beyond the limit of a refresh get no new view. The next refreshes request these.
+ */
+async function refreshedViews(
+  unended: readonly JobView[],
+  oldestId: string,
+  request: Get,
+): Promise<RefreshedViews> {
+  const listed = unended.length > SINGLE_MAX ? await unendedBefore(oldestId, request) : [];
+  const listedIds = new Set(listed.map((view) => view.record.id));
+  const singles = unended.filter((view) => !listedIds.has(view.record.id)).slice(0, SINGLE_MAX);
+  const found = await Promise.all(singles.map((view) => again(view, request)));
+  const gone = singles.filter((_, i) => found[i]!.length === 0).map((view) => view.record.id);
+  return { views: [...listed, ...found.flat()], gone };
+}
+
+/** Requests the jobs before the job `id` that have not ended. */
+async function unendedBefore(id: string, request: Get): Promise<JobView[]> {
+  // In this order, a job that is started again meanwhile is in one of the two states.
+  const unfinished = await inState("unfinished", id, request);
+  const running = await inState("running", id, request);
+  return merged(running, unfinished);
 }
 
 /** The number of jobs that a list without a gap should have. */
@@ -88,13 +124,18 @@ function merged(...lists: readonly (readonly JobView[])[]): JobView[] {
   return [...known.values()].sort((a, b) => (a.record.id < b.record.id ? 1 : -1));
 }
 
-/** Requests a job; the answer is empty if the history has dropped it. */
-function again(view: JobView, request: Get): Promise<JobView[]> {
-  return ifPresent<JobView>(`/v1/jobs/${view.record.id}`, request);
+/** Requests a job. Returns nothing if the history has dropped it, and the older view if the request fails. */
+async function again(view: JobView, request: Get): Promise<JobView[]> {
+  try {
+    return await ifPresent<JobView>(`/v1/jobs/${view.record.id}`, request);
+  } catch (error) {
+    if (error instanceof Problem) return [view];
+    throw error;
+  }
 }
 
-function inState(state: "running" | "unfinished", request: Get): Promise<JobView[]> {
-  return allPages<JobView>(`/v1/jobs?state=${state}`, "jobs", request);
+function inState(state: "running" | "unfinished", beforeId: string, request: Get): Promise<JobView[]> {
+  return allPages<JobView>(`/v1/jobs?state=${state}`, "jobs", request, beforeId);
 }
 
 async function pageAfter(id: string | null, length: number, request: Get): Promise<JobList> {

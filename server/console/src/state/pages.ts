@@ -10,12 +10,17 @@ export type Get = <T>(path: string) => Promise<T>;
 
 /**
  * Requests all pages of a list. The path may have a query. `name` is the member of a page that has its
- * elements.
+ * elements. With `after`, the first page is the one behind the page whose `next` this is.
  */
-export async function allPages<T>(path: string, name: string, request: Get = get): Promise<T[]> {
+export async function allPages<T>(
+  path: string,
+  name: string,
+  request: Get = get,
+  after: string | null = null,
+): Promise<T[]> {
   const first = `${path}${path.includes("?") ? "&" : "?"}limit=${PAGE_MAX}`;
   const elements: T[] = [];
-  let next: string | null = null;
+  let next = after;
   do {
     const from: string = next === null ? "" : `&after=${encodeURIComponent(next)}`;
     const page = await request<Page & Record<string, unknown>>(first + from);
