@@ -2,8 +2,8 @@
 
 import { useEffect, useState } from "preact/hooks";
 import { change } from "../api/request";
+import { userKeyspaces } from "../state/keyspaces";
 import { snapshots, tables } from "../state/live";
-import { allPages } from "../state/pages";
 import { close, say } from "../state/panels";
 import { Dialog } from "./dialog";
 import { Input } from "./input";
@@ -15,11 +15,10 @@ export function SnapshotForm() {
   const [keyspaces, setKeyspaces] = useState<string[]>([]);
   const [problem, setProblem] = useState<string | null>(null);
   useEffect(() => {
-    void allPages<string>("/v1/keyspaces", "keyspaces").then(
+    void userKeyspaces().then(
       (names) => {
-        const own = names.filter((name) => !name.startsWith("ebb_"));
-        setKeyspaces(own);
-        setKeyspace((now) => (now === "" ? (own[0] ?? "") : now));
+        setKeyspaces(names);
+        setKeyspace((now) => (now === "" ? (names[0] ?? "") : now));
       },
       (error: Error) => setProblem(error.message),
     );
