@@ -38,7 +38,10 @@ for (const size of Object.keys(SIZES)) {
       const { page, context, broken } = await visit(browser, await serve(), { size, theme });
       await logIn(page, TOKEN);
       await page.locator(".run-list svg").first().waitFor();
-      await page.locator(".goal.late").waitFor();
+      await page.locator(".goal.late").nth(1).waitFor();
+      const done = (job) => page.locator("tr[data-job]", { has: page.getByRole("button", { name: job, exact: true }) });
+      await done("join").getByText("not within a week").waitFor();
+      await done("sort").getByText("not known yet").waitFor();
       const waits = "waits: other jobs come first: they get 0.90 of 1 core left for jobs";
       await page.locator("tr[data-job]", { hasText: waits }).waitFor();
       await page.locator(".run-list[aria-label$='1 damaged file'] .run.damaged").waitFor();
@@ -195,13 +198,13 @@ test("the sheet of a job requests a page of its attempts once they are opened", 
 test("a job behind the first page of the list has its row and its goal, also when it ends", async () => {
   const { page, context, broken } = await visit(browser, await serve("--jobs", "1200"));
   await logIn(page, TOKEN);
-  await page.getByText("4 jobs at work").waitFor();
+  await page.getByText("5 jobs at work").waitFor();
   const late = page.locator(".goal.late").first();
   await late.waitFor();
   const row = page.locator(`tr[data-job="${await late.getAttribute("data-job")}"]`);
   await row.getByRole("button", { name: "Cancel" }).click();
   await page.getByRole("button", { name: "Cancel the job" }).click();
-  await page.getByText("3 jobs at work").waitFor();
+  await page.getByText("4 jobs at work").waitFor();
   assert.equal(await row.getAttribute("data-state"), "cancelled");
   const ended = page.getByRole("table", { name: "Jobs that ended" }).locator("tbody tr");
   assert.equal(await ended.count(), 20);

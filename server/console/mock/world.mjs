@@ -1,4 +1,4 @@
-// A server's answers made up: a load with waves, three jobs, two tables. For looking at the
+// A server's answers made up: a load with waves, four jobs, two tables. For looking at the
 // page, and at what is hard to have from a real server, such as a late goal or silence.
 
 const CORES = 2;
@@ -19,7 +19,10 @@ export class World {
     ].map(({ age, ...one }) => ({ ...one, created_unix_ms: nowMs - age * 1000, age_s: age }));
     this.add("wordcount", { inputs: "shop.reviews", output: "shop.words", goalS: 420, taskS: 260, startedMs: nowMs - 140_000 });
     this.add("aggregate", { inputs: "shop.orders", output: "shop.daily", goalS: 200, taskS: 300, startedMs: nowMs - 90_000 });
-    this.add("sort", { inputs: "shop.orders", output: "shop.sorted", goalS: null, taskS: 500, startedMs: nowMs - 40_000 });
+    const sort = this.add("sort", { inputs: "shop.orders", output: "shop.sorted", goalS: null, taskS: 500, startedMs: nowMs - 40_000 });
+    sort.isPredicted = false;
+    // Far longer than a week, which is the horizon of predictions.
+    this.add("join", { inputs: "shop.orders", output: "shop.pairs", goalS: 240, taskS: 3e6, startedMs: nowMs - 120_000 });
     this.add("backup", {
       goalS: null, taskS: 900, startedMs: nowMs - 300_000,
       request: { version: 1, application: { backup: {} }, output: { to: { folder: "tuesday" } }, directory: "/" },
@@ -60,7 +63,7 @@ export class World {
     let id = String(startedMs);
     while (this.jobs.has(id)) id = String(Number(id) + 1);
     const job = {
-      id, name, goalS, taskS, startedMs, endedMs: null, state: "started",
+      id, name, goalS, taskS, startedMs, endedMs: null, state: "started", isPredicted: name !== "backup",
       request: request ?? {
         version: 1, application: { [name]: { reduces: 1 } }, inputs: [{ table: { table: inputs, snapshot: null } }],
         output: { to: { table: output } }, directory: "/", goal_s: goalS,
@@ -117,8 +120,7 @@ export class World {
     const load = this.load(t);
     const others = 0.04 + 0.03 * noise(s, 2);
     const capacity = Math.max(0, CORES - load - others - 0.1) * (this.allowed(t));
-    // Backups cost next to no CPU time.
-    const jobs = this.running(t).filter(({ name }) => name !== "backup");
+    const jobs = this.running(t);
     const used = jobs.length === 0 ? 0 : capacity * (0.9 + 0.08 * noise(s, 3));
     const weights = jobs.map((_, i) => 1 / (i + 1.4));
     const sum = weights.reduce((a, b) => a + b, 0);
@@ -195,6 +197,9 @@ export class World {
     const width = (finish - now) * 0.15;
     const goal = job.goalS === null ? null : job.startedMs + job.goalS * 1000;
     const isBackup = job.name === "backup";
+    const horizon = now + 7 * 86_400_000;
+    const isBeyond = job.isPredicted && finish > horizon;
+    const method = "lookahead/forecast-edf";
     const bytes = { bytes_done: Math.round(done * 1.35e9), bytes_total: 1.35e9, bytes_per_s: Math.round(1.35e9 / job.taskS) };
     return {
       record,
@@ -210,10 +215,11 @@ export class World {
         },
       },
       end: null,
-      prediction: isBackup ? null : {
+      prediction: !job.isPredicted || isBeyond ? null : {
         finish_unix_ms: Math.round(finish), low_unix_ms: Math.round(finish - width), high_unix_ms: Math.round(finish + width),
-        goal_unix_ms: goal, slack_s: goal === null ? null : (goal - finish) / 1000, method: "simulated",
+        goal_unix_ms: goal, slack_s: goal === null ? null : (goal - finish) / 1000, method,
       },
+      beyond_horizon: isBeyond ? { horizon_unix_ms: horizon, goal_unix_ms: goal, method } : null,
     };
   }
 

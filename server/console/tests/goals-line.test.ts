@@ -13,14 +13,14 @@ test("goals are counted by their predictions", () => {
   assert.deepEqual(line(["none"]), ["none", "none", "1 job without a goal"]);
   assert.deepEqual(line(["on-time", "on-time"]), ["2 of 2 will be met", "good", "2 jobs with a goal"]);
   const late = line(["late", "on-time", "unknown", "none"]);
-  assert.deepEqual(late, ["1 late of 3", "bad", "3 jobs with a goal, 1 not predicted yet, 1 job without a goal"]);
+  assert.deepEqual(late, ["1 late of 3", "bad", "3 jobs with a goal, 1 not known, 1 job without a goal"]);
 });
 
 // Regression: a job without a prediction was shown as "0 of 1 will be met".
 test("a goal without a prediction is not counted as one that will be missed", () => {
-  assert.deepEqual(line(["unknown"]), ["– not predicted yet", "none", "1 job with a goal"]);
+  assert.deepEqual(line(["unknown"]), ["– not known", "none", "1 job with a goal"]);
   const some = line(["on-time", "unknown"]);
-  assert.deepEqual(some, ["1 of 2 will be met", "none", "2 jobs with a goal, 1 not predicted yet"]);
+  assert.deepEqual(some, ["1 of 2 will be met", "none", "2 jobs with a goal, 1 not known"]);
 });
 
 // Regression: goals were forgotten as soon as their jobs had ended, so that the page of a demo showed none.

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { JobView } from "../src/api/types";
-import { atWorkText, doneAtMs, isOver, jobOf, outlook, slackS } from "../src/state/job";
+import { atWorkText, doneAtMs, isOver, jobOf, outlook, slackS, slackWords } from "../src/state/job";
 import { Finish, Outcome, Took } from "../src/view/jobs";
 import { textOf } from "./vnodes";
 
@@ -90,6 +90,25 @@ test("a job is late as soon as its prediction passes the goal", () => {
   const late = jobOf(view({ prediction: prediction(1_075_000) }));
   assert.equal(outlook(late, at), "late");
   assert.equal(slackS(late, at), -15);
+});
+
+// Regression: a job that was predicted not to end within a week looked like one that was not predicted yet.
+test("a job that does not end within a week is late, unless its goal is later", () => {
+  const at = 1_010_000;
+  const beyond = (goalMs: number, horizonMs: number) =>
+    jobOf(view({ beyond_horizon: { horizon_unix_ms: horizonMs, goal_unix_ms: goalMs, method: "simulated" } }));
+  const finish = (job: ReturnType<typeof jobOf>) => textOf(Finish({ job, nowMs: at }));
+  const late = beyond(1_060_000, at + 604_800_000);
+  assert.deepEqual([outlook(late, at), slackS(late, at), slackWords(late, at)], ["late", null, "late"]);
+  assert.equal(finish(late), "not within a week");
+  assert.equal(slackWords(late, 1_061_000), "1 s late");
+  const open = beyond(1_060_000, 1_050_000);
+  assert.deepEqual([outlook(open, at), slackWords(open, at)], ["unknown", null]);
+  // The goal moves with the server's clock.
+  assert.equal(beyond(1_070_000, at + 604_800_000).goalMs, 1_070_000);
+  const unpredicted = jobOf(view());
+  assert.deepEqual([outlook(unpredicted, at), slackWords(unpredicted, at)], ["unknown", null]);
+  assert.equal(finish(unpredicted), "not known yet");
 });
 
 test("without a prediction a job is late once its goal has passed", () => {

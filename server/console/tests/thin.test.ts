@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Sample } from "../src/api/types";
-import { horizonMs } from "../src/chart/horizon";
 import { bucketMs, thin } from "../src/chart/thin";
 
 function sample(s: number, load: number, p99: number | null, shares = {}): Sample {
@@ -52,11 +51,4 @@ test("the past looks the same when a sample is added", () => {
 test("a day fits into a picture", () => {
   assert.equal(bucketMs(86_400_000, 600), 300_000);
   assert.equal(bucketMs(300_000, 600), 1000);
-});
-
-test("goals are in sight, and the past keeps its room", () => {
-  const past = 600_000;
-  assert.equal(horizonMs(past, 0, []), 300_000);
-  assert.equal(horizonMs(past, 0, [{ finishMs: 400_000, goalMs: 500_000 }]), 600_000);
-  assert.equal(horizonMs(past, 0, [{ finishMs: null, goalMs: 9e9 }]), 600_000);
 });

@@ -38,8 +38,8 @@ use ebb_jobs::request::JobRequest;
 
 pub use self::history::JobHistory;
 pub use self::view::{
-    ByteProgress, Estimate, JobEnd, JobProgress, JobView, Prediction, ReadInput, Restart,
-    RestartView, Run,
+    BeyondHorizon, ByteProgress, EndForecast, Estimate, JobEnd, JobProgress, JobView, Prediction,
+    ReadInput, Restart, RestartView, Run,
 };
 pub use self::wait::Wait;
 pub(crate) use self::wait::{Beside, WINDOW_S, runnable_tasks};

@@ -16,9 +16,14 @@ pub struct JobView {
     /// The inputs and the progress of the job, while it runs and in the response to a request that
     /// waited for the end of the job; `null` in a view that was made from the record alone.
     pub run: Option<Run>,
-    /// The predicted end, if the job runs and there is a prediction.
+    /// The predicted end, if the job runs and is predicted to end within a week.
     #[serde(default)]
     pub prediction: Option<Prediction>,
+    /// The prediction that the job does not end within a week; `null` for all other jobs. If the job runs and
+    /// both this and `prediction` are `null`, there is no prediction, or none yet. Older servers leave this
+    /// field out.
+    #[serde(default)]
+    pub beyond_horizon: Option<BeyondHorizon>,
     /// The end of the job; `null` if it has not ended, or if there is no report of its run.
     pub end: Option<JobEnd>,
 }
@@ -98,6 +103,26 @@ pub struct Prediction {
     pub method: String,
 }
 
+/// The prediction that a job that runs does not end within a week, the horizon of predictions.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct BeyondHorizon {
+    /// The end of the horizon, in milliseconds since 1970: the job is predicted to end after it.
+    pub horizon_unix_ms: u64,
+    /// The time by which the job should end, in milliseconds since 1970; `null` for a job without a goal.
+    pub goal_unix_ms: Option<u64>,
+    /// The method of the prediction: `lookahead/` and the name of the policy that it assumes.
+    pub method: String,
+}
+
+/// A prediction of the end of a job, as a node keeps it.
+#[derive(Debug, Clone, PartialEq)]
+pub enum EndForecast {
+    /// The job is predicted to end within the horizon.
+    Within(Prediction),
+    /// The job is predicted to end after the horizon.
+    Beyond(BeyondHorizon),
+}
+
 /// The end of a job, as the node that ran it reports it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[schema(as = Ended)]
@@ -174,6 +199,7 @@ impl JobView {
             end: report.map(ended),
             run: None,
             prediction: None,
+            beyond_horizon: None,
             record,
         }
     }
@@ -192,6 +218,14 @@ impl JobView {
     /// Returns the reason why the job took longer than its work needs, if it has ended and there is one.
     pub fn waited(&self) -> Option<&Wait> {
         self.end.as_ref()?.waited.as_ref()
+    }
+}
+
+impl BeyondHorizon {
+    /// Returns whether the job is predicted to miss its goal. A goal after the horizon may still be met.
+    pub fn is_late(&self) -> bool {
+        let goal_unix_ms = self.goal_unix_ms;
+        goal_unix_ms.is_some_and(|goal_unix_ms| goal_unix_ms <= self.horizon_unix_ms)
     }
 }
 

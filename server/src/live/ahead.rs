@@ -8,7 +8,7 @@ use ebb_scheduler::runtime::{Finish, Situation};
 
 use super::outlook::{LATELY_S, expected};
 use super::prediction::Ledger;
-use crate::jobs::Prediction;
+use crate::jobs::{BeyondHorizon, EndForecast, Prediction};
 use crate::node::{Node, RunningJob};
 
 /// The input of a look ahead. (A look ahead is a simulation of the scheduler that predicts when jobs end.)
@@ -17,8 +17,9 @@ pub(super) struct Ahead {
     /// The capacity that jobs are expected to have over time, in hundredths of a core.
     pub expected: Availability,
     pub jobs: Vec<AheadJob>,
-    now: BothTimes,
-    policy: &'static str,
+    pub now: BothTimes,
+    /// The name of the policy.
+    pub policy: &'static str,
 }
 
 /// The largest normal difference, in milliseconds, between the recorded time of a job's start and
@@ -62,8 +63,14 @@ impl BothTimes {
 
 /// A job of the node whose end a look ahead predicts.
 pub(super) struct AheadJob {
+    /// The runtime's id of the step that runs.
     pub id: JobId,
-    pub running: RunningJob,
+    /// The id of the job in the history.
+    pub job_id: String,
+    /// The application of the job.
+    pub application: String,
+    /// The number of steps of the job.
+    pub steps: u32,
     /// The time by which the job is to end; for a chain, a job of several steps, the time by which its last
     /// step is to end. `None` if the job has no goal.
     pub goal: Option<BothTimes>,
@@ -73,22 +80,26 @@ impl AheadJob {
     /// Returns the end of the job in the predictions `finishes`, in seconds of the runtime's time. `None` if
     /// it is more than a week ahead, if the policy panicked, or if `finishes` does not have the job.
     pub(super) fn finish_s(&self, finishes: &[Finish]) -> Option<f64> {
+        self.finish(finishes)?.finish_s
+    }
+
+    fn finish<'f>(&self, finishes: &'f [Finish]) -> Option<&'f Finish> {
         let at = finishes.binary_search_by_key(&self.id, |finish| finish.job.id);
-        finishes[at.ok()?].finish_s
+        finishes.get(at.ok()?)
     }
 }
 
 impl Ahead {
-    /// Returns the input of a look ahead for the jobs that `node` runs now; `None` before the runtime's first
-    /// control cycle, after a cycle in which the policy or the capacity source panicked, and for an unmanaged
-    /// runtime, which does not limit jobs and uses no policy.
-    pub(super) fn of(node: &Node) -> Option<Self> {
+    /// Returns the input of a look ahead for `running`, the jobs that `node` runs, with [`jobs`](Self::jobs) in
+    /// the same order. `None` before the runtime's first control cycle, after a cycle in which the policy or
+    /// the capacity source panicked, and for an unmanaged runtime, which does not limit jobs and uses no
+    /// policy.
+    pub(super) fn of(node: &Node, running: &[RunningJob]) -> Option<Self> {
         let unix_ms = now_unix_ms();
-        let running = node.running_jobs();
         let mut situation = node.runtime().situation()?;
         let now_s = situation.now_s;
         let now = BothTimes { s: now_s, unix_ms };
-        let jobs = running.into_iter().map(|running| {
+        let jobs = running.iter().map(|running| {
             let progress = running.progress();
             let id = progress.status.id;
             let left = progress.steps.saturating_sub(progress.step);
@@ -100,8 +111,10 @@ impl Ahead {
             let goal_s = running.request().goal_s;
             AheadJob {
                 id,
+                job_id: running.id().to_string(),
+                application: running.record().application.clone(),
+                steps: progress.steps,
                 goal: goal_s.map(|goal_s| now.goal(begun, goal_s)),
-                running,
             }
         });
         let jobs = jobs.collect();
@@ -131,10 +144,30 @@ impl Ahead {
         self.now.unix_ms_of(t_s)
     }
 
+    /// Returns the forecast of the end of a job from `finishes`, the result of the look ahead; `None` if that
+    /// has no end of the job and does not show that the end is after the horizon.
+    pub(super) fn end_forecast(
+        &self,
+        job: &AheadJob,
+        finishes: &[Finish],
+        ledger: &Ledger,
+    ) -> Option<EndForecast> {
+        let finish = job.finish(finishes)?;
+        if let Some(finish_s) = finish.finish_s {
+            let prediction = self.prediction(job, finish_s, ledger);
+            return Some(EndForecast::Within(prediction));
+        }
+        Some(EndForecast::Beyond(BeyondHorizon {
+            horizon_unix_ms: self.unix_ms(finish.beyond_s?),
+            goal_unix_ms: job.goal.map(|goal| goal.unix_ms),
+            method: self.method(),
+        }))
+    }
+
     /// Returns the prediction for a job whose end in the look ahead, the simulation, is at `finish_s` seconds
     /// of the runtime's time. The errors of earlier predictions, which `ledger` has, correct that end and
     /// give the interval around it.
-    pub(super) fn prediction(&self, job: &AheadJob, finish_s: f64, ledger: &Ledger) -> Prediction {
+    fn prediction(&self, job: &AheadJob, finish_s: f64, ledger: &Ledger) -> Prediction {
         let around = ledger.around(self.situation.now_s, finish_s);
         Prediction {
             finish_unix_ms: self.unix_ms(around.finish_s),
@@ -142,13 +175,75 @@ impl Ahead {
             high_unix_ms: self.unix_ms(around.high_s),
             goal_unix_ms: job.goal.map(|goal| goal.unix_ms),
             slack_s: job.goal.map(|goal| goal.s - around.finish_s),
-            method: format!("lookahead/{}", self.policy),
+            method: self.method(),
+        }
+    }
+
+    fn method(&self) -> String {
+        format!("lookahead/{}", self.policy)
+    }
+}
+
+/// Look-aheads over jobs that a test describes, for the tests of this module and of `what_if`.
+#[cfg(test)]
+pub(super) mod testing {
+    use std::sync::Arc;
+
+    use ebb_scheduler::policy::Fair;
+    use ebb_scheduler::runtime::{HypotheticalJob, Runtime, RuntimeOptions};
+    use ebb_test_support::wait::until_some;
+
+    use super::*;
+
+    /// Returns a job of `maps` map tasks, each of a second of CPU time.
+    pub(in crate::live) fn job(maps: u32) -> HypotheticalJob {
+        HypotheticalJob {
+            maps,
+            map_cpu_s: 1.0,
+            reduces: 0,
+            reduce_cpu_s: 1.0,
+            goal_s: None,
+            weight: 1.0,
+            cores: None,
+            steps: 1,
+        }
+    }
+
+    /// Returns the input of a look ahead over `jobs`, whose ids in the history are `1`, `2` and so on. They share
+    /// two cores in equal parts. No job runs, so the ends in the look ahead do not depend on the machine.
+    pub(in crate::live) fn ahead_of(jobs: &[HypotheticalJob]) -> Ahead {
+        let runtime = Runtime::start(RuntimeOptions {
+            policy: Arc::new(Fair),
+            ..RuntimeOptions::new(2)
+        });
+        let runtime = runtime.unwrap();
+        let mut situation = until_some("a control cycle", || runtime.situation());
+        let now = BothTimes {
+            s: situation.now_s,
+            unix_ms: 1_795_846_613_693,
+        };
+        let jobs = jobs.iter().zip(1_u32..).map(|(job, number)| AheadJob {
+            id: situation.add(job),
+            job_id: number.to_string(),
+            application: "wordcount".to_string(),
+            steps: 1,
+            goal: job.goal_s.map(|goal_s| now.goal(now, goal_s)),
+        });
+        let jobs = jobs.collect();
+        Ahead {
+            situation,
+            expected: Availability::constant(200.0).unwrap(),
+            jobs,
+            now,
+            policy: "fair",
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use ebb_scheduler::runtime::HypotheticalJob;
+
     use super::*;
 
     /// Returns the start of a job and, as the present, the moment 60 seconds later, each by both
@@ -164,6 +259,42 @@ mod tests {
             unix_ms: later_ms.saturating_add_signed(set_ms),
         };
         [begun, now]
+    }
+
+    /// Regression: a job that was predicted not to end within a week looked like one without a prediction.
+    #[test]
+    fn an_end_after_the_horizon_is_a_forecast() {
+        let goal_s = Some(600.0);
+        let ahead = testing::ahead_of(&[
+            HypotheticalJob {
+                goal_s,
+                ..testing::job(10)
+            },
+            HypotheticalJob {
+                goal_s,
+                map_cpu_s: 1e6,
+                ..testing::job(1000)
+            },
+        ]);
+        let finishes = ahead.situation.finishes(&ahead.expected);
+        let forecast =
+            |at: usize| ahead.end_forecast(&ahead.jobs[at], &finishes, &Ledger::default());
+        let Some(EndForecast::Within(near)) = forecast(0) else {
+            panic!("{:?}", forecast(0));
+        };
+        assert!(near.slack_s > Some(500.0), "{near:?}");
+        let now_unix_ms = ahead.now.unix_ms;
+        let far = BeyondHorizon {
+            horizon_unix_ms: now_unix_ms + 7 * 86_400_000,
+            goal_unix_ms: Some(now_unix_ms + 600_000),
+            method: "lookahead/fair".to_string(),
+        };
+        assert!(far.is_late());
+        assert_eq!(forecast(1), Some(EndForecast::Beyond(far)));
+        assert_eq!(
+            ahead.end_forecast(&ahead.jobs[1], &[], &Ledger::default()),
+            None
+        );
     }
 
     #[test]

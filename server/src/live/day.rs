@@ -34,7 +34,7 @@ pub struct LoadPoint {
     /// Cores that other processes used, as estimated. 0 if the options of the server fix how many cores
     /// jobs may use.
     pub others_cores: f64,
-    /// Cores that jobs used.
+    /// Cores that jobs, backups, restores, verifications and the checks of files used.
     pub analytics_cores: f64,
     /// Cores that jobs could use.
     pub capacity_cores: f64,
@@ -73,12 +73,12 @@ pub struct GuardChange {
     pub slack_ratio: Option<f64>,
 }
 
-/// The CPU use of a job.
+/// The CPU use of a job, a backup, a restore or a verification.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct JobShare {
     /// The id of the job.
     pub job_id: String,
-    /// The name of the job's application, such as `grep`.
+    /// The name of the job's application, such as `grep`; `backup`, `restore` or `verify`.
     pub name: String,
     /// Pairs of the end of a sample, in milliseconds since 1970, and the cores that the job used during the
     /// sample.
@@ -86,7 +86,8 @@ pub struct JobShare {
     pub points: Vec<(u64, f64)>,
 }
 
-/// The id and the application of a job. All samples of the job share one object.
+/// The id and the application of a job, a backup, a restore or a verification. All samples of it share
+/// one object.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct JobName {
     pub id: String,

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use ebb_colocate::{
     Action, GuardSample, Limit, LoadSample, Objective, RequestRates, RequestSource,
 };
-use ebb_jobs::history::now_unix_ms;
+use ebb_jobs::history::{JobRecord, now_unix_ms};
 use ebb_jobs::pins::{self, ReleasedPin};
 use ebb_scheduler::model::JobId;
 use ebb_scheduler::runtime::JobState;
@@ -21,7 +21,7 @@ use super::ahead::Ahead;
 use super::day::{GuardChange, JobName, LoadPoint, Moment};
 use super::episodes::{Episodes, Turn, stops_jobs};
 use super::{Shared, sum};
-use crate::node::{Node, RunningJob, StoreRequests};
+use crate::node::{Node, RunningJob, RunningMaintenance, StoreRequests};
 
 /// The time between two samples.
 const EVERY: Duration = Duration::from_secs(1);
@@ -123,7 +123,8 @@ struct Gatherer {
     /// The earliest time, in seconds of the runtime's time, of the next check whether publications pin too
     /// many bytes of old versions.
     look_at_pins_s: f64,
-    /// The names of the jobs in the last sample, by the runtime's ids.
+    /// The names of the jobs, backups, restores and verifications in the last sample, by the runtime's ids of
+    /// the jobs and leases.
     names: BTreeMap<JobId, Arc<JobName>>,
     /// The states of the jobs, backups, restores and verifications of the last sample, by their ids.
     states: BTreeMap<String, JobState>,
@@ -160,7 +161,8 @@ impl Gatherer {
         let now_unix_ms = now_unix_ms();
         let now_s = shared.node.runtime().now_s();
         let jobs = shared.node.running_jobs();
-        let moment = self.moment(now_unix_ms, &jobs);
+        let maintenance = shared.node.all_running_maintenance();
+        let moment = self.moment(now_unix_ms, &jobs, &maintenance);
         let length_s = now_s - std::mem::replace(&mut self.sampled_s, now_s);
         let planned = shared.node.runtime().forecast();
         let sample = moment.sample();
@@ -182,34 +184,33 @@ impl Gatherer {
             shared.events.send("reset", &json!({}));
         }
         self.guard(now_unix_ms);
-        self.jobs(&jobs);
+        self.jobs(&jobs, &maintenance);
+        // A lease ends with its last handle.
+        drop(maintenance);
         self.snapshots();
         self.pins(now_s);
-        self.look_ahead(now_s, !jobs.is_empty());
+        self.look_ahead(now_s, &jobs);
         if let Some(coarse) = coarse {
             shared.events.send("coarse", &coarse);
         }
         shared.events.send("sample", &sample);
     }
 
-    /// Returns the load since the last sample, and the cores that each job used. Logs when the
-    /// scheduling class of jobs and long scans changes.
-    fn moment(&mut self, now_unix_ms: u64, jobs: &[RunningJob]) -> Moment {
+    /// Returns the load since the last sample, and the cores that each job, backup, restore and verification
+    /// used. Logs when the scheduling class of jobs and long scans changes.
+    fn moment(
+        &mut self,
+        now_unix_ms: u64,
+        jobs: &[RunningJob],
+        maintenance: &[RunningMaintenance],
+    ) -> Moment {
         let shared = Arc::clone(&self.shared);
         let node = &shared.node;
-        let named = |job: &RunningJob| {
-            let handle = job.handle();
-            let name = JobName {
-                id: job.id().to_string(),
-                name: job.record().application.clone(),
-            };
-            (handle.id(), Arc::new(name))
-        };
         let mut names: BTreeMap<JobId, Arc<JobName>> = BTreeMap::new();
-        for (id, name) in jobs.iter().map(named) {
+        for (id, name) in names_of(jobs, maintenance) {
             // All samples of a job share one name, because a day of samples is kept.
             let known = self.names.get(&id).cloned();
-            names.insert(id, known.unwrap_or(name));
+            names.insert(id, known.unwrap_or_else(|| Arc::new(name)));
         }
         let cycles = node.runtime().cycles_after(self.cycle_s);
         self.cycle_s = cycles.last().map_or(self.cycle_s, |last| last.t_s);
@@ -258,8 +259,8 @@ impl Gatherer {
             bound_us: objective.and_then(|objective| bound_us(objective, decided)),
         };
         // A job that ended since the last sample has CPU time in its cycles, and is in the old names. CPU
-        // time without a name counts in `analytics_cores` alone: that of leases which are no jobs, such
-        // as the check of the files, and of jobs between two samples.
+        // time without a name counts in `analytics_cores` alone: that of leases which no list of jobs has,
+        // such as the check of the files, and of jobs between two samples.
         let job_of = |id: &JobId| names.get(id).or_else(|| self.names.get(id)).cloned();
         let shares = used.iter();
         let shares = shares.filter_map(|(id, cpu_s)| Some((job_of(id)?, per_s(*cpu_s))));
@@ -351,7 +352,7 @@ impl Gatherer {
     /// Sends events for changed states of jobs, and for the starts and ends of backups, restores and
     /// verifications. Notes the ends of jobs in the [`Ledger`](super::prediction::Ledger), which keeps the
     /// errors of the predictions.
-    fn jobs(&mut self, jobs: &[RunningJob]) {
+    fn jobs(&mut self, jobs: &[RunningJob], maintenance: &[RunningMaintenance]) {
         let events = &self.shared.events;
         let mut states = BTreeMap::new();
         for job in jobs {
@@ -361,13 +362,13 @@ impl Gatherer {
             }
             states.insert(job.id().to_string(), state);
         }
-        for id in self.shared.node.running_maintenance_ids() {
+        for work in maintenance {
             // Its thread waits for its share again and again, which is no change for clients.
-            let state = JobState::Running;
-            if !self.states.contains_key(&id) {
+            let (id, state) = (work.id(), JobState::Running);
+            if !self.states.contains_key(id) {
                 events.send("job", &json!({"id": id, "state": state}));
             }
-            states.insert(id, state);
+            states.insert(id.to_string(), state);
         }
         for ended in self.shared.node.take_ended() {
             states.remove(&ended.id);
@@ -438,33 +439,46 @@ impl Gatherer {
         }
     }
 
-    /// Predicts the ends of the running jobs by a simulation of the scheduler, if there are jobs and the next
+    /// Predicts the ends of the running `jobs` by a simulation of the scheduler, if there are jobs and the next
     /// look ahead is due. Stores each prediction in its job, for clients, and in the
     /// [`Ledger`](super::prediction::Ledger), which will compare it with the actual end.
-    fn look_ahead(&mut self, now_s: f64, has_jobs: bool) {
-        if !has_jobs || now_s < self.look_ahead_at_s {
+    fn look_ahead(&mut self, now_s: f64, jobs: &[RunningJob]) {
+        if jobs.is_empty() || now_s < self.look_ahead_at_s {
             return;
         }
         let began = Instant::now();
-        let Some(ahead) = Ahead::of(&self.shared.node) else {
+        let Some(ahead) = Ahead::of(&self.shared.node, jobs) else {
             return;
         };
         let finishes = ahead.situation.finishes(&ahead.expected);
         let took_s = began.elapsed().as_secs_f64();
         self.look_ahead_at_s = now_s + took_s / LOOK_AHEAD_PART;
         let mut state = self.shared.lock();
-        for job in &ahead.jobs {
-            let Some(finish_s) = job.finish_s(&finishes) else {
-                job.running.set_prediction(None);
-                continue;
-            };
-            let id = job.running.id();
-            let begun_s = job.running.begun_s();
-            (state.ledger).note(id, begun_s, ahead.situation.now_s, finish_s);
-            let predicted = ahead.prediction(job, finish_s, &state.ledger);
-            job.running.set_prediction(Some(predicted));
+        for (running, job) in jobs.iter().zip(&ahead.jobs) {
+            if let Some(finish_s) = job.finish_s(&finishes) {
+                let (begun_s, at_s) = (running.begun_s(), ahead.situation.now_s);
+                (state.ledger).note(&job.job_id, begun_s, at_s, finish_s);
+            }
+            running.set_end_forecast(ahead.end_forecast(job, &finishes, &state.ledger));
         }
     }
+}
+
+/// Returns the names of jobs, and of backups, restores and verifications, with the runtime's ids of the jobs
+/// and leases. Control cycles have the CPU time by these ids.
+fn names_of(
+    jobs: &[RunningJob],
+    maintenance: &[RunningMaintenance],
+) -> impl Iterator<Item = (JobId, JobName)> {
+    let name_of = |record: &JobRecord| JobName {
+        id: record.id.clone(),
+        name: record.application.clone(),
+    };
+    let of_jobs = jobs.iter();
+    let of_jobs = of_jobs.map(move |job| (job.handle().id(), name_of(job.record())));
+    let of_maintenance = maintenance.iter();
+    let of_maintenance = of_maintenance.map(move |work| (work.lease_id(), name_of(work.record())));
+    of_jobs.chain(of_maintenance)
 }
 
 /// Returns a number rounded to two decimal places.

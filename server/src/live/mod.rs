@@ -84,7 +84,7 @@ struct State {
 /// which does not limit jobs and has no policy.
 #[must_use]
 pub fn look_ahead(node: &Node) -> Vec<Finish> {
-    let ahead = Ahead::of(node);
+    let ahead = Ahead::of(node, &node.running_jobs());
     ahead.map_or_else(Vec::new, |ahead| ahead.situation.finishes(&ahead.expected))
 }
 
@@ -109,7 +109,7 @@ pub struct Load {
     /// span are no longer kept; `null` if all are. The server keeps the latest 4,096.
     #[serde(default)]
     pub guard_cut_unix_ms: Option<u64>,
-    /// The CPU use of each job.
+    /// The CPU use of each job, backup, restore and verification.
     pub shares: Vec<JobShare>,
 }
 

@@ -358,9 +358,9 @@ impl Node {
         self.registry.all()
     }
 
-    /// Returns the ids of the running backups, restores and verifications, in ascending order.
-    pub(crate) fn running_maintenance_ids(&self) -> Vec<String> {
-        self.registry.maintenance_ids()
+    /// Returns the handles of the running backups, restores and verifications, ascending by id.
+    pub(crate) fn all_running_maintenance(&self) -> Vec<RunningMaintenance> {
+        self.registry.all_maintenance()
     }
 
     /// Removes and returns the jobs, backups, restores and verifications that ended since the last call; of more

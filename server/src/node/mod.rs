@@ -111,6 +111,7 @@ pub use self::options::{NodeOptions, machine_cores};
 pub use self::pace::Pace;
 use self::registry::Registry;
 pub use self::running::{RunningJob, Stop};
+pub(crate) use self::running_maintenance::RunningMaintenance;
 use self::spills::Spills;
 pub use self::store::{StoreRequests, StoreWindows};
 use crate::jobs::{Estimate, Restart};

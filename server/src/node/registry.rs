@@ -146,9 +146,9 @@ impl Registry {
         self.lock().maintenance.get(id).cloned()
     }
 
-    /// Returns the ids of the running backups, restores and verifications, in ascending order.
-    pub(super) fn maintenance_ids(&self) -> Vec<String> {
-        self.lock().maintenance.keys().cloned().collect()
+    /// Returns the running backups, restores and verifications, ascending by id.
+    pub(super) fn all_maintenance(&self) -> Vec<RunningMaintenance> {
+        self.lock().maintenance.values().cloned().collect()
     }
 
     /// Returns whether a job, a backup or a verification with this id runs.

@@ -11,7 +11,8 @@ use ebb_scheduler::runtime::{JobHandle, JobReport, JobState};
 use tokio::sync::Notify;
 
 use super::Node;
-use crate::jobs::{Beside, Estimate, JobEnd, JobProgress, JobView, Prediction, ReadInput, Run};
+use crate::jobs::{Beside, EndForecast, Estimate, JobEnd, JobProgress, JobView};
+use crate::jobs::{Prediction, ReadInput, Run};
 use crate::jobs::{WINDOW_S, Wait, runnable_tasks};
 
 /// A handle of a job of a node. The job runs on if the handle is dropped. Clones stand for the same job.
@@ -44,7 +45,7 @@ struct State {
     /// Whether the job is left for a later start. `None` until the thread that drives the job has decided
     /// this: from then on the job cannot be stopped in another way.
     parked: Option<bool>,
-    prediction: Option<Prediction>,
+    end_forecast: Option<EndForecast>,
     end: Option<Arc<JobEnd>>,
     /// True if another job, a backup or a verification of the node ran at some time while this job did.
     had_company: bool,
@@ -120,7 +121,7 @@ impl RunningJob {
                     step,
                     stop: None,
                     parked: None,
-                    prediction: None,
+                    end_forecast: None,
                     end: None,
                     had_company: false,
                 }),
@@ -164,10 +165,16 @@ impl RunningJob {
 
     /// Returns the job as clients see it now.
     pub fn view(&self) -> JobView {
+        let (prediction, beyond_horizon) = match self.end_forecast() {
+            Some(EndForecast::Within(prediction)) => (Some(prediction), None),
+            Some(EndForecast::Beyond(beyond)) => (None, Some(beyond)),
+            None => (None, None),
+        };
         JobView {
             record: self.record().clone(),
             end: self.end().map(|end| JobEnd::clone(&end)),
-            prediction: self.prediction(),
+            prediction,
+            beyond_horizon,
             run: Some(Run {
                 inputs: self.shared.inputs.clone(),
                 estimate: self.estimate().cloned(),
@@ -228,12 +235,20 @@ impl RunningJob {
     /// Returns the latest prediction of the end. `None` before the first one and after the end, and if the
     /// latest one found no end within its horizon.
     pub fn prediction(&self) -> Option<Prediction> {
-        let state = self.lock();
-        (state.prediction.clone()).filter(|_| state.end.is_none())
+        match self.end_forecast()? {
+            EndForecast::Within(prediction) => Some(prediction),
+            EndForecast::Beyond(_) => None,
+        }
     }
 
-    pub(crate) fn set_prediction(&self, prediction: Option<Prediction>) {
-        self.lock().prediction = prediction;
+    /// Returns the latest forecast of the end. `None` before the first one and after the end.
+    fn end_forecast(&self) -> Option<EndForecast> {
+        let state = self.lock();
+        (state.end_forecast.clone()).filter(|_| state.end.is_none())
+    }
+
+    pub(crate) fn set_end_forecast(&self, end_forecast: Option<EndForecast>) {
+        self.lock().end_forecast = end_forecast;
     }
 
     /// Waits until the job has ended, and its end is recorded, or could not be recorded: see

@@ -5,6 +5,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use ebb_jobs::history::JobRecord;
+use ebb_scheduler::model::JobId;
 use ebb_scheduler::runtime::{Lease, Outcome};
 use ebb_storage::MaintenanceProgress;
 use tokio::sync::Notify;
@@ -70,8 +71,13 @@ impl RunningMaintenance {
         }
     }
 
-    pub(super) fn id(&self) -> &str {
+    pub(crate) fn id(&self) -> &str {
         &self.shared.record.id
+    }
+
+    /// Returns the runtime's id of the lease, under which its control cycles list the CPU time of the work.
+    pub(crate) fn lease_id(&self) -> JobId {
+        self.shared.lease.id()
     }
 
     pub(crate) fn record(&self) -> &JobRecord {
@@ -97,6 +103,7 @@ impl RunningMaintenance {
             record: self.record().clone(),
             run,
             prediction: None,
+            beyond_horizon: None,
             end: None,
         }
     }

@@ -94,6 +94,9 @@ pub struct Finish {
     /// The predicted end of the job, in seconds since the runtime started; `None` if it is more
     /// than a week away, or if the policy panics.
     pub finish_s: Option<f64>,
+    /// The end of the horizon, a week from the prediction, in seconds since the runtime started, if
+    /// the job ends after it. `None` if `finish_s` is known, or if the policy panics.
+    pub beyond_s: Option<f64>,
 }
 
 /// A job with its remaining tasks.
@@ -360,6 +363,7 @@ impl Situation {
         let unfinished = |job: &OutstandingJob| Finish {
             job: job.job,
             finish_s: None,
+            beyond_s: None,
         };
         let mut finishes: Vec<Finish> = jobs.iter().map(unfinished).collect();
         let mut record_ends = |jobs: &mut Vec<OutstandingJob>, now_s: f64| {
@@ -375,7 +379,7 @@ impl Situation {
             let until_s = now_s + self.cycle_s.max(ahead_s * STEP_OF_AHEAD);
             let stays_until_s = now_s + ahead_s * STEP_OF_AHEAD_MIN;
             let Some(placement) = self.decide(now_s, expected, &jobs) else {
-                break;
+                return finishes;
             };
             while now_s < until_s && !jobs.is_empty() {
                 let capacity_hundredths = self.capacity(expected.mean(now_s, until_s));
@@ -395,6 +399,9 @@ impl Situation {
                     break;
                 }
             }
+        }
+        for finish in finishes.iter_mut().filter(|it| it.finish_s.is_none()) {
+            finish.beyond_s = Some(self.now_s + HORIZON_S);
         }
         finishes
     }

@@ -7,7 +7,7 @@ use ebb_storage::RestoredFile;
 use indicatif::{HumanBytes, HumanCount};
 use serde_json::{Value, json};
 
-use super::list::asked;
+use super::list::{asked, beyond_text};
 use super::state::JobState;
 use super::timeline::timeline;
 use super::{started, took_s};
@@ -25,6 +25,12 @@ pub(super) fn object(job: &JobView, attempts: &[JobAttempt]) -> Value {
     if let Some(run) = &job.run {
         object["progress"] = json!(run.progress);
     }
+    if let Some(prediction) = &job.prediction {
+        object["prediction"] = json!(prediction);
+    }
+    if let Some(beyond) = &job.beyond_horizon {
+        object["beyond_horizon"] = json!(beyond);
+    }
     object["attempts"] = json!(attempts);
     object
 }
@@ -37,6 +43,7 @@ pub(super) fn lines(view: &JobView, attempts: &[JobAttempt]) -> Vec<String> {
     let mut lines = vec![format!("{application} {id}: {state}{took}")];
     lines.extend(view.run.as_ref().map(|run| progress(&run.progress)));
     lines.extend(view.waits().map(|waits| format!("  waits    {waits}")));
+    lines.extend(predicted_end(view).map(|end| format!("  end      {end}")));
     let mut begun = format!("  started  {}", started(job.started_unix_ms));
     if let Some(directory) = job.request["directory"].as_str() {
         begun += &format!(" in {directory}");
@@ -88,6 +95,19 @@ pub(super) fn lines(view: &JobView, attempts: &[JobAttempt]) -> Vec<String> {
         lines.extend(timeline(attempts));
     }
     lines
+}
+
+/// Returns the predicted end of a job that runs, and whether the job is late by it, as text; `None` without a
+/// prediction.
+fn predicted_end(view: &JobView) -> Option<String> {
+    if let Some(beyond) = &view.beyond_horizon {
+        return Some(beyond_text(beyond).to_string());
+    }
+    let prediction = view.prediction.as_ref()?;
+    let is_late = prediction.slack_s.is_some_and(|slack_s| slack_s < 0.0);
+    let late = if is_late { ", late" } else { "" };
+    let at = started(prediction.finish_unix_ms);
+    Some(format!("predicted {at}{late}"))
 }
 
 /// Returns the lines about a backup, a restore or a verification: the user who requested it, its limit of
@@ -285,6 +305,7 @@ mod tests {
     use super::*;
     use ebb_jobs::history::JobTables;
     use ebb_scheduler::model::TaskKind;
+    use ebb_server::jobs::{BeyondHorizon, Prediction};
 
     fn record(report: Value) -> JobRecord {
         JobRecord {
@@ -440,17 +461,51 @@ mod tests {
         assert!(!shown.contains("damaged  there may be more"), "{shown}");
     }
 
-    #[test]
-    fn a_job_without_a_report_or_attempts_is_shown_by_its_note() {
-        let unfinished = JobRecord {
+    /// Returns a view of a job that has not ended.
+    fn unfinished() -> JobView {
+        JobView::remembered(JobRecord {
             state: RecordState::Started,
             ended_unix_ms: None,
             report: None,
             starts: 1,
             attempts_dropped: 0,
             ..record(Value::Null)
-        };
-        let unfinished = JobView::remembered(unfinished);
+        })
+    }
+
+    /// Regression: a job that was predicted not to end within a week looked like one without a prediction.
+    #[test]
+    fn a_job_is_shown_with_its_predicted_end_also_if_that_is_not_within_a_week() {
+        let shown = |job: &JobView| lines(job, &[]).remove(1);
+        let mut job = unfinished();
+        assert!(shown(&job).starts_with("  started"));
+        job.beyond_horizon = Some(BeyondHorizon {
+            horizon_unix_ms: 1_795_897_812_345,
+            goal_unix_ms: Some(1_795_293_612_345),
+            method: "lookahead/fair".to_string(),
+        });
+        let expected = "  end      not within a week, late";
+        assert_eq!(shown(&job), expected);
+        let object = object(&job, &[]);
+        assert_eq!(object["beyond_horizon"], json!(job.beyond_horizon));
+        job.beyond_horizon = None;
+        for (slack_s, late) in [(Some(-3.0), ", late"), (Some(3.0), ""), (None, "")] {
+            job.prediction = Some(Prediction {
+                finish_unix_ms: 1_795_293_110_345,
+                low_unix_ms: 1_795_293_109_345,
+                high_unix_ms: 1_795_293_111_345,
+                goal_unix_ms: None,
+                slack_s,
+                method: "lookahead/fair".to_string(),
+            });
+            let expected = format!("  end      predicted 2026-11-21T20:31:50Z{late}");
+            assert_eq!(shown(&job), expected);
+        }
+    }
+
+    #[test]
+    fn a_job_without_a_report_or_attempts_is_shown_by_its_note() {
+        let unfinished = unfinished();
         let told = lines(&unfinished, &[]);
         assert_eq!(told.len(), 2, "{told:?}");
         assert_eq!(told[0], "sort 1795293012345: unfinished");

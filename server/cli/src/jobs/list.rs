@@ -3,7 +3,7 @@
 use anyhow::Result;
 use ebb_jobs::history::{DAMAGED_KEPT_MAX, JobRecord};
 use ebb_jobs::request::{InputRequest, OutputPlace};
-use ebb_server::jobs::JobView;
+use ebb_server::jobs::{BeyondHorizon, JobView};
 
 use super::source::JobSource;
 use super::state::JobState;
@@ -87,8 +87,9 @@ const OUTPUT: usize = 8;
 const NAMES_CHARS_MIN: usize = 16;
 
 /// Returns the lines of the list, with a head, or a sentence if the list is empty. Inputs and outputs are cut to
-/// the width that the other columns leave. Below a job that makes little progress a line gives the reason, and
-/// below a backup or a verification that found damage a line counts the damaged places.
+/// the width that the other columns leave. Lines below a job give the reason why it makes little progress, the
+/// prediction that it does not end within a week, and the number of damaged places that a backup or a verification
+/// found.
 pub(super) fn lines(jobs: &[JobView]) -> Vec<String> {
     if jobs.is_empty() {
         return vec!["there are no jobs to list".to_string()];
@@ -116,6 +117,8 @@ pub(super) fn lines(jobs: &[JobView]) -> Vec<String> {
     for (line, job) in lines.zip(jobs) {
         listed.push(line);
         listed.extend(job.waits().map(|waits| format!("  waits: {waits}")));
+        let beyond = job.beyond_horizon.as_ref().map(beyond_text);
+        listed.extend(beyond.map(|beyond| format!("  predicted end: {beyond}")));
         let damage = damage(&job.record);
         listed.extend(damage.map(|damage| format!("  damaged or missing: {damage}")));
     }
@@ -141,6 +144,16 @@ fn row(view: &JobView) -> Vec<String> {
         input,
         output,
     ]
+}
+
+/// Returns the prediction that a job does not end within a week as text, with `late` if the job will miss its
+/// goal. The console has the same words.
+pub(super) fn beyond_text(beyond: &BeyondHorizon) -> &'static str {
+    if beyond.is_late() {
+        "not within a week, late"
+    } else {
+        "not within a week"
+    }
 }
 
 /// Returns the goal, the inputs and the output of a job. A text is empty if the job has no goal, inputs or
@@ -247,6 +260,27 @@ mod tests {
     #[test]
     fn an_empty_list_is_a_sentence() {
         assert_eq!(lines(&[]), ["there are no jobs to list"]);
+    }
+
+    /// Regression: a job that was predicted not to end within a week looked like one without a prediction.
+    #[test]
+    fn a_job_that_does_not_end_within_a_week_is_listed_with_that() {
+        let listed = |goal_unix_ms: Option<u64>| {
+            let mut job = job(json!({}));
+            job.beyond_horizon = Some(BeyondHorizon {
+                horizon_unix_ms: 604_800_000,
+                goal_unix_ms,
+                method: "lookahead/fair".to_string(),
+            });
+            lines(&[job]).remove(2)
+        };
+        let within = "  predicted end: not within a week";
+        assert_eq!(listed(Some(600_000)), format!("{within}, late"));
+        // A goal after the horizon may still be met.
+        for goal_unix_ms in [None, Some(700_000_000)] {
+            assert_eq!(listed(goal_unix_ms), within);
+        }
+        assert_eq!(lines(&[job(json!({}))]).len(), 2);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The screen.
 
-use ebb_server::jobs::JobView;
+use ebb_server::jobs::{BeyondHorizon, JobView};
 use ebb_server::live::{Load, LoadPoint, ObjectiveView};
 use indicatif::HumanBytes;
 use ratatui::Frame;
@@ -30,7 +30,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, model: &Model) {
     ])
     .areas(frame.area());
     if let Some(load) = &model.load {
-        frame.render_widget(Paragraph::new(summary(&model.place, load)), head);
+        frame.render_widget(Paragraph::new(summary(model, load)), head);
         draw_pictures(frame, load, pictures);
         draw_jobs(frame, model, load.now_unix_ms, jobs);
     }
@@ -50,8 +50,10 @@ fn table_lines(rows: usize, lines_max: u16) -> u16 {
 
 /// Returns three lines: the use of the cores; the requests and their latencies; the latency
 /// objective and the slack, and the state of the guard, which limits jobs so that the objective is
-/// met. Before the first sample, the second line is empty.
-fn summary(place: &str, load: &Load) -> Vec<Line<'static>> {
+/// met. Before the first sample, the second line is empty. While the server is silent, the first line
+/// shows this in place of the use of the cores.
+fn summary(model: &Model, load: &Load) -> Vec<Line<'static>> {
+    let place = &model.place;
     let last = load.samples.last();
     let used = last.map_or_else(
         || "not measured yet".to_string(),
@@ -62,7 +64,16 @@ fn summary(place: &str, load: &Load) -> Vec<Line<'static>> {
             )
         },
     );
-    let cores = format!("{place}   {} cores: {used}", load.cores);
+    let first = match model.silence() {
+        Some(silence) => {
+            let seconds = counted(silence.as_secs(), "second");
+            let text = format!(
+                "{place}   the server has not responded for {seconds}: this is its last state"
+            );
+            Line::styled(text, Style::new().fg(Color::Red))
+        }
+        None => Line::from(format!("{place}   {} cores: {used}", load.cores)),
+    };
     let latencies = last.map_or_else(String::new, |last| {
         format!(
             "{:.0} requests/s   p50 {}  p99 {}  p99.9 {}",
@@ -83,11 +94,7 @@ fn summary(place: &str, load: &Load) -> Vec<Line<'static>> {
             guard.allowed_ratio * 100.0
         )));
     }
-    vec![
-        Line::from(cores).bold(),
-        Line::from(latencies),
-        Line::from(third),
-    ]
+    vec![first.bold(), Line::from(latencies), Line::from(third)]
 }
 
 /// Returns the latency objective and the slack of the last sample, if there is one: in red if the
@@ -232,11 +239,15 @@ fn waits(model: &Model) -> Option<String> {
 fn job_row(job: &JobView, now_unix_ms: u64) -> Row<'static> {
     let run = job.run.as_ref();
     let status = run.map(|run| &run.progress.status);
-    let prediction = job.prediction.as_ref();
     let seconds = |at_unix_ms: u64| (at_unix_ms as f64 - now_unix_ms as f64) / 1e3;
-    let of_prediction = |seconds: Option<f64>| seconds.map_or_else(String::new, span);
-    let slack_s = prediction.and_then(|prediction| prediction.slack_s);
-    let slack = Cell::from(of_prediction(slack_s));
+    let done = match (&job.prediction, &job.beyond_horizon) {
+        (Some(prediction), _) => span(seconds(prediction.finish_unix_ms)),
+        (None, Some(_)) => "> 1 week".to_string(),
+        (None, None) => String::new(),
+    };
+    let goal_s = goal_unix_ms(job).map(seconds);
+    let (slack, is_late) = slack(job, goal_s);
+    let slack = Cell::from(slack);
     Row::new([
         Cell::from(job.record.id.clone()),
         Cell::from(job.record.application.clone()),
@@ -250,18 +261,44 @@ fn job_row(job: &JobView, now_unix_ms: u64) -> Row<'static> {
         Cell::from(status.map_or_else(String::new, |status| {
             format!("{:.2}", f64::from(status.share_hundredths) / 100.0)
         })),
-        Cell::from(of_prediction(
-            prediction.map(|prediction| seconds(prediction.finish_unix_ms)),
-        )),
-        Cell::from(of_prediction(
-            prediction.and_then(|prediction| prediction.goal_unix_ms.map(seconds)),
-        )),
-        if slack_s.is_some_and(|slack_s| slack_s < 0.0) {
+        Cell::from(done),
+        Cell::from(goal_s.map_or_else(String::new, span)),
+        if is_late {
             slack.style(Style::new().fg(Color::Red))
         } else {
             slack
         },
     ])
+}
+
+/// Returns the time by which a job should end, in milliseconds since 1970; `None` for a job without a goal. A
+/// server that predicts the end moves the goal with its clock, if that is set. Without such a goal, it counts
+/// from the latest start of the job.
+fn goal_unix_ms(job: &JobView) -> Option<u64> {
+    let predicted = (job.prediction.as_ref()).and_then(|prediction| prediction.goal_unix_ms);
+    let beyond = (job.beyond_horizon.as_ref()).and_then(|beyond| beyond.goal_unix_ms);
+    predicted.or(beyond).or_else(|| {
+        let goal_s = job.record.request["goal_s"].as_f64()?;
+        Some(
+            job.record
+                .begun_unix_ms()
+                .saturating_add((goal_s * 1e3) as u64),
+        )
+    })
+}
+
+/// Returns the slack of a job as text, and whether the job is late. `goal_s` is the time to its goal, in
+/// seconds. The slack is known from a prediction. Without one, a job is late once its goal has passed.
+fn slack(job: &JobView, goal_s: Option<f64>) -> (String, bool) {
+    let predicted_s = (job.prediction.as_ref()).and_then(|prediction| prediction.slack_s);
+    let passed_s = goal_s.filter(|goal_s| *goal_s < 0.0 && job.prediction.is_none());
+    match predicted_s.or(passed_s) {
+        Some(slack_s) => (span(slack_s), slack_s < 0.0),
+        None if (job.beyond_horizon.as_ref()).is_some_and(BeyondHorizon::is_late) => {
+            ("late".to_string(), true)
+        }
+        None => (String::new(), false),
+    }
 }
 
 fn draw_tables(frame: &mut Frame<'_>, model: &Model, area: Rect) {

@@ -78,6 +78,14 @@ export interface Prediction {
   method: string;
 }
 
+/** The prediction that a job does not end within a week. */
+export interface BeyondHorizon {
+  /** The job is predicted to end after this. */
+  horizon_unix_ms: number;
+  goal_unix_ms: number | null;
+  method: string;
+}
+
 /** A job request: docs/src/formats/jobs.md. */
 export interface JobRequest {
   version?: number;
@@ -164,6 +172,8 @@ export interface JobView {
   } | null;
   end: { report: JobReport; parked: boolean; unrecorded: string | null } | null;
   prediction?: Prediction | null;
+  /** An older server leaves it out. */
+  beyond_horizon?: BeyondHorizon | null;
 }
 
 export interface Attempt {

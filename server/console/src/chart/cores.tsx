@@ -205,9 +205,19 @@ function trim(value: number): string {
   return String(Number(value.toFixed(2)));
 }
 
-/** Goals beyond the right end, for the legend: those cannot be marked. */
-export function beyond(goals: readonly Goal[], x: Scale, nowMs: number): string[] {
-  return goals
-    .filter((goal) => goal.atMs > x.values[1])
-    .map((goal) => `${goal.name} ${relative(goal.atMs, nowMs)}`);
+/** A goal beyond the right end, in words for the legend. */
+interface BeyondGoal {
+  id: string;
+  text: string;
+  isLate: boolean;
+}
+
+/** Goals beyond the right end, which cannot be marked: late ones first, and then the nearest. */
+export function beyond(goals: readonly Goal[], x: Scale, nowMs: number): BeyondGoal[] {
+  const far = goals.filter((goal) => goal.atMs > x.values[1]);
+  far.sort((a, b) => Number(b.isLate) - Number(a.isLate) || a.atMs - b.atMs);
+  return far.map(({ id, name, atMs, isLate }) => {
+    const text = `goal ${name} ${relative(atMs, nowMs)}`;
+    return { id, text: isLate ? `late: ${text}` : text, isLate };
+  });
 }

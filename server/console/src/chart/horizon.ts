@@ -8,9 +8,12 @@ export interface Ahead {
   goalMs: number | null;
 }
 
-/** The future is at least this part of the past that is shown, and at most this. A file is about the past. */
+/**
+ * The future is at least this part of the past that is shown, and at most this, so that the past has a third
+ * of the width. A file is about the past.
+ */
 const LEAST = frozen === null ? 0.5 : 0.05;
-const MOST = 1;
+const MOST = 2;
 /** Room right of the last mark. */
 const MARGIN = 1.12;
 
@@ -20,9 +23,17 @@ const MARGIN = 1.12;
  * stands still while time goes on.
  */
 export function horizonMs(pastMs: number, nowMs: number, ahead: readonly Ahead[]): number {
-  const marks = ahead.flatMap((one) => [one.finishMs, one.goalMs]);
-  const last = marks.reduce<number>((most, at) => Math.max(most, at === null ? 0 : at - nowMs), 0);
+  const marks = ahead.flatMap((one) => [one.finishMs, one.goalMs]).filter((at) => at !== null);
+  const most = marks.reduce((most, at) => Math.max(most, lengthFor(at - nowMs, pastMs)), 0);
   const quarter = pastMs / 4;
-  const wanted = Math.ceil((last * MARGIN) / quarter) * quarter;
-  return Math.min(Math.max(wanted, LEAST * pastMs), MOST * pastMs);
+  return Math.min(Math.max(Math.ceil(most / quarter) * quarter, LEAST * pastMs), MOST * pastMs);
+}
+
+/**
+ * Returns how much of the future to show for a mark that is so far ahead. For a mark out of reach this gets less
+ * with its distance: the mark is not in sight, and the past needs the room. Without this slope, the axis would
+ * jump when the mark comes into reach, and jump back when its prediction changes.
+ */
+function lengthFor(aheadMs: number, pastMs: number): number {
+  return Math.min(aheadMs * MARGIN, 2 * MOST * pastMs - aheadMs);
 }

@@ -1,12 +1,12 @@
-// A lane for each job that has not ended: from its start over its predicted finish, with
-// the interval, to its goal.
+// Lanes of jobs that have not ended: from the start over the predicted finish, with the
+// interval, to the goal.
 
 import type { WhatIf } from "../api/types";
 import type { Hypothesis } from "../state/panels";
 import type { Job } from "../state/job";
-import { finishMs, outlook, slackS } from "../state/job";
+import { BEYOND_WORDS, finishMs, outlook, slackS, slackWords } from "../state/job";
 import { colourOf, textureOf } from "../state/live";
-import { clock, duration } from "../text/time";
+import { clock } from "../text/time";
 import { percent } from "../text/number";
 import { Plane } from "./plane";
 import { type Scale, linear } from "./scale";
@@ -134,7 +134,7 @@ function Lane({ x, top, nowMs, colour, texture, text, note, isLate, startMs, fin
 
 /** When a hypothetical job would be done. */
 export function hypothesisNote(answer: WhatIf, nowMs: number): string {
-  return answer.finish_unix_ms === null ? "not within a week" : `done ${clock(answer.finish_unix_ms, nowMs)}`;
+  return answer.finish_unix_ms === null ? BEYOND_WORDS : `done ${clock(answer.finish_unix_ms, nowMs)}`;
 }
 
 type Span = Pick<WhatIf, "finish_unix_ms" | "low_unix_ms" | "high_unix_ms">;
@@ -150,12 +150,12 @@ function spanOf({ finish_unix_ms, low_unix_ms, high_unix_ms }: Span): LaneProps[
 
 /** How a job stands: `done 17:05, 4 min to spare`; where there is no room for that, the slack. */
 function noteOf(job: Job, nowMs: number, isNarrow: boolean): string {
-  const slack = slackS(job, nowMs);
+  const slack = slackWords(job, nowMs);
   const finish = finishMs(job, nowMs);
   const parts = [];
   if (job.state === "unfinished") parts.push("waits to be restarted");
   else if (finish !== null) parts.push(`done ${clock(finish, nowMs, finish - nowMs < 600_000)}`);
-  else parts.push("no prediction yet");
-  if (slack !== null) parts.push(slack < 0 ? `${duration(slack)} late` : `${duration(slack)} to spare`);
+  else parts.push(job.beyond === null ? "no prediction yet" : BEYOND_WORDS);
+  if (slack !== null) parts.push((slackS(job, nowMs) ?? -1) < 0 ? slack : `${slack} to spare`);
   return isNarrow ? parts.at(-1)! : parts.join(", ");
 }

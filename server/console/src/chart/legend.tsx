@@ -26,11 +26,12 @@ interface EntryProps {
   texture?: number;
   name: string;
   value?: string | undefined;
+  isLate?: boolean;
 }
 
-export function Entry({ swatch, colour, texture = 0, name, value }: EntryProps) {
+export function Entry({ swatch, colour, texture = 0, name, value, isLate = false }: EntryProps) {
   return (
-    <li>
+    <li class={isLate ? "late" : undefined}>
       {(swatch !== undefined || colour !== undefined) && (
         <i class={`swatch ${swatch ?? `job texture-${texture}`}`} style={colour === undefined ? {} : { backgroundColor: colour }} />
       )}

@@ -3,7 +3,7 @@
 import { signal } from "@preact/signals";
 import type { Load, Sample } from "../api/types";
 import { now } from "../state/clock";
-import { finishMs, outlook } from "../state/job";
+import { type Job, finishMs, outlook } from "../state/job";
 import { colourOf, forecast, jobs, load, range, textureOf, unended } from "../state/live";
 import { hypothesis } from "../state/panels";
 import { slackOf } from "../state/safety";
@@ -15,6 +15,7 @@ import { Cores, type Goal, beyond, coresAt } from "./cores";
 import { forecastName } from "./forecast-name";
 import { type Decision, Guard, decisionAt } from "./guard";
 import { horizonMs } from "./horizon";
+import { inLanes } from "./lane-choice";
 import { Lanes } from "./lanes";
 import { Latency, objectiveText } from "./latency";
 import { Entry, Legend } from "./legend";
@@ -23,8 +24,8 @@ import { linear } from "./scale";
 import { bucketMs, thin } from "./thin";
 import { useWidth } from "./width";
 
-/** Lanes of jobs, at most; the list has the others. */
-const LANES_MAX = 8;
+/** Goals beyond the pictures that the legend names, at most. */
+const BEYOND_MAX = 2;
 /** A pause of so many samples is drawn as a gap. */
 const GAP_STEPS = 3.5;
 
@@ -42,9 +43,9 @@ export function Timeline() {
 function Pictures({ load, width }: { load: Load; width: number }) {
   const nowMs = now.value;
   const pastMs = range.value * 1000;
-  const lanes = unended.value.slice(0, LANES_MAX);
+  const lanes = inLanes(unended.value, nowMs);
   const what = hypothesis.value;
-  const ahead = lanes.map((job) => ({
+  const ahead = unended.value.map((job) => ({
     finishMs: finishMs(job, nowMs),
     goalMs: job.goalMs,
   }));
@@ -55,7 +56,7 @@ function Pictures({ load, width }: { load: Load; width: number }) {
   const samples = thin(load.samples.filter((s) => s.at_unix_ms >= nowMs - pastMs - bucket), bucket, load.objective);
   const stepMs = pastMs > FINE_MS ? COARSE_MS : 1000;
   const gapMs = GAP_STEPS * Math.max(bucket, stepMs);
-  const goals = goalsOf(nowMs);
+  const goals = goalsOf(jobs.value, nowMs);
   const at = cursor.value;
   const picked = pick(samples, at, gapMs);
   const shown = picked ?? (at === null ? samples.at(-1) : undefined);
@@ -66,7 +67,8 @@ function Pictures({ load, width }: { load: Load; width: number }) {
   const decision = decisionAt(load, at ?? nowMs);
   const { action } = decision;
   const slack = shown === undefined ? null : slackOf(load.objective, shown);
-  const far = beyond(goals, x, nowMs);
+  const far = beyond(goalsOf(unended.value, nowMs), x, nowMs);
+  const unnamed = far.slice(BEYOND_MAX);
   const first = load.samples.at(-1) === undefined;
   return (
     <>
@@ -82,7 +84,18 @@ function Pictures({ load, width }: { load: Load; width: number }) {
           ...(visible.length > 6 ? [<Entry key="more" name={`and ${counted(visible.length - 6, "other job")}`} />] : []),
           <Entry key="capacity" swatch="capacity" name="jobs may use" value={shown && cores(shown.capacity_cores)} />,
           ...(forecast.value.value === null ? [] : [<Entry key="forecast" swatch="forecast" name={forecastName(forecast.value.value)} />]),
-          ...far.slice(0, 2).map((text) => <Entry key={text} swatch="beyond" name={`goal ${text}`} />),
+          ...far.slice(0, BEYOND_MAX).map((goal) => (
+            <Entry key={`goal ${goal.id}`} swatch="beyond" name={goal.text} isLate={goal.isLate} />
+          )),
+          ...(unnamed.length > 0
+            ? [
+                <Entry
+                  key="goals"
+                  name={`and ${counted(unnamed.length, "other goal")}`}
+                  isLate={unnamed.some((goal) => goal.isLate)}
+                />,
+              ]
+            : []),
         ]}
       />
       {first && <p class="hint">There is no measurement yet. The first comes within seconds.</p>}
@@ -180,8 +193,8 @@ function Slider({ x, text, children }: { x: ReturnType<typeof linear>; text: str
   );
 }
 
-function goalsOf(nowMs: number): Goal[] {
-  return jobs.value.flatMap((job) => {
+function goalsOf(jobs: readonly Job[], nowMs: number): Goal[] {
+  return jobs.flatMap((job) => {
     if (job.goalMs === null) return [];
     const sight = outlook(job, nowMs);
     return [{ id: job.id, name: job.name, atMs: job.goalMs, isLate: sight === "late" || sight === "missed" }];

@@ -30,9 +30,9 @@ export function goalsLine(ahead: readonly Outlook[], ended: readonly Outlook[], 
   const [late, sure] = [count(ahead, "late"), count(ahead, "on-time")];
   const unknown = goals - late - sure;
   const rest = others === 0 ? "" : `, ${counted(others, "job")} without a goal`;
-  const open = unknown === 0 || unknown === goals ? "" : `, ${unknown} not predicted yet`;
+  const open = unknown === 0 || unknown === goals ? "" : `, ${unknown} not known`;
   const detail = `${counted(goals, "job")} with a goal${open}${rest}${before}`;
   if (late > 0) return { value: `${late} late`, of: `of ${goals}`, verdict: "bad", detail };
-  if (sure === 0) return { value: "–", of: "not predicted yet", verdict: "none", detail };
+  if (sure === 0) return { value: "–", of: "not known", verdict: "none", detail };
   return { value: `${sure} of ${goals}`, of: "will be met", verdict: unknown === 0 ? "good" : "none", detail };
 }

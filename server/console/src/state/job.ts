@@ -1,7 +1,8 @@
 // A job as the page shows it.
 
-import type { ByteProgress, JobRequest, JobView, Prediction, RecordedReport } from "../api/types";
+import type { BeyondHorizon, ByteProgress, JobRequest, JobView, Prediction, RecordedReport } from "../api/types";
 import { bytes, counted } from "../text/number";
+import { duration } from "../text/time";
 import { waitText } from "./wait";
 
 export type JobState =
@@ -39,6 +40,8 @@ export interface Job {
   /** How a job that has ended stands towards its goal; `null` if it has none, has no report or was cancelled. */
   verdict: { met: boolean; slackS: number } | null;
   prediction: Prediction | null;
+  /** The prediction that it does not end within a week; `null` if its end is predicted, or not predicted yet. */
+  beyond: BeyondHorizon | null;
   /** The progress of a backup, a restore or a verification, while it runs. */
   bytes: ByteProgress | null;
   cause: string | null;
@@ -68,7 +71,8 @@ export function jobOf(view: JobView): Job {
   const begunMs = record.restarted_unix_ms ?? record.started_unix_ms;
   // The server moves the goal of a running job with its clock: if the clock was set meanwhile, the start was
   // by another clock.
-  const movedGoalMs = record.ended_unix_ms === null ? view.prediction?.goal_unix_ms : null;
+  const predicted = view.prediction ?? view.beyond_horizon;
+  const movedGoalMs = record.ended_unix_ms === null ? predicted?.goal_unix_ms : null;
   return {
     id: record.id,
     name: record.application,
@@ -87,6 +91,7 @@ export function jobOf(view: JobView): Job {
       goalS === null || state === "unfinished" ? null : (movedGoalMs ?? begunMs + goalS * 1000),
     verdict: verdictOf(view),
     prediction: view.prediction ?? null,
+    beyond: view.beyond_horizon ?? null,
     bytes: end === null ? (run?.progress.bytes ?? null) : null,
     cause: status?.cause ?? end?.report.outcome.cause ?? record.report?.outcome?.cause ?? null,
     damage: damageOf(record.report),
@@ -115,17 +120,29 @@ export function outlook(job: Job, nowMs: number): Outlook {
   }
   if (job.goalMs === null) return "unknown";
   if (nowMs > job.goalMs) return "late";
+  // A goal after the horizon may still be met.
+  if (job.beyond !== null) return job.goalMs <= job.beyond.horizon_unix_ms ? "late" : "unknown";
   if (job.prediction === null) return "unknown";
   return job.prediction.finish_unix_ms > job.goalMs ? "late" : "on-time";
 }
 
-/** Seconds between the end, as it was or is predicted, and the goal; negative: too late. */
+/** Seconds between the end, as it was or is predicted, and the goal; negative: too late. `null` if not known. */
 export function slackS(job: Job, nowMs: number): number | null {
   if (job.endedMs !== null) return job.verdict?.slackS ?? null;
   if (job.goalMs === null) return null;
   const end = job.prediction?.finish_unix_ms;
   if (end === undefined) return nowMs > job.goalMs ? (job.goalMs - nowMs) / 1000 : null;
   return (job.goalMs - end) / 1000;
+}
+
+/** The predicted end of a job that does not end within a week, in words. */
+export const BEYOND_WORDS = "not within a week";
+
+/** The slack of a job in words: `2 min late`, or only `late` if the time of its end is not known. */
+export function slackWords(job: Job, nowMs: number): string | null {
+  const slack = slackS(job, nowMs);
+  if (slack === null) return outlook(job, nowMs) === "late" ? "late" : null;
+  return slack < 0 ? `${duration(slack)} late` : duration(slack);
 }
 
 /** When a backup, a restore or a verification is done at its present rate; `null` if that is not known. */

@@ -5,7 +5,7 @@ import { get } from "../api/request";
 import type { JobView } from "../api/types";
 import { type AttemptPage, attemptPage, pauseMs, taskCounts } from "../state/attempts";
 import { now } from "../state/clock";
-import { jobOf } from "../state/job";
+import { BEYOND_WORDS, jobOf } from "../state/job";
 import { views } from "../state/live";
 import { bytes, short } from "../text/number";
 import { clock, duration } from "../text/time";
@@ -76,6 +76,14 @@ export function JobSheet({ id }: { id: string }) {
                   {clock(job.prediction.finish_unix_ms, nowMs)}, between{" "}
                   {clock(job.prediction.low_unix_ms, nowMs)} and {clock(job.prediction.high_unix_ms, nowMs)} (
                   {job.prediction.method})
+                </dd>
+              </>
+            )}
+            {job.beyond !== null && (
+              <>
+                <dt>Predicted</dt>
+                <dd>
+                  {BEYOND_WORDS} ({job.beyond.method})
                 </dd>
               </>
             )}

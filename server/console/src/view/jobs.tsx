@@ -2,7 +2,7 @@
 
 import { useState } from "preact/hooks";
 import { now } from "../state/clock";
-import { type Job, atWorkText, doneAtMs, outlook, slackS } from "../state/job";
+import { BEYOND_WORDS, type Job, atWorkText, doneAtMs, outlook, slackWords } from "../state/job";
 import { colourOf, ended, jobs, jobsShown, range, textureOf, unended, views } from "../state/live";
 import { open } from "../state/panels";
 import { mayChange } from "../state/session";
@@ -132,7 +132,7 @@ function Row({ job, isEnded }: { job: Job; isEnded: boolean }) {
         {job.goalMs === null ? "–" : clock(job.goalMs, nowMs)}
       </td>
       <td class={`number slack ${sight}`} data-label="Slack" data-outlook={sight}>
-        <Slack job={job} nowMs={nowMs} />
+        {slackWords(job, nowMs) ?? "–"}
       </td>
       <td class="row-actions">
         <JobActions job={job} />
@@ -180,6 +180,7 @@ export function Took({ job }: { job: Job }) {
 export function Finish({ job, nowMs }: { job: Job; nowMs: number }) {
   const finish = job.prediction;
   if (job.state === "unfinished") return <>–</>;
+  if (job.beyond !== null) return <>{BEYOND_WORDS}</>;
   if (finish === null) {
     const doneAt = doneAtMs(job, nowMs);
     if (doneAt === null) return <span class="unknown">not known yet</span>;
@@ -200,10 +201,4 @@ export function Finish({ job, nowMs }: { job: Job; nowMs: number }) {
       </small>
     </>
   );
-}
-
-function Slack({ job, nowMs }: { job: Job; nowMs: number }) {
-  const slack = slackS(job, nowMs);
-  if (slack === null) return <>–</>;
-  return slack < 0 ? <>{duration(slack)} late</> : <>{duration(slack)}</>;
 }

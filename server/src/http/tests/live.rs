@@ -188,6 +188,44 @@ fn the_start_and_the_end_of_a_backup_are_events() {
     }
 }
 
+/// Regression: the CPU time of a backup was in no share, so the console drew its cores as free.
+#[test]
+fn a_backup_is_among_the_shares() {
+    let (dir, node, server) = serve();
+    write_a_row(&node);
+    let token = token(dir.path(), Scope::Read);
+    let events = RefCell::new(stream(&server, &token, None));
+    let share_after_sample = || {
+        event(&mut events.borrow_mut(), "sample");
+        let request = "GET /v1/load?seconds=60";
+        let load = json(&ask(&server, request, "localhost", Some(&token), "").1);
+        load["shares"].as_array()?.first().cloned()
+    };
+    let share = OnceCell::<Value>::new();
+    let request = BackupRequest {
+        target: "monday".to_string(),
+        options: MaintenanceOptions {
+            by: "a test".to_string(),
+            rate_bytes_per_s: None,
+        },
+    };
+    let target = dir.path().join("backups/monday");
+    let made = node.backup(&target, &request, &|| {
+        let _share = share.get_or_init(|| {
+            let mut shares = (0..SAMPLES_MAX).filter_map(|_| share_after_sample());
+            shares.next().unwrap()
+        });
+        true
+    });
+    made.unwrap();
+    let share = share.get().unwrap();
+    let id = node.show("last", Duration::ZERO).unwrap().record.id;
+    assert_eq!(
+        (&share["job_id"], &share["name"]),
+        (&id.into(), &"backup".into())
+    );
+}
+
 /// Regression: clients that follow the events still had a discarded job as an unfinished one.
 #[test]
 fn the_discard_of_a_job_is_an_event() {

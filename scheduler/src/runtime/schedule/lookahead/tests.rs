@@ -61,6 +61,34 @@ fn maps_come_before_reduces_and_a_task_uses_one_core() {
     assert_eq!(ends(&situation, 0.0), [f64::INFINITY]);
 }
 
+/// A policy that panics.
+struct PanickingPolicy;
+
+impl Policy for PanickingPolicy {
+    fn name(&self) -> &'static str {
+        "panicking"
+    }
+
+    fn decide(&self, _view: &crate::policy::ClusterView) -> crate::policy::Decision {
+        panic!("no decision")
+    }
+}
+
+/// Without CPU, a job ends after the horizon. Nothing is known of its end if the policy panics.
+#[test]
+fn a_job_that_ends_after_the_horizon_differs_from_one_whose_end_is_unknown() {
+    let horizon_s = 100.0 + 7.0 * 86_400.0;
+    let ends = |mut situation: Situation, hundredths: f64| {
+        situation.add(&job(8, 1.0));
+        let expected = Availability::constant(hundredths).unwrap();
+        let finish = situation.finishes(&expected)[0];
+        (finish.finish_s.is_some(), finish.beyond_s)
+    };
+    assert_eq!(ends(idle(Fifo), 200.0), (true, None));
+    assert_eq!(ends(idle(Fifo), 0.0), (false, Some(horizon_s)));
+    assert_eq!(ends(idle(PanickingPolicy), 200.0), (false, None));
+}
+
 #[test]
 fn jobs_wait_for_each_other_in_the_order_of_the_policy() {
     let mut first = idle(Fifo);

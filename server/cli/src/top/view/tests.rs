@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{KeyCode, KeyEvent};
@@ -139,6 +141,62 @@ fn numbers_that_are_not_known_are_not_shown_as_0() {
     let mut young = state();
     young.load.samples.clear();
     assert_eq!(head(young), ["./ebb-data   2 cores: not measured yet", ""]);
+}
+
+/// Regression: the goal was shown only with a prediction, and a job that was predicted not to end within a week
+/// looked like one without a prediction.
+#[test]
+fn a_job_without_a_predicted_end_has_its_goal_and_is_late_if_it_misses_that() {
+    // The time of the response is 20 s.
+    let shown = |goal_s: Option<f64>, beyond_unix_ms: Option<u64>| {
+        let mut job = serde_json::to_value(job("1001", 3, 0.0)).unwrap();
+        job["prediction"] = json!(null);
+        job["record"]["request"] = json!({"goal_s": goal_s});
+        job["beyond_horizon"] =
+            json!(beyond_unix_ms.map(|horizon_unix_ms| {
+            let goal_unix_ms = goal_s.map(|goal_s| goal_s * 1e3).map(|goal_ms| goal_ms as u64);
+            json!({"horizon_unix_ms": horizon_unix_ms, "goal_unix_ms": goal_unix_ms, "method": ""})
+        }));
+        let mut state = state();
+        state.jobs = vec![serde_json::from_value(job).unwrap()];
+        let mut model = Model::new("./ebb-data".to_string());
+        model.show(state);
+        let shown = screen(&model);
+        let row = shown.lines().find(|line| line.contains("1001")).unwrap();
+        let (_, end) = row.trim_matches('│').split_once("0.95").unwrap();
+        let cells = end
+            .split("  ")
+            .map(str::trim)
+            .filter(|cell| !cell.is_empty());
+        cells.collect::<Vec<_>>().join(", ")
+    };
+    let week = Some(604_820_000);
+    for (goal_s, beyond_unix_ms, expected) in [
+        (None, None, ""),
+        (Some(100.0), None, "80.0 s"),
+        (Some(14.0), None, "-6.0 s, -6.0 s"),
+        (None, week, "> 1 week"),
+        (Some(100.0), week, "> 1 week, 80.0 s, late"),
+        (Some(14.0), week, "> 1 week, -6.0 s, -6.0 s"),
+        // A goal after the horizon may still be met.
+        (Some(720_020.0), week, "> 1 week, 200.0 h"),
+    ] {
+        assert_eq!(shown(goal_s, beyond_unix_ms), expected, "{goal_s:?}");
+    }
+}
+
+#[test]
+fn the_silence_of_the_server_is_shown_until_it_responds() {
+    let mut model = model();
+    let first_line = |model: &Model| screen(model).lines().next().unwrap().to_string();
+    let cores = first_line(&model);
+    model.note_silence(Some(Duration::from_millis(1999)));
+    assert_eq!(first_line(&model), cores);
+    model.note_silence(Some(Duration::from_millis(3900)));
+    let silent = "./ebb-data   the server has not responded for 3 seconds: this is its last state";
+    assert_eq!(first_line(&model), silent);
+    model.note_silence(None);
+    assert_eq!(first_line(&model), cores);
 }
 
 #[test]
