@@ -34,8 +34,8 @@ const BESIDE_TASKS: f64 = 0.5;
 const PIECES: usize = 32;
 /// The number of tasks of the first run.
 const TASKS: u32 = 8;
-/// The CPU time of a task of the second run, in seconds: about as much as that of a task of the day. Each
-/// task has costs that do not depend on its piece, so smaller tasks would make a pass seem dearer.
+/// The CPU time of a task of the second run, in seconds: about as much as that of a task of the day, so that
+/// the costs of a task that do not depend on its piece count as much as they do there.
 const TASK_CPU_S: f64 = 0.1;
 /// The CPU time of the second run, in seconds.
 const SECOND_RUN_CPU_S: f64 = 0.5;
