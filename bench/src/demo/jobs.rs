@@ -83,16 +83,30 @@ pub(super) struct RepeatedText {
     input: SnapshotInput,
     pieces: Vec<Split>,
     tasks: u32,
+    /// The expected CPU time of a task, in seconds.
+    task_cpu_s: f64,
 }
 
 impl RepeatedText {
-    pub(super) fn new(table: SnapshotTable, pieces: usize, tasks: u32) -> Result<Self> {
+    /// Returns the text, cut into about `pieces` pieces, as the input of `tasks` tasks. One pass over the text is
+    /// expected to cost `pass_cpu_s` seconds of CPU time.
+    ///
+    /// # Errors
+    /// If the snapshot cannot be read.
+    pub(super) fn new(
+        table: SnapshotTable,
+        pieces: usize,
+        tasks: u32,
+        pass_cpu_s: f64,
+    ) -> Result<Self> {
         let input = SnapshotInput::new(table, pieces);
         let pieces = input
             .splits()
             .map_err(|e| anyhow!("cannot cut the text into pieces: {e}"))?;
         Ok(Self {
             input,
+            // A small text cannot be cut into as many pieces as requested, so those that there are count.
+            task_cpu_s: pass_cpu_s / pieces.len().max(1) as f64,
             pieces,
             tasks,
         })
@@ -107,16 +121,23 @@ impl RepeatedText {
         task_cpu_s: f64,
     ) -> Result<Self> {
         let pieces = (pass_cpu_s / task_cpu_s).ceil().max(1.0) as usize;
-        let cut = Self::new(text.clone(), pieces, 1)?;
-        // A small text cannot be cut into as many pieces as requested.
-        let piece_cpu_s = pass_cpu_s / cut.pieces() as f64;
-        let tasks = (cpu_s / piece_cpu_s).round().max(1.0) as u32;
+        let cut = Self::new(text.clone(), pieces, 1, pass_cpu_s)?;
+        let tasks = (cpu_s / cut.task_cpu_s).round().max(1.0) as u32;
         Ok(Self { tasks, ..cut })
     }
 
     /// Returns the CPU time of one pass over the text, if a job with this input used `cpu_s`.
     pub(super) fn pass_cpu_s(&self, cpu_s: f64) -> f64 {
         cpu_s / f64::from(self.tasks) * self.pieces() as f64
+    }
+
+    /// Returns the expected costs of the tasks, which a prediction takes until a task has ended. A reduce task is
+    /// expected to cost as much as a map task.
+    fn profile(&self) -> JobProfile {
+        JobProfile {
+            map_task_cpu_s: self.task_cpu_s,
+            reduce_task_cpu_s: self.task_cpu_s,
+        }
     }
 
     pub(super) fn pieces(&self) -> usize {
@@ -182,8 +203,8 @@ pub(super) fn spec(
     (run, job): (&str, &str),
     application: Application,
     input: &RepeatedText,
-    task_cpu_s: f64,
 ) -> Result<JobSpec> {
+    let profile = input.profile();
     let input: Arc<dyn Input> = Arc::new(input.clone());
     let path = output_file(setup, run, job);
     let folder = path.parent().expect("it lies in the folder of its run");
@@ -202,9 +223,34 @@ pub(super) fn spec(
         Application::WordCount => wordcount::spec(job, input, output, REDUCES),
         Application::Grep => grep::spec(job, input, output, grep::Pattern::text(PATTERN)?, rows),
     };
-    let profile = JobProfile {
-        map_task_cpu_s: task_cpu_s,
-        reduce_task_cpu_s: task_cpu_s,
-    };
     Ok(JobSpec { profile, ..spec })
+}
+
+#[cfg(test)]
+mod tests {
+    use ebb_storage::{Db, Options, TableOptions};
+
+    use super::*;
+
+    /// The tasks of a text below one block once had the planned cost in their profile, 60 times what they used:
+    /// a job of 10 s was predicted to take 900 s.
+    #[test]
+    fn the_profile_of_a_small_text_has_the_cost_of_its_pieces() {
+        let dir = tempfile::tempdir().unwrap();
+        let db = Db::open(dir.path(), Options::default()).unwrap();
+        let keyspace = db.keyspace("k").unwrap();
+        let table = keyspace.table("t", TableOptions::default()).unwrap();
+        table.put(b"key", b"a short text").unwrap();
+        keyspace.create_snapshot("s").unwrap();
+        let text = keyspace.snapshot("s").unwrap().table("t").unwrap();
+
+        let (pass_cpu_s, job_cpu_s, planned_task_cpu_s) = (0.002, 14.0, 0.14);
+        let input = RepeatedText::sized(&text, pass_cpu_s, job_cpu_s, planned_task_cpu_s).unwrap();
+        assert_eq!(input.tasks, 7000);
+        let predicted_cpu_s = input.profile().map_task_cpu_s * f64::from(input.tasks);
+        assert!(
+            (predicted_cpu_s - job_cpu_s).abs() < 1e-6,
+            "{predicted_cpu_s}"
+        );
+    }
 }

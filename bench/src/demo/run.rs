@@ -119,10 +119,9 @@ struct Preparation {
     served: Option<Arc<Node>>,
 }
 
-/// The sizes of the jobs and their inputs, chosen such that the jobs need the planned fraction of a
+/// The inputs of the jobs, with sizes chosen such that the jobs need the planned fraction of a
 /// forecast's capacity.
 struct SizedJobs {
-    plan: Plan,
     inputs: Vec<RepeatedText>,
     extra_input: RepeatedText,
 }
@@ -160,7 +159,6 @@ impl SizedJobs {
         Ok(Self {
             inputs: inputs.collect::<Result<_>>()?,
             extra_input: sized(EXTRA_JOB, plan.extra_cpu_s)?,
-            plan,
         })
     }
 }
@@ -267,9 +265,8 @@ impl Preparation {
         named: (&str, &str),
         application: Application,
         input: &RepeatedText,
-        task_cpu_s: f64,
     ) -> Result<JobSpec> {
-        let spec = jobs::spec(&self.setup, named, application, input, task_cpu_s)?;
+        let spec = jobs::spec(&self.setup, named, application, input)?;
         Ok(match &self.pin {
             Some(pin) => spec.in_processes(Arc::new(application.description(pin).processes())),
             None => spec,
@@ -311,11 +308,10 @@ impl Preparation {
     ) -> Result<Outcome> {
         // The flushes and merges of the day before do not count for this one.
         self.setup.settle()?;
-        let task_cpu_s = sized.plan.task_cpu_s;
         let job = |(name, application): (&str, Application), input| {
             let output = jobs::output_file(&self.setup, run, name);
             anyhow::Ok(DayJob {
-                spec: self.spec((run, name), application, input, task_cpu_s)?,
+                spec: self.spec((run, name), application, input)?,
                 request: application.request(SNAPSHOT, &output)?,
             })
         };
