@@ -2,11 +2,16 @@
 //! complete and consistent. Usage: `check-demo [--smoke] FILE`
 //!
 //! Jobs run on what the load and other processes leave. So with `--smoke` a cancelled job is no
-//! error if other processes used most of the machine during the day.
+//! error if other processes used most of the machine during the day, and the errors of the predicted ends are
+//! not checked.
 
 #![forbid(unsafe_code)]
 
 use serde_json::Value;
+
+/// The bound of the mean error of a day's predicted ends, over the time that remained. Days have 7% to 35%;
+/// a job with a wrong profile had more than 1000%.
+const MEAN_ERROR_RATIO_MAX: f64 = 1.0;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     const USAGE: &str = "usage: check-demo [--smoke] FILE";
@@ -26,6 +31,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     for run in &runs {
         wrong.extend(faults(run, is_smoke && is_machine_busy(run)));
+        if !is_smoke {
+            wrong.extend(prediction_fault(run));
+        }
     }
     for fault in &wrong {
         eprintln!("check-demo: {fault}");
@@ -126,6 +134,22 @@ fn faults(result: &Value, may_cancel: bool) -> Vec<String> {
     wrong
 }
 
+/// Returns a fault if the ends of the day's jobs were predicted badly, or none was predicted, half-way
+/// through the jobs.
+fn prediction_fault(result: &Value) -> Option<String> {
+    let jobs = result["jobs"].as_array().into_iter().flatten();
+    let errors: Vec<f64> = jobs
+        .filter_map(|job| job["half_way"]["error_ratio"].as_f64())
+        .collect();
+    let mean = errors.iter().sum::<f64>() / errors.len() as f64;
+    // Without errors the mean is NaN, which is not within the bound.
+    let is_within = mean <= MEAN_ERROR_RATIO_MAX;
+    (!is_within).then(|| {
+        let policy = result["policy"].as_str().unwrap_or("no policy");
+        format!("{policy}: predicted ends are off by {errors:?} of the time that remained")
+    })
+}
+
 /// Returns whether the demo cancelled the job: it does so with jobs that are not done long after
 /// the end of the simulated day. False for a job that failed in another way.
 fn is_cancelled(job: &Value) -> bool {
@@ -143,6 +167,7 @@ mod tests {
     fn day() -> Value {
         let job = json!({
             "name": "A", "failure": null, "finished_s": 3.0, "goal_s": 4.0, "met": true, "tasks": 8,
+            "half_way": { "error_ratio": 0.2 },
         });
         let latency =
             json!({ "p50_us": 80.0, "p99_us": 300.0, "p999_us": 900.0, "ops_per_s": 9e3 });
@@ -188,6 +213,19 @@ mod tests {
             let found = faults(&day, false).join("\n");
             assert!(found.contains(fault), "{at}: {found}");
         }
+    }
+
+    #[test]
+    fn badly_predicted_ends_are_a_fault_and_so_are_none() {
+        assert_eq!(prediction_fault(&day()), None);
+        let mut off = day();
+        off["jobs"][2]["half_way"]["error_ratio"] = json!(25.6);
+        assert!(prediction_fault(&off).is_some());
+        let mut none = day();
+        for job in none["jobs"].as_array_mut().unwrap() {
+            job["half_way"] = json!(null);
+        }
+        assert!(prediction_fault(&none).is_some());
     }
 
     #[test]
