@@ -6,16 +6,21 @@
 //! the job was half over. With e the logarithms of the latest 64 ratios and n their number,
 //!
 //! ```text
-//!   m  = sum(e) / (5 + n)                                the systematic error
-//!   sd = sqrt((5 * 0.2^2 + sum((e - m)^2)) / (5 + n))    the deviation from job to job
-//!   remaining time = (point - now) * exp(m -+ 1.645 sd)  in 9 of 10 cases
+//!   m  = sum(e) / (5 + n)                                      the systematic error
+//!   sd = sqrt((5 * (0.2^2 + m^2) + sum((e - m)^2)) / (5 + n))  the deviation from job to job
+//!   h  = t * sd * sqrt(1 + 1 / (5 + n))
+//!   remaining time = (point - now) * exp(m -+ h)               in 9 of 10 cases
 //! ```
 //!
-//! The 5 is a prior of five jobs without systematic error, one in three of which was off by a fifth
-//! or more.
+//! where t is the 95th percentile of Student's t distribution with 5 + n degrees of freedom. The 5 is a
+//! prior of five jobs without systematic error, one in three of which was off by a fifth or more. This is the
+//! posterior predictive distribution of normal errors whose mean and variance are both unknown (Gelman et
+//! al., *Bayesian Data Analysis*, third edition, section 3.3). After a few jobs m and sd are themselves
+//! uncertain, so h is then larger than the 1.645 sd that known ones would need.
 
 use std::collections::{BTreeMap, VecDeque};
 
+use distrs::StudentsT;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -28,9 +33,8 @@ const BELIEVED: f64 = 5.0;
 /// The standard deviation of the errors, as the prior assumes it. An error is the logarithm of the ratio of
 /// the actual remaining time of a job to the predicted one.
 const BELIEVED_SD: f64 = 0.2;
-/// The 95th percentile of the standard normal distribution: an interval of this many standard deviations on
-/// either side of the mean contains 9 of 10 cases.
-const Z: f64 = 1.645;
+/// The percentile at the upper end of an interval that contains 9 of 10 cases.
+const UPPER: f64 = 0.95;
 /// The most predictions of a running job that are kept. When there are that many, every second one is
 /// dropped, and from then on half as many of the new ones are added.
 const PREDICTIONS_MAX: usize = 128;
@@ -139,16 +143,18 @@ impl Ledger {
     /// Corrects the end `finish_s`, which a look ahead predicted, by the errors of earlier predictions.
     /// Returns the corrected end, with the interval that contains the actual end in 9 of 10 cases.
     pub fn around(&self, now_s: f64, finish_s: f64) -> PredictedEnd {
-        let n = self.errors.len() as f64;
-        let mean = self.errors.iter().sum::<f64>() / (BELIEVED + n);
+        let weight = BELIEVED + self.errors.len() as f64;
+        let mean = self.errors.iter().sum::<f64>() / weight;
         let squares: f64 = (self.errors.iter().map(|error| (error - mean).powi(2))).sum();
-        let sd = ((BELIEVED * BELIEVED_SD.powi(2) + squares) / (BELIEVED + n)).sqrt();
+        let believed_squares = BELIEVED * (BELIEVED_SD.powi(2) + mean.powi(2));
+        let sd = ((believed_squares + squares) / weight).sqrt();
+        let half_width = StudentsT::ppf(UPPER, weight) * sd * (1.0 + 1.0 / weight).sqrt();
         let left_s = (finish_s - now_s).max(0.0);
-        let at = |z: f64| now_s + left_s * (mean + z * sd).exp();
+        let at = |error: f64| now_s + left_s * error.exp();
         PredictedEnd {
-            low_s: at(-Z),
-            finish_s: at(0.0),
-            high_s: at(Z),
+            low_s: at(mean - half_width),
+            finish_s: at(mean),
+            high_s: at(mean + half_width),
         }
     }
 
@@ -198,8 +204,9 @@ mod tests {
         let mut ledger = Ledger::default();
         let before = ledger.around(100.0, 200.0);
         assert_eq!(before.finish_s, 200.0);
-        assert!((before.high_s - 238.9).abs() < 0.1, "{before:?}");
-        assert!((before.low_s - 171.9).abs() < 0.1, "{before:?}");
+        // exp(2.015 * 0.2 * sqrt(1.2)) = 1.555
+        assert!((before.high_s - 255.5).abs() < 0.1, "{before:?}");
+        assert!((before.low_s - 164.3).abs() < 0.1, "{before:?}");
         // Each takes a tenth longer than predicted.
         for n in 0..100 {
             let job = n.to_string();
