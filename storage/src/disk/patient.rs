@@ -14,6 +14,10 @@
 //! call that opens or changes something in its directory fails once the directory was moved away, or
 //! another one was put or mounted in its place: otherwise the database would go on in both, and a
 //! reader would take files of the other one for its own.
+//!
+//! Once a sync of the database's directory has failed, each later one fails too, unless there was only no
+//! space. The system reports lost names once, to one caller. The others would rely on names that are lost:
+//! a merge would remove its inputs, and the log would acknowledge commits in a segment without a name.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -75,6 +79,41 @@ pub(crate) struct PatientDisk {
 struct Home {
     dir: PathBuf,
     lock: SharedLock,
+    /// The kind and the text of the error by which a sync of the directory failed, if names may be lost.
+    lost_names: OnceLock<(io::ErrorKind, String)>,
+}
+
+impl Home {
+    /// Syncs the directory by `sync`. Fails also if another sync has failed, before this one or beside it, by
+    /// an error after which names may be lost. Syncs do not wait for each other, so one that returns within
+    /// the instant between such a failure and its record here does not see it.
+    fn sync(&self, sync: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
+        self.check_names()?;
+        match sync() {
+            Ok(()) => self.check_names(),
+            Err(error) => {
+                if !is_lack_of_space(&error) && !is_out_of_resources(&error) {
+                    let _first = self.lost_names.set((error.kind(), error.to_string()));
+                }
+                Err(error)
+            }
+        }
+    }
+
+    fn check_names(&self) -> io::Result<()> {
+        let Some((kind, text)) = self.lost_names.get() else {
+            return Ok(());
+        };
+        let text = format!("another sync of the directory failed: {text}");
+        Err(io::Error::new(*kind, text))
+    }
+}
+
+/// Returns whether a call failed because the disk or the quota is full. [`FileSystem::sync_dir`] loses no names
+/// then.
+fn is_lack_of_space(error: &io::Error) -> bool {
+    let kinds = [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded];
+    kinds.contains(&error.kind())
 }
 
 /// A lock that is released when its [`HeldLock`] drops, even while another thread checks the lock.
@@ -148,7 +187,11 @@ impl PatientDisk {
         let lock = SharedLock(Arc::new(RwLock::new(Some(lock))));
         if let Some(dir) = path.parent() {
             let (dir, lock) = (dir.to_path_buf(), lock.clone());
-            self.home.get_or_init(|| Home { dir, lock });
+            self.home.get_or_init(|| Home {
+                dir,
+                lock,
+                lost_names: OnceLock::new(),
+            });
         }
         Box::new(HeldLock(lock))
     }
@@ -249,9 +292,13 @@ impl FileSystem for PatientDisk {
     }
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        let home = self.home.get().filter(|home| home.dir == dir);
         self.making(|| {
             self.check_place(dir)?;
-            self.disk.sync_dir(dir)
+            match home {
+                Some(home) => home.sync(|| self.disk.sync_dir(dir)),
+                None => self.disk.sync_dir(dir),
+            }
         })
     }
 
@@ -329,6 +376,7 @@ mod tests {
     use super::*;
     use crate::disk::LocalDisk;
     use crate::error::Error;
+    use crate::simulation::{FaultOp, MemDisk};
 
     fn write(disk: &dyn Disk, path: &Path, bytes: &[u8]) {
         disk.create(path).unwrap().append(bytes).unwrap();
@@ -376,6 +424,33 @@ mod tests {
         write(&disk, &moved.join("more"), b"rows");
         drop(guard);
         disk.lock(&lock).unwrap();
+    }
+
+    #[test]
+    fn a_failed_sync_of_the_locked_directory_is_reported_to_every_later_caller() {
+        let mem = MemDisk::new();
+        let disk = PatientDisk::new(Arc::new(mem.clone()), OpenFiles::new(None));
+        let [dir, other] = ["/db", "/other"].map(Path::new);
+        for dir in [dir, other] {
+            disk.create_dir_all(dir).unwrap();
+        }
+        let _guard = disk.lock(&dir.join("LOCK")).unwrap();
+        let fail = |dir: &Path, kind| {
+            mem.fail_next(FaultOp::SyncDir, 1, kind);
+            assert_eq!(disk.sync_dir(dir).unwrap_err().kind(), kind);
+        };
+        for kind in [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded] {
+            fail(dir, kind);
+            disk.sync_dir(dir).unwrap();
+        }
+        fail(other, io::ErrorKind::Other);
+        disk.sync_dir(dir).unwrap();
+        fail(dir, io::ErrorKind::Other);
+        for disk in [&disk, &disk.for_log()] {
+            let error = disk.sync_dir(dir).unwrap_err();
+            assert!(error.to_string().contains("another sync"), "{error}");
+        }
+        disk.sync_dir(other).unwrap();
     }
 
     #[test]

@@ -38,9 +38,10 @@ pub trait FileSystem: Send + Sync + Debug {
     ///
     /// After an error of the kind `StorageFull` or `QuotaExceeded`, the engine tries again. The
     /// next call that succeeds must make all names durable, also those that the failed call was
-    /// to make durable, and those of other threads. After any other error the engine writes no
-    /// more, because names may be lost and no later call would report it. (If Linux could not
-    /// write a block of a directory, it reports EIO, never ENOSPC.)
+    /// to make durable, and those of other threads. After any other error names may be lost, and no later call
+    /// would report it. So each later sync of the database's directory fails in the engine, and writes end, at the
+    /// latest with the next segment of the log. (If Linux could not write a block of a directory, it reports EIO,
+    /// never ENOSPC.)
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
     /// Returns whether a file or directory exists.
     fn exists(&self, path: &Path) -> io::Result<bool>;

@@ -224,6 +224,36 @@ fn after_an_edit_of_the_manifest_that_failed_no_write_is_taken() {
     table.put(b"a", b"2").unwrap();
 }
 
+/// Regression: a sync of the directory reports lost names once. If a flush got the error, others still relied on
+/// their names: a merge removed its inputs, and the log acknowledged commits in a new segment.
+#[test]
+fn after_a_sync_of_the_directory_that_failed_nothing_relies_on_a_new_name() {
+    let mem = MemDisk::new();
+    let (db, table) = small(&mem, Durability::Sync);
+    table.put(b"a", b"1").unwrap();
+    mem.fail_next(FaultOp::SyncDir, 1, Other);
+    assert!(matches!(db.flush(), Err(Error::Io { .. })));
+    assert_eq!(mem.armed_faults(), 0);
+    let again = db.flush();
+    assert!(matches!(again, Err(Error::Io { .. })), "{again:?}");
+    // The segment of the log has a name already. Writes end with the next one.
+    let kept = (0..10_000_u32)
+        .take_while(|i| match table.put(&i.to_be_bytes(), &[7; 1000]) {
+            Ok(()) => true,
+            Err(error) => {
+                assert!(matches!(error, Error::ReadOnly { .. }), "{error}");
+                false
+            }
+        })
+        .count();
+    assert!(kept < 10_000);
+    lose_power(&mem, (db, table), 1);
+    let (_db, table) = small(&mem, Durability::Sync);
+    let found = content(table.range::<&[u8], _>(..)).unwrap();
+    assert_eq!(found.len(), kept + 1);
+    table.put(b"a", b"2").unwrap();
+}
+
 #[test]
 fn a_read_that_fails_is_an_error_and_the_next_one_may_succeed() {
     let mem = MemDisk::new();
