@@ -356,8 +356,9 @@ impl Gatherer {
         let events = &self.shared.events;
         let mut states = BTreeMap::new();
         for job in jobs {
-            let state = job.progress().status.state;
-            if self.states.get(job.id()) != Some(&state) {
+            let before = self.states.get(job.id()).copied();
+            let state = unended(job.progress().status.state, before);
+            if before != Some(state) {
                 events.send("job", &json!({"id": job.id(), "state": state}));
             }
             states.insert(job.id().to_string(), state);
@@ -481,6 +482,19 @@ fn names_of(
     of_jobs.chain(of_maintenance)
 }
 
+/// Returns the state that an event has for a job that the node still runs. `now` is the state of the job's
+/// present step, and `before` the one of the event before. Another step may follow one that has ended, and the
+/// end of the last step is no end of the job as long as the history does not have it: until then the state
+/// stays.
+fn unended(now: JobState, before: Option<JobState>) -> JobState {
+    match now {
+        JobState::Succeeded | JobState::Failed | JobState::Cancelled => {
+            before.unwrap_or(JobState::Running)
+        }
+        JobState::Waiting | JobState::Running | JobState::Committing | JobState::Stopping => now,
+    }
+}
+
 /// Returns a number rounded to two decimal places.
 fn hundredths(number: f64) -> f64 {
     (number * 100.0).round() / 100.0
@@ -537,6 +551,20 @@ mod tests {
             alone_us,
             action: Action::Hold,
             allowed: 1.0,
+        }
+    }
+
+    /// Regression: between two steps of a chain, and before the end of a job was in the history, clients were
+    /// sent the end of a step as that of the job.
+    #[test]
+    fn the_end_of_a_step_is_not_sent_as_the_end_of_the_job() {
+        use JobState::{Cancelled, Committing, Failed, Running, Stopping, Succeeded, Waiting};
+        for ended in [Succeeded, Failed, Cancelled] {
+            assert_eq!(unended(ended, None), Running);
+            for before in [Waiting, Running, Committing, Stopping] {
+                assert_eq!(unended(ended, Some(before)), before);
+                assert_eq!(unended(before, Some(Running)), before);
+            }
         }
     }
 
