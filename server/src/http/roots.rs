@@ -22,7 +22,8 @@ pub struct Roots {
 
 impl Roots {
     /// Checks that a job's output is no file or folder outside of the folder for outputs. Outputs in buckets
-    /// and catalogs pass; [`check_no_credentials`] checks these.
+    /// and catalogs pass; [`check_no_credentials`] checks these. Waits for the disks of both folders, one of
+    /// which may hang, so it must run on a thread for blocking work.
     ///
     /// # Errors
     /// 403 when the output lies elsewhere, or when there is no folder for outputs; 500 when that folder
@@ -45,7 +46,8 @@ impl Roots {
     }
 
     /// Returns the folder of a backup. The server's own user (`is_owner`) may use every folder, other clients
-    /// only those below the folder for backups.
+    /// only those below the folder for backups. Waits for the disks of both, one of which may hang, so it must
+    /// run on a thread for blocking work.
     ///
     /// # Errors
     /// 422 when the name or the path of the folder makes no sense; 403 when the client may not use
@@ -121,6 +123,8 @@ pub(super) fn check_no_credentials(request: &JobRequest) -> Result<(), Problem> 
 /// # Errors
 /// 403 when it does not; 500 when `root` cannot be read.
 fn check_below(root: &Path, path: &Path, what: &str) -> Result<(), Problem> {
+    #[cfg(test)]
+    assert_may_block();
     match is_below(root, path) {
         Ok(true) => Ok(()),
         Ok(false) => Err(Problem::forbidden(format!(
@@ -159,6 +163,14 @@ fn is_below(root: &Path, path: &Path) -> io::Result<bool> {
     Ok(there
         .canonicalize()
         .is_ok_and(|there| there.starts_with(&root)))
+}
+
+/// Panics on a thread that runs async tasks. If it waited for a disk that hangs, all requests would hang.
+#[cfg(test)]
+fn assert_may_block() {
+    if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+        runtime.block_on(async {});
+    }
 }
 
 #[cfg(test)]

@@ -118,8 +118,7 @@ async fn create(
     let to: BackupPlace = json_of(body)?;
     let rate_bytes_per_s = paced.rate()?;
     check_admin(&principal)?;
-    let dir = served.roots.backup(&to, peer.address.is_none())?;
-    let name = to.name.or(to.directory).unwrap_or_default();
+    let name = to.name.clone().or(to.directory.clone()).unwrap_or_default();
     let request = BackupRequest {
         target: name.clone(),
         options: MaintenanceOptions {
@@ -129,8 +128,10 @@ async fn create(
     };
     let client = Arc::new(());
     let waits = Arc::downgrade(&client);
-    let backup = served.work(WorkKind::Long, move |node| {
-        node.backup(&dir, &request, &|| waits.strong_count() > 0)
+    let roots = Arc::clone(&served.roots);
+    let backup = served.checked_work(WorkKind::Long, move |node| {
+        let dir = roots.backup(&to, peer.address.is_none())?;
+        Ok(node.backup(&dir, &request, &|| waits.strong_count() > 0)?)
     });
     let info = backup.await?;
     let made = BackupMade {

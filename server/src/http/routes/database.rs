@@ -110,9 +110,9 @@ async fn restore(
 ) -> Answer<RestoreReport> {
     let (rate_bytes_per_s, place) = (paced.rate()?, json_of::<BackupPlace>(body)?);
     check_admin(&principal)?;
-    let dir = served.roots.backup(&place, peer.address.is_none())?;
+    let backup = place.name.clone().or(place.directory.clone());
     let request = RestoreRequest {
-        backup: place.name.or(place.directory).unwrap_or_default(),
+        backup: backup.unwrap_or_default(),
         options: MaintenanceOptions {
             by: name_of(principal),
             rate_bytes_per_s,
@@ -120,8 +120,10 @@ async fn restore(
     };
     let client = Arc::new(());
     let waits = Arc::downgrade(&client);
-    let report = served.work(WorkKind::Long, move |node| {
-        node.restore(&dir, &request, &|| waits.strong_count() > 0)
+    let roots = Arc::clone(&served.roots);
+    let report = served.checked_work(WorkKind::Long, move |node| {
+        let dir = roots.backup(&place, peer.address.is_none())?;
+        Ok(node.restore(&dir, &request, &|| waits.strong_count() > 0)?)
     });
     report.await.map(Json)
 }

@@ -56,21 +56,8 @@ pub(super) fn routes() -> OpenApiRouter<Served> {
         .routes(routes!(discard))
 }
 
-/// Parses a job request, and checks that the principal may submit it from `peer`: that it may read the
-/// inputs, and write the output where the request puts it.
-fn request_of(
-    principal: &Principal,
-    peer: Peer,
-    roots: &Roots,
-    body: Body,
-) -> Result<JobRequest, Problem> {
-    let request = requested(principal, peer, json_of(body)?)?;
-    check_output(peer, roots, &request)?;
-    Ok(request)
-}
-
 /// Checks that a job from `peer` may write files at the place of its output. A client of the socket is the
-/// server's own user, who may write anywhere.
+/// server's own user, who may write anywhere. Waits for the disk, as [`Roots::check_output`] does.
 fn check_output(peer: Peer, roots: &Roots, request: &JobRequest) -> Result<(), Problem> {
     if peer.address.is_some() {
         roots.check_output(request)?;
@@ -213,11 +200,13 @@ async fn submit(
     submission: Option<Extension<Submission>>,
     body: Body,
 ) -> Result<CreatedJob, Problem> {
-    let request = request_of(&principal, peer, &served.roots, body)?;
+    let request = requested(&principal, peer, json_of(body)?)?;
     // An estimate writes no rows, so it may be of any output.
     check_place(&request)?;
     let submission = submission.map(|Extension(by)| by);
-    let submitted = served.work(WorkKind::JobChanges, move |node| {
+    let roots = Arc::clone(&served.roots);
+    let submitted = served.checked_work(WorkKind::JobChanges, move |node| {
+        check_output(peer, &roots, &request)?;
         if let Some(view) = earlier_job(node, submission.as_ref())? {
             return Ok(shown_to(&principal, view, node.db()));
         }
@@ -240,9 +229,11 @@ async fn estimate(
     Extension(peer): Extension<Peer>,
     body: Body,
 ) -> Answer<Estimate> {
-    let request = request_of(&principal, peer, &served.roots, body)?;
-    let estimate = served.work(WorkKind::Plans, move |node| {
-        node.estimate_as(&request, &plan_check(node, &principal))
+    let request = requested(&principal, peer, json_of(body)?)?;
+    let roots = Arc::clone(&served.roots);
+    let estimate = served.checked_work(WorkKind::Plans, move |node| {
+        check_output(peer, &roots, &request)?;
+        Ok(node.estimate_as(&request, &plan_check(node, &principal))?)
     });
     estimate.await.map(Json)
 }
